@@ -1,0 +1,42 @@
+#!/usr/bin/env node
+// Runs the `flotilla` command on the Node that this package pins, whatever Node started this file (20 or later).
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../cli/main.ts', import.meta.url))
+const major = Number(process.versions.node.split('.')[0])
+
+if (major >= 24) {
+  await import('../cli/main.ts')
+} else {
+  runPinned()
+}
+
+/** The pinned runtime comes with npm as an optional dependency for the platform at hand. */
+function pinnedNode() {
+  const require = createRequire(import.meta.url)
+  const system = process.platform === 'win32' ? 'win' : process.platform
+  for (const name of [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]) {
+    try {
+      return require.resolve(`${name}/bin/node${system === 'win' ? '.exe' : ''}`)
+    } catch {
+      // Not this package: try the next name.
+    }
+  }
+  console.error(
+    `flotilla needs Node 24 or later and found no pinned one for ${process.platform}-${process.arch}. ` +
+      'Install Node 24, or run `npm ci` without --omit=optional.',
+  )
+  process.exit(2)
+}
+
+/** The IPC channel lets the child notice that this launcher was killed; signals travel on to it. */
+function runPinned() {
+  const child = spawn(pinnedNode(), [main, ...process.argv.slice(2)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, FLOTILLA_LAUNCHED: '1' },
+  })
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)))
+}

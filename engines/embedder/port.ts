@@ -1,0 +1,14 @@
+/** The embedder: text to vectors of the platform's dimension, L2-normalised. */
+
+import type { Closeable } from '#lib/resource.ts'
+
+export interface Embedder extends Closeable {
+  readonly driver: 'local' | 'openai'
+  /** Names the model in the gateway's OpenAI-shaped answer. */
+  readonly model: string
+  /**
+   * One vector for each text, in order. A text without any word gives a fixed unit vector, never a zero one. Throws
+   * AppError `embedder_unavailable` when the endpoint is away.
+   */
+  embed(texts: string[]): Promise<Float32Array[]>
+}

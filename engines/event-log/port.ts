@@ -1,0 +1,192 @@
+/**
+ * The event log: topics of partitions, records in order, consumer groups with committed positions.
+ *
+ * A position is the offset of the next record to read. Offsets are plain numbers (exact below 2^53) and rise
+ * within a partition, not always by one: compaction leaves holes. The caller chooses the partition (lib/murmur2.ts).
+ * Drivers only append, fetch, commit and report assignments; waiting, retrying and parking belong to runtime/.
+ */
+
+import type { Closeable } from '#lib/resource.ts'
+
+export interface NewRecord {
+  key: Buffer | null
+  /** null is a tombstone on a compacted topic. */
+  value: Buffer | null
+  headers?: Record<string, string>
+}
+
+export interface StoredRecord {
+  partition: number
+  offset: number
+  /** Milliseconds since 1970, set when the record was appended. */
+  timestamp: number
+  key: Buffer | null
+  value: Buffer | null
+  headers: Record<string, string>
+}
+
+export interface TopicSpec {
+  name: string
+  partitions: number
+  /** `compact` keeps the last record of each key; `delete` keeps records for `retentionMs`. */
+  cleanup: 'delete' | 'compact'
+  /** Only for `delete`; null keeps records until deleteRecords. */
+  retentionMs: number | null
+  /** Only for `compact`: how long a tombstone stays readable. */
+  tombstoneRetentionMs: number
+  segmentBytes: number
+  segmentMs: number
+  recordBytesMax: number
+}
+
+export interface PartitionRange {
+  partition: number
+  /** The first offset that is kept. */
+  start: number
+  /** The offset that the next record will get. */
+  end: number
+}
+
+export interface CommittedPosition {
+  partition: number
+  offset: number
+  /** At most 4,096 bytes of UTF-8; the consumer runtime's window and bookkeeping. */
+  metadata: string
+}
+
+export interface EventLog extends Closeable {
+  readonly driver: 'kafka' | 'embedded'
+
+  /** Creates a topic; false when it exists already (then nothing is changed). */
+  createTopic(spec: TopicSpec): Promise<boolean>
+  /** What exists, or null. Values that the engine does not tell are left as Kafka's defaults. */
+  describeTopic(name: string): Promise<TopicSpec | null>
+  listTopics(): Promise<string[]>
+  deleteTopic(name: string): Promise<void>
+  /** Raises the number of partitions (never lowers it). Later appends may use them at once. */
+  addPartitions(name: string, total: number): Promise<void>
+  /** First and next offset of every partition. */
+  offsets(topic: string): Promise<PartitionRange[]>
+  /** Drops all records below `before` for good. */
+  deleteRecords(topic: string, partition: number, before: number): Promise<void>
+
+  /**
+   * Appends records to one partition in this order and resolves with the offset of the first; the others follow it
+   * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other.
+   * A retry inside may store records twice; it never loses or re-orders them.
+   * Throws AppError `log_unavailable` after `timeoutMs` (default 2,000), `overloaded` when the partition's queue is
+   * full, `payload_too_large` for a record above the topic's limit. What was refused may still be stored once.
+   */
+  append(
+    topic: string,
+    partition: number,
+    records: NewRecord[],
+    options?: { timeoutMs?: number },
+  ): Promise<number>
+
+  /** Joins a consumer group for one topic. Resolves at once; `listener` hears when partitions are gained. */
+  consume(options: ConsumeOptions): Promise<GroupConsumer>
+  /** Reads all partitions without a group position. */
+  tail(options: TailOptions): Promise<Tail>
+
+  /** Groups that have a committed position or members; throw-away groups of tails are left out. */
+  listGroups(): Promise<string[]>
+  groupState(group: string, topic: string): Promise<GroupState>
+  /** Sets positions of a group without members; throws AppError `group_active` when it has some. */
+  setPositions(
+    group: string,
+    topic: string,
+    positions: { partition: number; offset: number }[],
+  ): Promise<void>
+  deleteGroup(group: string): Promise<void>
+
+  /** Resolves when the engine answers; throws AppError `log_unavailable` otherwise. */
+  ping(timeoutMs?: number): Promise<void>
+}
+
+export interface GroupState {
+  /** Members that are in the group now. */
+  members: number
+  /** Committed positions only: a partition without one is missing here. */
+  committed: CommittedPosition[]
+}
+
+export interface ConsumeOptions {
+  group: string
+  topic: string
+  /** A member unheard for this long loses its partitions. Default 10,000. */
+  sessionTimeoutMs?: number
+  /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
+  fetchBytesMax?: number
+  listener: ConsumerListener
+}
+
+export interface GainedPartition extends PartitionRange {
+  committed: CommittedPosition | null
+  /**
+   * What is known of the owner before: `none` has no call of its own running any more (there never was one, or its
+   * process is gone for sure); `unknown` may still have one running.
+   */
+  former: 'none' | 'unknown'
+}
+
+export interface ConsumerListener {
+  /**
+   * Partitions that this member gained and did not have just before. Nothing of them is delivered until the promise
+   * resolves with the offset to start at for each (a partition left out stays silent until `seek`).
+   */
+  assigned(gained: GainedPartition[]): Promise<Map<number, number>>
+  /** These are lost as of now: abort their work; commits for them answer `lost`. Kept partitions go on undisturbed. */
+  lost(partitions: number[]): void
+  /**
+   * Records of one partition, in order, without repeats since its start offset. Must return at once: keep them and
+   * `pause` the partition when the buffer is full. One fetch that is under way may still arrive after a pause.
+   */
+  records(partition: number, records: StoredRecord[]): void
+  /**
+   * The position lies outside of what the log holds (expired, or beyond the end): the partition stands still until
+   * `seek`. Never skipped or repeated silently.
+   */
+  misplaced(partition: number, problem: { position: number; start: number; end: number }): void
+}
+
+export type CommitResult =
+  | 'committed'
+  /** Still the owner, but the group is rebalancing or the coordinator is away: commit again soon. */
+  | 'again'
+  /** Not the owner any more: nothing was written, and nothing ever may be. */
+  | 'lost'
+
+export interface GroupConsumer extends Closeable {
+  /** The partitions owned now. */
+  assignment(): number[]
+  /**
+   * Commits a position under the generation of this very moment, without retrying under a later one. Metadata over
+   * 4,096 bytes throws.
+   */
+  commit(partition: number, offset: number, metadata: string): Promise<CommitResult>
+  pause(partition: number): void
+  resume(partition: number): void
+  /** Starts reading a partition that is owned at `offset`. */
+  seek(partition: number, offset: number): void
+  /** False when the last heartbeat is older than the session allows: then no new call may start. */
+  alive(): boolean
+  /** Leaves the group at once. Idempotent. What was delivered and not committed goes to the next owner. */
+  close(): Promise<void>
+}
+
+export interface TailOptions {
+  topic: string
+  from: 'beginning' | 'end'
+  /** Records of one partition, in order; must return at once. Repeats are possible after an engine's restart. */
+  records(partition: number, records: StoredRecord[]): void
+}
+
+export interface Tail extends Closeable {
+  /** Resolves when the tail has once read up to the end offsets asked for at its start. */
+  ready: Promise<void>
+  /** True when the position has reached, in every partition, an end offset that was asked for less than 1 s ago. */
+  current(): boolean
+  /** Next offset to be read, by partition. */
+  positions(): Map<number, number>
+}

@@ -1,0 +1,67 @@
+/**
+ * The relational engine: PostgreSQL with pgvector. The port has no session state: no named statements, no SET outside
+ * a transaction, no advisory lock held across calls, because the embedded engine is one single session.
+ */
+
+import type { Closeable } from '#lib/resource.ts'
+
+export type SqlValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | Date
+  | Buffer
+  | SqlValue[]
+  | Record<string, unknown>
+
+export interface SqlResult<Row> {
+  rows: Row[]
+  /** Rows that the statement changed or returned. */
+  rowCount: number
+}
+
+export interface SqlExecutor {
+  /** Runs one statement with $n parameters. int8 comes as number, timestamptz as Date, jsonb parsed, bytea as Buffer. */
+  query<Row = Record<string, unknown>>(text: string, params?: SqlValue[]): Promise<SqlResult<Row>>
+}
+
+export interface Relational extends SqlExecutor, Closeable {
+  readonly driver: 'postgres' | 'embedded'
+  /**
+   * Runs `work` in one transaction (READ COMMITTED) and commits when it resolves; rolls back when it throws. Inside,
+   * only `tx` may be used: calling the port itself there throws (it would wait for ever on the embedded engine).
+   */
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>
+  /**
+   * Bulk load: `rows` go into the vector table's columns by binary COPY. Vectors are Float32Array, everything else
+   * text, number, boolean, null or JSON. Resolves with the number of rows.
+   */
+  copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
+  /** Hears NOTIFY on a channel until the returned function is called. Signals may be missed: poll as well. */
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Resolves when the engine answers; throws AppError `relational_engine_unavailable` otherwise. */
+  ping(timeoutMs?: number): Promise<void>
+}
+
+export type CopyType = 'text' | 'int8' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]' | 'vector'
+export interface CopyColumn {
+  name: string
+  type: CopyType
+}
+export type CopyValue =
+  | string
+  | number
+  | boolean
+  | null
+  | Date
+  | Float32Array
+  | string[]
+  | Record<string, unknown>
+
+/** SQLSTATE of a fault that a statement met, if `error` is one. Connection faults are AppError `relational_engine_unavailable`. */
+export function sqlState(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+}

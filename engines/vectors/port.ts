@@ -1,0 +1,120 @@
+/**
+ * The vector engine: named collections of points, nearest neighbours by cosine, equality filters on any payload key.
+ *
+ * Ids are any strings of 1 to 512 code points and come back as they were given. Payloads are JSON objects and come back
+ * equal, key by key. Vectors are float32; a driver may give them back up to a positive factor. Every call takes effect
+ * in the live generation, unless it names another: a generation is a complete set of collections, built beside the
+ * live one by a rebuild and put in its place at once.
+ */
+
+import type { Closeable } from '#lib/resource.ts'
+
+export type PayloadValue = null | string | number | boolean | PayloadValue[] | { [key: string]: PayloadValue }
+export type Payload = { [key: string]: PayloadValue }
+
+export interface Point {
+  id: string
+  vector: Float32Array
+  payload: Payload
+}
+
+export interface Hit {
+  id: string
+  /** Cosine similarity, -1..1. */
+  score: number
+  payload?: Payload
+  vector?: Float32Array
+}
+
+export interface FilterCondition {
+  /** A payload key; a dotted key is a path through objects (not through arrays). */
+  key: string
+  /** Equal by value and type; on an array payload value it means "contains". */
+  match: { value: string | number | boolean }
+}
+
+export interface Filter {
+  must: FilterCondition[]
+}
+
+export type PointOperation =
+  | { kind: 'upsert'; id: string; vector: Float32Array; payload: Payload }
+  | { kind: 'delete'; id: string }
+
+export interface SearchQuery {
+  vector: Float32Array
+  limit: number
+  scoreThreshold?: number
+  filter?: Filter
+  /** Default true. */
+  withPayload?: boolean
+  /** Default false. */
+  withVector?: boolean
+}
+
+export interface SearchResult {
+  /** By falling score, ties by id (code point order). All eligible points when there are no more than `limit`. */
+  hits: Hit[]
+  /** Points that were eligible (in the collection, or matching the filter); may be an estimate or up to 5 s old. */
+  eligible: number
+}
+
+export interface ScrollQuery {
+  limit: number
+  /** A point id to continue from (inclusive), as `next` of the page before gave it. */
+  offset?: string
+  filter?: Filter
+  withPayload?: boolean
+  withVector?: boolean
+}
+
+export interface ScrolledPoint {
+  id: string
+  payload?: Payload
+  vector?: Float32Array
+}
+
+export interface ScrollResult {
+  points: ScrolledPoint[]
+  /** Where the next page begins, or null at the end. Every point comes exactly once when nothing changes meanwhile. */
+  next: string | null
+}
+
+export interface CollectionStats {
+  collection: string
+  points: number
+  indexBytes: number
+  status: 'ready' | 'indexing' | 'rebuilding' | 'unavailable'
+  /** 0..1: the share of points that the graph index serves; the rest is scanned. */
+  indexedShare: number
+}
+
+export interface VectorStore extends Closeable {
+  readonly driver: 'qdrant' | 'embedded' | 'exact'
+
+  /**
+   * Applies operations in order; an id that comes twice ends as its last operation says. Resolves when all of it is
+   * durable and visible to every later call. Deleting what is absent is no fault. Throws AppError
+   * `vector_engine_unavailable` when the engine is away (nothing, some or all of it may then be applied: repeat it) and
+   * `validation_failed` when the engine refuses the points for good.
+   */
+  apply(collection: string, operations: PointOperation[], options?: { generation?: number }): Promise<void>
+  search(collection: string, query: SearchQuery): Promise<SearchResult>
+  scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
+  /** Exact number of points, or of those that match. */
+  count(collection: string, filter?: Filter): Promise<number>
+  /** The points that exist, in the order of `ids`, with payload and vector. */
+  get(collection: string, ids: string[]): Promise<Point[]>
+  stats(): Promise<CollectionStats[]>
+
+  /** The generation that reads see. The first is 1. */
+  liveGeneration(): Promise<number>
+  /** Creates empty collections of a generation that is not live; a half-built one of that number is emptied. */
+  createGeneration(generation: number): Promise<void>
+  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one afterwards. */
+  promoteGeneration(generation: number): Promise<void>
+  dropGeneration(generation: number): Promise<void>
+
+  /** Resolves when the engine answers; throws AppError `vector_engine_unavailable` otherwise. */
+  ping(timeoutMs?: number): Promise<void>
+}

@@ -1,0 +1,41 @@
+/** Waiting between tries. */
+
+export interface BackoffOptions {
+  baseMs: number
+  maxMs: number
+  /** 0..1, for tests; default Math.random. */
+  random?: () => number
+}
+
+/** Exponential back-off with full jitter: a wait in ms for retry number `n` (0 = the first retry). */
+export function backoffMs(n: number, options: BackoffOptions): number {
+  const ceiling = Math.min(options.maxMs, options.baseMs * 2 ** Math.min(n, 30))
+  return Math.round((options.random ?? Math.random)() * ceiling)
+}
+
+/** Resolves after `ms`, or at once when `signal` aborts (it never rejects). */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end, { once: true })
+  })
+}
+
+/** Rejects with `error()` when `promise` takes longer than `ms`. The work itself is not stopped. */
+export async function withTimeout<T>(promise: Promise<T>, ms: number, error: () => Error): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(error()), ms)
+  })
+  try {
+    return await Promise.race([promise, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,35 @@
+/** Things that are opened in order and closed in reverse, also after a half-failed start. */
+
+export interface Closeable {
+  close(): Promise<void>
+}
+
+export interface Scope extends Closeable {
+  /** Remembers how to close what was just opened, and hands it on. */
+  add<T extends Closeable>(name: string, resource: T): T
+}
+
+/** A scope closes what was added to it, last first. Every close is tried; the first fault is thrown at the end. */
+export function createScope(onError: (name: string, error: unknown) => void = () => {}): Scope {
+  const opened: { name: string; resource: Closeable }[] = []
+  let closing: Promise<void> | undefined
+  async function closeAll(): Promise<void> {
+    for (let entry = opened.pop(); entry; entry = opened.pop()) {
+      try {
+        await entry.resource.close()
+      } catch (error) {
+        onError(entry.name, error)
+      }
+    }
+  }
+  return {
+    add(name, resource) {
+      opened.push({ name, resource })
+      return resource
+    },
+    close() {
+      closing ??= closeAll()
+      return closing
+    },
+  }
+}

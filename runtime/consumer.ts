@@ -1,0 +1,88 @@
+/** The consumer runtime's public face: see runtime/consumer/ for the parts. */
+
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { Outcome } from '#lib/outcome.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { Codec, Message, Publisher } from './messages.ts'
+
+export interface CallContext {
+  /** Aborts when the partition is lost or a drain runs out of time: stop, the outcome will not be committed. */
+  signal: AbortSignal
+  /** 1 for a record's first call, also over restarts (as far as commits tell). For a batch: of its first record. */
+  attempt: number
+  partition: number
+}
+
+interface CommonOptions<S extends SchemaName> {
+  group: string
+  topic: Topic<never, S>
+  /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry`. */
+  callTimeoutMs: number
+  /** Retries of a record before it is parked (outcome `retry`). */
+  retriesMax: number
+  backoff: { baseMs: number; maxMs: number }
+  /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
+  probe?(engine: string): Promise<void>
+  /** Called after records of a partition are settled and before their commit; must be durable when it resolves. */
+  beforeCommit?(partition: number, throughOffset: number): Promise<void>
+  /** Called when partitions are gained, before any record of them; may hand over the position to start from. */
+  onAssigned?(
+    partitions: { partition: number; committed: number | null }[],
+  ): Promise<Map<number, number> | undefined>
+}
+
+/** One contiguous batch per partition in flight; an outcome for each message, in order. */
+export interface BatchOptions<S extends SchemaName> extends CommonOptions<S> {
+  mode: 'batch'
+  batchRecordsMax: number
+  batchBytesMax: number
+  handle(messages: Message<Schemas[S]>[], context: CallContext): Promise<Outcome[]>
+  /** Told of records that were parked, before the commit passes them (failure rows). */
+  onParked?(
+    messages: {
+      message: Message<Schemas[S]> | null
+      position: { partition: number; offset: number }
+      headers: Record<string, string>
+      reason: string
+    }[],
+  ): Promise<void>
+}
+
+/** Records of one lane run in order, lanes run side by side. */
+export interface LaneOptions<S extends SchemaName> extends CommonOptions<S> {
+  mode: 'lanes'
+  /** Default: the record's key. */
+  lane?(message: Message<Schemas[S]>): string
+  /** Calls in flight per partition. */
+  concurrency: number
+  handle(message: Message<Schemas[S]>, context: CallContext): Promise<Outcome>
+}
+
+export type ConsumerOptions<S extends SchemaName> = BatchOptions<S> | LaneOptions<S>
+
+export interface ConsumerDependencies {
+  eventLog: EventLog
+  codec: Codec
+  publisher: Publisher
+  log: Logger
+  metrics: Registry
+}
+
+export interface RunningConsumer extends Closeable {
+  /** Stops fetching; what is in flight goes on. */
+  pause(): void
+  resume(): void
+  /** For health and the command line. */
+  state(): {
+    partitions: number[]
+    waitingFor: string | null
+    inFlight: number
+    stopped: { partition: number; why: string }[]
+  }
+  /** Drains: waits for calls in flight (at most the call time-out), commits, marks partitions released, leaves. */
+  close(): Promise<void>
+}

@@ -1,0 +1,87 @@
+/** Typed messages over the event log: what services publish and what handlers receive. */
+
+import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+
+/** Header names of the platform. Every record carries event-id, producer and occurred-at; the rest where it applies. */
+export const headerNames = {
+  /** Unique per event, the same in every copy: consumers drop repeats by it (not on compacted topics). */
+  eventId: 'event-id',
+  /** Random number of a vector operation; failure rows are kept under it. */
+  operation: 'operation',
+  agent: 'agent',
+  requestId: 'request-id',
+  traceparent: 'traceparent',
+  producer: 'producer',
+  /** ISO 8601 UTC with milliseconds. */
+  occurredAt: 'occurred-at',
+} as const
+
+export interface OutgoingMessage<K, V> {
+  key: K
+  /** null is a tombstone (delete) on a compacted topic. */
+  value: V | null
+  /** Made when absent. */
+  eventId?: string
+  /** Further headers by the names above. */
+  headers?: Record<string, string>
+}
+
+export interface Position {
+  partition: number
+  offset: number
+}
+
+export interface Message<V> extends Position {
+  key: string
+  value: V | null
+  headers: Record<string, string>
+  /** When the record was appended, ms since 1970. */
+  timestamp: number
+}
+
+export interface PublishOptions {
+  /** The log must acknowledge within this time. Default 2,000. */
+  timeoutMs?: number
+  /** All messages go to this partition instead of their key's (audit records: see architecture). */
+  partition?: number
+}
+
+/** Publishes typed messages: encodes by the topic's schema, chooses partitions by key, adds the standard headers. */
+export interface Publisher {
+  /**
+   * Resolves with each message's position once all are acknowledged. Messages with one key keep their order. Throws
+   * AppError `log_unavailable` or `overloaded`; some messages may be stored then, none is lost that was resolved.
+   */
+  publish<K, S extends SchemaName>(
+    topic: Topic<K, S>,
+    messages: OutgoingMessage<K, Schemas[S]>[],
+    options?: PublishOptions,
+  ): Promise<Position[]>
+  /** Number of partitions of a topic now. */
+  partitions(topic: Topic<never>): number
+  /** Where a topic lives: its physical name and epoch. */
+  placeOf(topic: Topic<never>): TopicPlace
+}
+
+export interface TopicPlace {
+  physicalName: string
+  epoch: number
+  partitions: number
+}
+
+/** Encodes and decodes by Avro in the Confluent wire format (0, schema id in 4 bytes big-endian, body). */
+export interface Codec {
+  encode<S extends SchemaName>(topic: Topic<never, S>, value: Schemas[S]): Promise<Buffer> | Buffer
+  /**
+   * The message of a stored record; a null value stays null and never reaches the registry. Throws an Error that says
+   * why when the bytes cannot be decoded, AppError `registry_unavailable` when the registry is away.
+   */
+  decode<S extends SchemaName>(
+    topic: Topic<never, S>,
+    record: StoredRecord,
+  ): Promise<Message<Schemas[S]>> | Message<Schemas[S]>
+}
+
+export type { NewRecord, StoredRecord }

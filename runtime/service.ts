@@ -1,0 +1,76 @@
+/** A service is data: a name, what it needs, a typed config, and one function. Importing one runs nothing. */
+
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { Static, TObject } from 'typebox'
+import type { Embedder } from '#engines/embedder/port.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
+import type { VectorStore } from '#engines/vectors/port.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Codec, Publisher } from './messages.ts'
+
+/** The engines by the names that services ask for. `localEmbedder` is the deterministic one, whatever is configured. */
+export interface Engines {
+  eventLog: EventLog
+  schemaRegistry: SchemaRegistry
+  vectors: VectorStore
+  relational: Relational
+  embedder: Embedder
+  localEmbedder: Embedder
+}
+
+export type EngineName = keyof Engines
+
+export interface ServiceContext<N extends EngineName, C> {
+  engines: Pick<Engines, N>
+  config: C
+  /** Child logger with the service's name. */
+  log: Logger
+  metrics: Registry
+  publisher: Publisher
+  codec: Codec
+  /** Random per process; tells instances apart in leases and groups. */
+  instanceId: string
+}
+
+interface ServiceBase<N extends EngineName, S extends TObject> {
+  name: string
+  /** One sentence for --help and the docs. */
+  purpose: string
+  /** eventLog and schemaRegistry are always opened; name here what the service touches. */
+  needs: readonly N[]
+  config: S
+}
+
+export interface Ingress<N extends EngineName = EngineName, S extends TObject = TObject>
+  extends ServiceBase<N, S> {
+  kind: 'ingress'
+  /** Key in addresses.json, environment variable of the port, default port. */
+  address: { name: string; portVariable: string; port: number }
+  /** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http.ts). */
+  routes(app: FastifyInstance, context: ServiceContext<N, Static<S>>): Promise<Closeable>
+}
+
+export interface Worker<N extends EngineName = EngineName, S extends TObject = TObject>
+  extends ServiceBase<N, S> {
+  kind: 'worker'
+  /** Starts working; close drains what is in flight (the caller bounds the time). */
+  start(context: ServiceContext<N, Static<S>>): Promise<Closeable>
+}
+
+export type Service = Ingress | Worker
+
+export function defineIngress<N extends EngineName, S extends TObject>(
+  service: Omit<Ingress<N, S>, 'kind'>,
+): Service {
+  return { kind: 'ingress', ...service } as unknown as Service
+}
+
+export function defineWorker<N extends EngineName, S extends TObject>(
+  service: Omit<Worker<N, S>, 'kind'>,
+): Service {
+  return { kind: 'worker', ...service } as unknown as Service
+}

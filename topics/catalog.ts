@@ -1,0 +1,101 @@
+/** Every topic of the platform. docs/topics.md and the picture in ARCHITECTURE.md are made from this file. */
+
+import { defineTopic, type Topic } from './topic.ts'
+
+const day = 86_400_000
+
+export const vectorsCommands = defineTopic({
+  name: 'vectors.commands',
+  purpose: 'one point: upsert, or delete as a null value; the system of record of every index',
+  keyedBy: 'collection and point id',
+  // A collection's name has no slash, so the first slash ends it.
+  key: (point: { collection: string; id: string }) => `${point.collection}/${point.id}`,
+  schema: 'vector-upsert',
+  partitions: 12,
+  cleanup: 'compact',
+  retentionMs: null,
+  deadLetters: true,
+  writers: ['vector-gateway', 'audit-writer'],
+  readers: [{ service: 'vector-writer', group: 'vector-writer', mode: 'batch' }],
+})
+
+/** Takes a record key of vectors.commands apart; null when it is none. */
+export function parsePointKey(key: string): { collection: string; id: string } | null {
+  const slash = key.indexOf('/')
+  return slash < 1 ? null : { collection: key.slice(0, slash), id: key.slice(slash + 1) }
+}
+
+export const vectorsProgress = defineTopic({
+  name: 'vectors.progress',
+  purpose: 'applied through which offset, and how many records failed so far',
+  keyedBy: 'index, generation and partition',
+  key: (place: { index: string; generation: number; partition: number }) =>
+    `${place.index}/${place.generation}/${place.partition}`,
+  schema: 'vectors-progress',
+  partitions: 12,
+  cleanup: 'compact',
+  retentionMs: null,
+  deadLetters: false,
+  writers: ['vector-writer'],
+  readers: [{ service: 'vector-gateway', tail: 'beginning' }],
+})
+
+export const auditEvents = defineTopic({
+  name: 'audit.events',
+  purpose: 'handshakes and vector operations: begun, ended; summaries of refused floods',
+  keyedBy: 'agent',
+  key: (agentId: string) => agentId,
+  schema: 'audit-event',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 90 * day,
+  deadLetters: true,
+  writers: ['vector-gateway'],
+  readers: [{ service: 'audit-writer', group: 'audit-writer', mode: 'batch' }],
+})
+
+export const agentsChanges = defineTopic({
+  name: 'agents.changes',
+  purpose: 'provisioned, rotated, deleted, tier, access: a signal to drop what is cached of the agent',
+  keyedBy: 'agent',
+  key: (agentId: string) => agentId,
+  schema: 'agent-change',
+  partitions: 12,
+  cleanup: 'compact',
+  retentionMs: null,
+  deadLetters: false,
+  writers: ['outbox-publisher'],
+  readers: [{ service: 'vector-gateway', tail: 'end' }],
+})
+
+const main = [vectorsCommands, vectorsProgress, auditEvents, agentsChanges] as const
+
+export const deadLetterSuffix = '.dead-letters'
+
+/** The dead-letter topic of a topic: compacted, keyed by group and origin position. */
+export function deadLettersOf(topic: Pick<Topic<never>, 'name' | 'readers'>) {
+  return defineTopic({
+    name: `${topic.name}${deadLetterSuffix}`,
+    purpose: `records of ${topic.name} that a group gave up on, and why; a tombstone when replayed or discarded`,
+    keyedBy: 'group and origin position',
+    key: (origin: { group: string; partition: number; offset: number }) =>
+      `${origin.group}/${origin.partition}/${origin.offset}`,
+    schema: 'dead-letter',
+    partitions: 1,
+    cleanup: 'compact',
+    retentionMs: null,
+    deadLetters: false,
+    writers: topic.readers.flatMap((reader) => ('group' in reader ? [reader.service] : [])),
+    readers: [],
+  })
+}
+
+/** Every topic, dead-letter topics included, in the order of creation. */
+export const catalog: readonly Topic<never>[] = main.flatMap((topic) => {
+  const widened = topic as unknown as Topic<never>
+  return topic.deadLetters ? [widened, deadLettersOf(widened) as unknown as Topic<never>] : [widened]
+})
+
+export function topicByName(name: string): Topic<never> | undefined {
+  return catalog.find((topic) => topic.name === name)
+}

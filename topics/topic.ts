@@ -1,0 +1,34 @@
+/** What a topic is: a name, a typed key, one schema, how long it is kept, who writes and who reads. */
+
+import type { Schemas } from '#schemas/types.ts'
+
+export type SchemaName = keyof Schemas
+
+export type Reader =
+  /** A consumer group that works through every record. `batch` or `lanes` is the mode it runs in. */
+  | { service: string; group: string; mode: 'batch' | 'lanes' }
+  /** Every instance reads all partitions and commits nothing. */
+  | { service: string; tail: 'beginning' | 'end' }
+
+export interface Topic<K, S extends SchemaName = SchemaName> {
+  name: string
+  purpose: string
+  /** What the key is, in words. */
+  keyedBy: string
+  /** The record key of a typed key. Records with one key keep their order. */
+  key(key: K): string
+  /** Name of the file in schemas/ (without .avsc) that every value follows; its subject is `<topic>-value`. */
+  schema: S
+  partitions: number
+  cleanup: 'delete' | 'compact'
+  /** Milliseconds, null for "until deleted behind the readers". Of a compacted topic: null. */
+  retentionMs: number | null
+  /** True when some group may park records: then `<topic>.dead-letters` belongs to it. */
+  deadLetters: boolean
+  writers: string[]
+  readers: Reader[]
+}
+
+export function defineTopic<K, S extends SchemaName>(topic: Topic<K, S>): Topic<K, S> {
+  return topic
+}
