@@ -1,0 +1,43 @@
+/** What a bench is: a name and a run that gives rows, each a measurement beside its peer of the same run. */
+
+export interface BenchRow {
+  what: string
+  unit: string
+  measured: number
+  /** The peer or bare engine of the same run; absent for a row that is only shown. */
+  peer?: { what: string; value: number }
+  /** measured / peer, unless the row states one itself (the median over interleaved rounds). */
+  ratio?: number
+  /** The ratio (or, without a peer, the value) must be at most `max` or at least `min`. */
+  bar?: { max?: number; min?: number }
+  /** Beyond the bar; shown, never enforced. */
+  goal?: { max?: number; min?: number }
+  note?: string
+}
+
+export interface Bench {
+  name: string
+  purpose: string
+  run(report: (progress: string) => void): Promise<BenchRow[]>
+}
+
+/** The figure that the bar is held against. */
+export function figureOf(row: BenchRow): number {
+  return row.ratio ?? (row.peer ? row.measured / row.peer.value : row.measured)
+}
+
+export function passes(row: BenchRow, bar = row.bar): boolean {
+  const figure = figureOf(row)
+  if (!Number.isFinite(figure)) return false
+  return figure <= (bar?.max ?? Number.POSITIVE_INFINITY) && figure >= (bar?.min ?? Number.NEGATIVE_INFINITY)
+}
+
+/** The value below which `share` (0..1) of the samples lie. */
+export function quantile(samples: readonly number[], share: number): number {
+  const sorted = [...samples].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+}
+
+export function median(samples: readonly number[]): number {
+  return quantile(samples, 0.5)
+}
