@@ -1,0 +1,161 @@
+/** Typed values to record bytes and back: Avro in the Confluent wire format (0, schema id as int32 BE, body). */
+
+import { isUtf8 } from 'node:buffer'
+import { fileURLToPath } from 'node:url'
+import type avro from 'avsc'
+import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { loadSchemas } from '#lib/schema-files.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import type { Codec, Message, StoredRecord } from './messages.ts'
+import { parseAvro, type Resolver, readValue, schemaIdOf, writeValue } from './wire-format.ts'
+
+export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta.url))
+
+/** Writer schemas that are remembered; more than the platform will ever have, so that garbage ids cannot fill memory. */
+const decodersMax = 500
+/** An id that the registry does not know is asked for again after this time. */
+const unknownIdMs = 10_000
+
+export interface CodecOptions {
+  /** Name → Avro schema text; default: the files of schemas/. */
+  schemas?: ReadonlyMap<string, string>
+}
+
+interface OwnSchema {
+  text: string
+  type: avro.Type
+}
+
+/** How records of one writer schema are read, or why they cannot be. `until` is set when that may change. */
+type Decoder = { type: avro.Type; resolver: Resolver | undefined } | { fault: string; until: number }
+
+/**
+ * Builds the codec. Subjects (`<topic>-value`) are registered at a topic's first encode; both directions answer
+ * synchronously once a topic (an id) is known, and with a promise before. While the registry is away they throw
+ * AppError `registry_unavailable`, and ask it again at the next call.
+ *
+ * Avro `bytes` come back as Buffers that lie anywhere in a shared slab, often at an odd byteOffset: copy before
+ * viewing one as a Float32Array. `long` is a plain number; beyond 2^53 it is refused.
+ */
+export function createCodec(registry: SchemaRegistry, options: CodecOptions = {}): Codec {
+  const own = createOwnSchemas(options.schemas ?? loadSchemas(schemasDirectory))
+  const subjectIds = createSubjectIds(registry)
+  const decoders = createDecoders(registry)
+
+  return {
+    encode(topic, value) {
+      const schema = own(topic.schema)
+      const id = subjectIds.get(topic.name)
+      if (id !== undefined) return writeValue(schema.type, id, value)
+      return subjectIds.load(topic.name, schema.text).then((loaded) => writeValue(schema.type, loaded, value))
+    },
+    decode(topic, record) {
+      if (record.value === null) return messageOf<Schemas[typeof topic.schema]>(record, null)
+      const id = schemaIdOf(record.value)
+      const schema = own(topic.schema)
+      const decoder = decoders.get(topic.schema, id)
+      if (decoder) return messageOf(record, decodeValue<Schemas[typeof topic.schema]>(decoder, record.value))
+      return decoders.load(topic.schema, schema, id).then((loaded) => {
+        return messageOf(record, decodeValue<Schemas[typeof topic.schema]>(loaded, record.value as Buffer))
+      })
+    },
+  }
+}
+
+function createOwnSchemas(texts: ReadonlyMap<string, string>): (name: SchemaName) => OwnSchema {
+  const parsed = new Map<string, OwnSchema>()
+  for (const [name, text] of texts) parsed.set(name, { text, type: parseAvro(text) })
+  return (name) => {
+    const schema = parsed.get(name)
+    if (!schema) throw new Error(`schemas/${name}.avsc does not exist`)
+    return schema
+  }
+}
+
+/** Topic name → id under which its values are written; one registration in flight for a topic. */
+function createSubjectIds(registry: SchemaRegistry) {
+  const ids = new Map<string, number>()
+  const loading = new Map<string, Promise<number>>()
+  async function register(topic: string, text: string): Promise<number> {
+    try {
+      const id = await registry.register(`${topic}-value`, text)
+      ids.set(topic, id)
+      return id
+    } finally {
+      loading.delete(topic)
+    }
+  }
+  return {
+    get: (topic: string) => ids.get(topic),
+    load(topic: string, text: string): Promise<number> {
+      const promise = loading.get(topic) ?? register(topic, text)
+      loading.set(topic, promise)
+      return promise
+    },
+  }
+}
+
+/** (schema, writer's id) → decoder; bounded, oldest out first. */
+function createDecoders(registry: SchemaRegistry) {
+  const known = new Map<string, Map<number, Decoder>>()
+  const loading = new Map<string, Promise<Decoder>>()
+  async function load(name: string, schema: OwnSchema, id: number, place: string): Promise<Decoder> {
+    try {
+      const decoder = await decoderOf(registry, schema, id)
+      const ids = known.get(name) ?? new Map<number, Decoder>()
+      known.set(name, ids)
+      ids.delete(id)
+      if (ids.size >= decodersMax) ids.delete(ids.keys().next().value as number)
+      ids.set(id, decoder)
+      return decoder
+    } finally {
+      loading.delete(place)
+    }
+  }
+  return {
+    get(name: string, id: number): Decoder | undefined {
+      const decoder = known.get(name)?.get(id)
+      return decoder && 'fault' in decoder && decoder.until < Date.now() ? undefined : decoder
+    },
+    load(name: string, schema: OwnSchema, id: number): Promise<Decoder> {
+      const place = `${name}/${id}`
+      const promise = loading.get(place) ?? load(name, schema, id, place)
+      loading.set(place, promise)
+      return promise
+    },
+  }
+}
+
+/** Faults that belong to the record become a decoder that tells them; a registry that is away throws. */
+async function decoderOf(registry: SchemaRegistry, reader: OwnSchema, id: number): Promise<Decoder> {
+  let writerText: string
+  try {
+    writerText = await registry.schemaById(id)
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'not_found') throw error
+    return { fault: `its schema id ${id} is not in the registry`, until: Date.now() + unknownIdMs }
+  }
+  if (writerText === reader.text) return { type: reader.type, resolver: undefined }
+  try {
+    return { type: reader.type, resolver: reader.type.createResolver(parseAvro(writerText)) }
+  } catch (error) {
+    return {
+      fault: `its schema (id ${id}) cannot be read as the present one: ${describeError(error, 200)}`,
+      until: Number.POSITIVE_INFINITY,
+    }
+  }
+}
+
+function decodeValue<V>(decoder: Decoder, value: Buffer): V {
+  if ('fault' in decoder) throw new Error(`The value cannot be decoded: ${decoder.fault}`)
+  return readValue(decoder.type, decoder.resolver, value) as V
+}
+
+function messageOf<V>(record: StoredRecord, value: V | null): Message<V> {
+  const { partition, offset, timestamp, key, headers } = record
+  if (key === null) throw new Error('The record has no key')
+  if (!isUtf8(key)) throw new Error('The key is not UTF-8')
+  return { partition, offset, timestamp, key: key.toString('utf8'), value, headers }
+}

@@ -1,0 +1,57 @@
+/** Catalogue and schema files in, the next published.json out; refuses changes that old records would not survive. */
+
+import type { PublishedSchemas } from '#lib/schema-files.ts'
+import { parseAvro } from '#runtime/wire-format.ts'
+
+export interface SubjectSchema {
+  subject: string
+  /** Canonical JSON text. */
+  schema: string
+}
+
+/**
+ * One sentence for each subject whose schema cannot read every version that was published before. All versions count,
+ * not the last alone: a compacted topic keeps records of the first version for as long as their keys live.
+ */
+export function findIncompatible(published: PublishedSchemas, current: SubjectSchema[]): string[] {
+  return current.flatMap(({ subject, schema }) =>
+    (published[subject] ?? []).flatMap((version) => {
+      const reason = whyUnreadable(schema, JSON.stringify(version.schema))
+      return reason === null
+        ? []
+        : [`${subject}: records of version ${version.id} could not be read: ${reason}`]
+    }),
+  )
+}
+
+/** Subjects whose present schema is not their last published one. */
+export function findUnpublished(published: PublishedSchemas, current: SubjectSchema[]): string[] {
+  return current
+    .filter(({ subject, schema }) => JSON.stringify(published[subject]?.at(-1)?.schema) !== schema)
+    .map(({ subject }) => subject)
+}
+
+/** The published schemas with every unpublished one added; equal schemas share an id. */
+export function publish(published: PublishedSchemas, current: SubjectSchema[]): PublishedSchemas {
+  const ids = new Map<string, number>()
+  for (const { id, schema } of Object.values(published).flat()) ids.set(JSON.stringify(schema), id)
+  const next = structuredClone(published)
+  const missing = new Set(findUnpublished(published, current))
+  for (const { subject, schema } of current) {
+    if (!missing.has(subject)) continue
+    const id = ids.get(schema) ?? Math.max(0, ...ids.values()) + 1
+    ids.set(schema, id)
+    next[subject] = [...(next[subject] ?? []), { id, schema: JSON.parse(schema) }]
+  }
+  return next
+}
+
+/** Null when `reader` can read whatever `writer` wrote. */
+function whyUnreadable(reader: string, writer: string): string | null {
+  try {
+    parseAvro(reader).createResolver(parseAvro(writer))
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
+}
