@@ -1,0 +1,56 @@
+/** The house checks find what they are there to find. */
+
+import { describe, expect, it } from 'vitest'
+import { boundaryFaults } from '../../scripts/boundaries.ts'
+import { sizeFaults } from '../../scripts/sizes.ts'
+
+describe('the boundary check', () => {
+  const breaks = [
+    ['lib/a.ts', "import { x } from '#runtime/messages.ts'"],
+    ['client/a.ts', "import { x } from '#lib/errors.ts'"],
+    ['topics/a.ts', "import type { x } from '#engines/vectors/port.ts'"],
+    [
+      'engines/vectors/qdrant.ts',
+      "import { x } from '../event-log/port.ts'\nimport y from '../event-log/kafka.ts'",
+    ],
+    ['runtime/a.ts', "import { x } from '#services/index.ts'"],
+    ['runtime/a.ts', "import { openKafkaLog } from '#engines/event-log/kafka.ts'"],
+    ['services/hub/a.ts', "import { x } from '#engines/vectors/qdrant.ts'"],
+    ['services/hub/a.ts', "import { x } from '../vector-gateway/service.ts'"],
+    ['services/hub/a.ts', "import { x } from '#engines/open.ts'"],
+    ['services/hub/a.ts', "await import('#cli/main.ts')"],
+    ['runtime/a.ts', "new Worker(new URL('../services/hub/a.ts', import.meta.url))"],
+    ['runtime/a.ts', 'const home = process.env.HOME'],
+  ] as const
+  it.each(breaks)('refuses %s: %s', (file, text) => {
+    expect(boundaryFaults(file, text)).toHaveLength(1)
+  })
+
+  const keeps = [
+    ['runtime/start.ts', "import { openEngines } from '#engines/open.ts'"],
+    ['engines/open.ts', "import { openKafkaLog } from './event-log/kafka.ts'"],
+    ['services/hub/a.ts', "import type { EventLog } from '#engines/event-log/port.ts'\nimport './routes.ts'"],
+    ['services/index.ts', "import { hub } from './hub/service.ts'"],
+    ['cli/main.ts', "import { services } from '#services/index.ts'\nconst home = process.env.HOME"],
+    ['test/flow/a.test.ts', "import { openKafkaLog } from '#engines/event-log/kafka.ts'"],
+    ['lib/a.ts', "import pino from 'pino'"],
+  ] as const
+  it.each(keeps)('allows %s: %s', (file, text) => {
+    expect(boundaryFaults(file, text)).toEqual([])
+  })
+})
+
+describe('the size check', () => {
+  it('names a function that is too long, with its line', () => {
+    const body = Array.from({ length: 70 }, (_, i) => `  use(${i} as number)`).join('\n')
+    expect(sizeFaults('lib/a.ts', `const a = 1\nfunction long() {\n${body}\n}\n`)).toEqual([
+      'lib/a.ts:2 long has 72 lines, at most 70',
+    ])
+  })
+
+  it('lets a suite be longer than a source file', () => {
+    const text = '// line\n'.repeat(350)
+    expect(sizeFaults('test/unit/a.test.ts', text)).toEqual([])
+    expect(sizeFaults('lib/a.ts', text)).toEqual(['lib/a.ts has 350 lines, at most 300'])
+  })
+})
