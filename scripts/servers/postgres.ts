@@ -1,0 +1,85 @@
+/** Postgres with pgvector on a free port, with a temporary data folder and without syncs (it is only for tests). */
+
+import { execFileSync } from 'node:child_process'
+import { chmodSync, cpSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { freePort, removeAtEnd, runCommand, startChild, untilReady } from './children.ts'
+import { installPostgres } from './install.ts'
+import type { RunningServer } from './registry.ts'
+
+const user = 'postgres'
+const settings = [
+  'fsync=off',
+  'synchronous_commit=off',
+  'full_page_writes=off',
+  'shared_buffers=64MB',
+  'max_connections=200',
+]
+
+/** `url` is the maintenance database; suites make databases of their own beside it. */
+export async function openPostgres(): Promise<RunningServer> {
+  const installed = await installPostgres()
+  const folder = mkdtempSync(join(tmpdir(), 'fl-pg-'))
+  removeAtEnd(folder)
+  if (isRoot()) handOver(folder)
+  const bin = join(readableInstall(installed, folder), 'bin')
+  const data = join(folder, 'data')
+  const port = await freePort()
+  const init = ['-D', data, '-U', user, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync']
+  const [initCommand, ...initArgs] = asServerUser([join(bin, 'initdb'), ...init])
+  await runCommand(initCommand!, initArgs, { cwd: folder, timeoutMs: 60_000 })
+  const serve = [join(bin, 'postgres'), '-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder]
+  const [command, ...args] = asServerUser([...serve, ...settings.flatMap((setting) => ['-c', setting])])
+  const child = startChild(command!, args, { logFile: join(folder, 'server.log'), cwd: folder })
+  const url = `postgres://${user}@127.0.0.1:${port}/postgres`
+  await untilReady('Postgres', child, () => answers(url))
+  return { url, close: () => child.kill('SIGKILL') }
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query('select 1')
+    return true
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** Postgres refuses to run as root: then everything runs as the user `postgres`, made when it is missing. */
+function asServerUser(command: string[]): string[] {
+  return isRoot() ? ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups', ...command] : command
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0
+}
+
+function handOver(folder: string): void {
+  if (!succeeds('id', [user])) execFileSync('useradd', ['-r', '-M', '-s', '/usr/sbin/nologin', user])
+  execFileSync('chown', [`${user}:${user}`, folder])
+  chmodSync(folder, 0o700)
+}
+
+/** The installation, or a copy of it where the cache lies in a folder that the server's user may not read. */
+function readableInstall(installed: string, folder: string): string {
+  const [command, ...args] = asServerUser(['test', '-x', join(installed, 'bin', 'postgres')])
+  if (succeeds(command!, args)) return installed
+  const copy = join(folder, 'install')
+  cpSync(installed, copy, { recursive: true, verbatimSymlinks: true })
+  execFileSync('chown', ['-R', `${user}:${user}`, copy])
+  return copy
+}
+
+function succeeds(command: string, args: string[]): boolean {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,31 @@
+/** Addresses of real servers for test files of the projects `engines` and `faults`. */
+
+import { inject } from 'vitest'
+
+/** `host:port` of every broker of a Kafka with one node (or of KAFKA_BROKERS). */
+export async function kafkaBrokers(): Promise<string[]> {
+  return ((await address('kafka')) as string).split(',')
+}
+
+/** The base URL of a registry with Confluent's API. */
+export async function registryUrl(): Promise<string> {
+  return (await address('registry')) as string
+}
+
+/** A fresh, empty database for each call, on a Postgres with pgvector (the extension is not created). */
+export async function databaseUrl(): Promise<string> {
+  return (await address('database')) as string
+}
+
+/** A Qdrant's URL, or null where there is none: then the suite is skipped, and the run says so loudly. */
+export function qdrantUrl(): Promise<string | null> {
+  return address('qdrant')
+}
+
+/** Throws when the server cannot be started: a suite that needs it must fail, not be skipped. */
+async function address(name: string): Promise<string | null> {
+  const response = await fetch(`${inject('serversUrl')}/${name}`, { signal: AbortSignal.timeout(900_000) })
+  const body = (await response.json()) as { address: string | null; error?: string }
+  if (!response.ok) throw new Error(body.error)
+  return body.address
+}
