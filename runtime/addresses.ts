@@ -1,0 +1,47 @@
+/** Where the interfaces listen: `run/addresses.json` below the data directory, there while all of them answer. */
+
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** `vector_url` and its like, those that run, and the id of the process that runs the services. */
+export type AddressFile = { [interfaceName: string]: string | number; pid: number }
+
+export function addressFilePath(home: string): string {
+  return join(home, 'run', 'addresses.json')
+}
+
+/** Replaces the file by rename, so that a reader never sees half of it. */
+export function writeAddresses(home: string, addresses: Record<string, string>): void {
+  writeByRename(addressFilePath(home), { ...addresses, pid: process.pid })
+}
+
+/** What runs on this data directory, or null. A file that a killed process left behind counts as null. */
+export function readAddresses(home: string): AddressFile | null {
+  try {
+    const file = JSON.parse(readFileSync(addressFilePath(home), 'utf8')) as AddressFile
+    return isAlive(file.pid) ? file : null
+  } catch {
+    return null
+  }
+}
+
+export function removeAddresses(home: string): void {
+  rmSync(addressFilePath(home), { force: true })
+}
+
+/** Writes a JSON file of mode 0600 below run/, making the folder. */
+export function writeByRename(path: string, value: unknown): void {
+  mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })
+  const draft = `${path}.${process.pid}`
+  writeFileSync(draft, `${JSON.stringify(value)}\n`, { mode: 0o600 })
+  renameSync(draft, path)
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
