@@ -1,0 +1,206 @@
+/** The catalogue in, topics in the log out: created with the initial positions of their readers, or checked. */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
+import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
+import type { TopicPlace } from './messages.ts'
+
+const mebibyte = 1024 * 1024
+const minute = 60_000
+const day = 86_400_000
+const retryBackoff = { baseMs: 250, maxMs: 5_000 }
+/** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is at work. */
+const passingStates = new Set(['57014', '55P03', '40001', '40P01'])
+
+export interface EnsureTopicsParts {
+  eventLog: EventLog
+  relational: Relational
+  log: Logger
+  /** Default: the whole catalogue. */
+  topics?: readonly Topic<never>[]
+  /** Ends the waiting for engines that are away; the fault of the last try is thrown then. */
+  signal?: AbortSignal
+}
+
+/**
+ * Makes sure of every topic and of the initial positions of its group readers (the beginning of the log), and tells
+ * where each topic lives. Any number of instances may do so at once. Waits while the log or the database is away.
+ * Throws AppError `topic_mismatch` when a topic is not what the catalogue and the remembered rows say.
+ */
+export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicPlace>> {
+  const places = new Map<string, TopicPlace>()
+  for (const topic of parts.topics ?? catalog) {
+    places.set(topic.name, await patiently(parts, topic.name, () => ensureTopic(parts, topic)))
+  }
+  return places
+}
+
+/** How a topic of the catalogue is kept, under its physical name. */
+export function topicSpecOf(topic: Topic<never>, place: Omit<TopicPlace, 'epoch'>): TopicSpec {
+  const compacted = topic.cleanup === 'compact'
+  return {
+    name: place.physicalName,
+    partitions: place.partitions,
+    cleanup: topic.cleanup,
+    retentionMs: topic.retentionMs,
+    tombstoneRetentionMs: 30 * day,
+    // The active segment is never compacted nor expired: small ones keep both near to what is promised.
+    segmentBytes: 64 * mebibyte,
+    segmentMs: compacted ? 10 * minute : 6 * 60 * minute,
+    // A dead letter carries a whole record of its topic.
+    recordBytesMax: topic.name.endsWith(deadLetterSuffix) ? 3 * mebibyte : 2 * mebibyte,
+  }
+}
+
+interface TopicRow {
+  physical_name: string
+  epoch: number
+  partitions: number
+}
+
+async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promise<TopicPlace> {
+  const known = await readRow(parts.relational, topic.name)
+  if (known && (await missingReaders(parts.relational, topic)).length === 0) {
+    await checkTopic(parts, topic, known)
+    return placeOf(known)
+  }
+  // The row is locked until topic and positions exist: of several instances one does it, the others wait and look.
+  return parts.relational.transaction(async (tx) => {
+    const row = await lockRow(tx, topic)
+    if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, placeOf(row)))
+    await checkTopic(parts, topic, row)
+    for (const group of await missingReaders(tx, topic)) {
+      await writeInitialPositions(parts.eventLog, group, row.physical_name)
+      await tx.query('insert into platform.readers (topic, reader_group) values ($1, $2)', [
+        topic.name,
+        group,
+      ])
+      parts.log.info({ topic: topic.name, group }, 'topics.reader-made')
+    }
+    return placeOf(row)
+  })
+}
+
+async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {
+  const { rows } = await executor.query<TopicRow>(
+    'select physical_name, epoch, partitions from platform.topics where name = $1',
+    [name],
+  )
+  return rows[0]
+}
+
+/** The topic's row, locked; `made` when this transaction wrote it. */
+async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<TopicRow & { made: boolean }> {
+  const inserted = await tx.query(
+    `insert into platform.topics (name, physical_name, partitions) values ($1, $1, $2)
+     on conflict (name) do nothing`,
+    [topic.name, topic.partitions],
+  )
+  const { rows } = await tx.query<TopicRow>(
+    'select physical_name, epoch, partitions from platform.topics where name = $1 for update',
+    [topic.name],
+  )
+  return { ...(rows[0] as TopicRow), made: inserted.rowCount === 1 }
+}
+
+async function missingReaders(executor: SqlExecutor, topic: Topic<never>): Promise<string[]> {
+  const groups = topic.readers.flatMap((reader) => ('group' in reader ? [reader.group] : []))
+  if (groups.length === 0) return []
+  const { rows } = await executor.query<{ reader_group: string }>(
+    'select reader_group from platform.readers where topic = $1',
+    [topic.name],
+  )
+  const made = new Set(rows.map((row) => row.reader_group))
+  return groups.filter((group) => !made.has(group))
+}
+
+/** The beginning for every partition without a position: an earlier try may have written some. */
+async function writeInitialPositions(eventLog: EventLog, group: string, physicalName: string): Promise<void> {
+  const { committed } = await eventLog.groupState(group, physicalName)
+  const placed = new Set(committed.map((position) => position.partition))
+  const positions = (await eventLog.offsets(physicalName))
+    .filter((range) => !placed.has(range.partition))
+    .map((range) => ({ partition: range.partition, offset: range.start }))
+  if (positions.length > 0) await eventLog.setPositions(group, physicalName, positions)
+}
+
+async function checkTopic(parts: EnsureTopicsParts, topic: Topic<never>, row: TopicRow): Promise<void> {
+  const actual = await parts.eventLog.describeTopic(row.physical_name)
+  if (!actual) {
+    throw mismatch(
+      topic,
+      `it was created before and is gone from the log. Restore the log's data; or, to begin anew and lose what the topic held, delete the topic's rows from platform.topics and platform.readers`,
+    )
+  }
+  if (actual.cleanup !== topic.cleanup) {
+    throw mismatch(
+      topic,
+      `its cleanup policy is ${actual.cleanup} and must be ${topic.cleanup}. Set cleanup.policy=${topic.cleanup} on ${row.physical_name}`,
+    )
+  }
+  checkPartitions(topic, row, actual)
+  warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, placeOf(row)), actual)
+}
+
+/** A topic may have been grown beyond the catalogue by the platform itself: then its row says so. */
+function checkPartitions(topic: Topic<never>, row: TopicRow, actual: TopicSpec): void {
+  if (actual.partitions !== row.partitions) {
+    throw mismatch(
+      topic,
+      `it has ${actual.partitions} partitions and must have ${row.partitions}, because keys would change their partition. Make it anew with ${row.partitions}; to get more use \`flotilla topics grow\``,
+    )
+  }
+  if (row.partitions < topic.partitions) {
+    throw mismatch(
+      topic,
+      `it has ${row.partitions} partitions and the catalogue asks for ${topic.partitions}. Run \`flotilla topics grow ${topic.name}\``,
+    )
+  }
+}
+
+function mismatch(topic: Topic<never>, difference: string): AppError {
+  return new AppError('topic_mismatch', `Topic ${topic.name}: ${difference}.`)
+}
+
+/** What only shifts times and sizes is told, and left as the operators set it. */
+function warnOfSmallDifferences(
+  log: Logger,
+  topic: Topic<never>,
+  wanted: TopicSpec,
+  actual: TopicSpec,
+): void {
+  const keys: (keyof TopicSpec)[] = ['recordBytesMax']
+  keys.push(
+    ...(topic.cleanup === 'compact' ? (['tombstoneRetentionMs'] as const) : (['retentionMs'] as const)),
+  )
+  for (const key of keys) {
+    if (isDeepStrictEqual(wanted[key], actual[key])) continue
+    log.warn(
+      { topic: topic.name, setting: key, is: actual[key], catalogue: wanted[key] },
+      'topics.setting-differs',
+    )
+  }
+}
+
+function placeOf(row: TopicRow): TopicPlace {
+  return { physicalName: row.physical_name, epoch: row.epoch, partitions: row.partitions }
+}
+
+/** Repeats `work` while an engine is away or another instance holds the row. */
+async function patiently<T>(parts: EnsureTopicsParts, topic: string, work: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      const passing = isUnavailable(error) || passingStates.has(sqlState(error) ?? '')
+      if (!passing || parts.signal?.aborted) throw error
+      parts.log.warn({ topic, tries, reason: describeError(error) }, 'topics.waiting')
+      await sleep(Math.max(50, backoffMs(tries, retryBackoff)), parts.signal)
+    }
+  }
+}

@@ -1,0 +1,85 @@
+/** The catalogue in, docs/topics.md out; with `--check` it only says whether the page is what the catalogue says. */
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { catalog } from '#topics/catalog.ts'
+import type { Reader, Topic } from '#topics/topic.ts'
+
+const page = fileURLToPath(new URL('../docs/topics.md', import.meta.url))
+const day = 86_400_000
+
+/** The page as Markdown. */
+export function topicsPage(topics: readonly Topic<never>[]): string {
+  return [
+    '# Topics',
+    '',
+    'Made from `topics/catalog.ts` by `npm run docs:topics`: do not edit.',
+    '',
+    'Every record that crosses the log belongs to one of these topics. Values are Avro in the Confluent wire format under',
+    'the subject `<topic>-value`; a null value on a compacted topic deletes its key.',
+    '',
+    '| topic | key | carries | schema | partitions | kept | written by | read by |',
+    '|---|---|---|---|---|---|---|---|',
+    ...topics.map(rowOf),
+    '',
+    '```mermaid',
+    'flowchart LR',
+    ...topics.flatMap(arrowsOf),
+    '```',
+    '',
+  ].join('\n')
+}
+
+function rowOf(topic: Topic<never>): string {
+  const cells = [
+    `\`${topic.name}\``,
+    topic.keyedBy,
+    topic.purpose,
+    `[${topic.schema}](../schemas/${topic.schema}.avsc)`,
+    String(topic.partitions),
+    keptOf(topic),
+    listOf(topic.writers),
+    topic.readers.length === 0 ? 'operators' : listOf(topic.readers.map(readerText)),
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
+function keptOf(topic: Topic<never>): string {
+  if (topic.cleanup === 'compact') return 'the last record of each key'
+  if (topic.retentionMs === null) return 'until deleted behind its readers'
+  const days = topic.retentionMs / day
+  return days === 1 ? '1 day' : `${days} days`
+}
+
+function readerText(reader: Reader): string {
+  if ('group' in reader) {
+    return reader.group === reader.service
+      ? `${reader.service} (${reader.mode})`
+      : `${reader.service} (${reader.mode}, group ${reader.group})`
+  }
+  return `${reader.service} (every instance, from the ${reader.tail})`
+}
+
+function listOf(names: string[]): string {
+  return names.join(', ') || 'nobody'
+}
+
+function arrowsOf(topic: Topic<never>): string[] {
+  const node = `${topic.name.replaceAll('.', '_')}[(${topic.name})]`
+  return [
+    ...topic.writers.map((writer) => `  ${writer} --> ${node}`),
+    ...topic.readers.map((reader) => `  ${node} ${'group' in reader ? '-->' : '-.->'} ${reader.service}`),
+  ]
+}
+
+function main(): void {
+  const text = topicsPage(catalog)
+  if (!process.argv.includes('--check')) {
+    writeFileSync(page, text)
+  } else if (readFileSync(page, 'utf8') !== text) {
+    console.error('docs/topics.md is not what the catalogue says; run `npm run docs:topics`')
+    process.exitCode = 1
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) main()
