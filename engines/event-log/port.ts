@@ -75,7 +75,8 @@ export interface EventLog extends Closeable {
    * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other.
    * A retry inside may store records twice; it never loses or re-orders them.
    * Throws AppError `log_unavailable` after `timeoutMs` (default 2,000), `overloaded` when the partition's queue is
-   * full, `payload_too_large` for a record above the topic's limit. What was refused may still be stored once.
+   * full, `payload_too_large` for a record above the topic's limit, `not_found` for a topic or partition that does
+   * not exist. What was refused may still be stored once. No records at all: writes nothing, tells the next offset.
    */
   append(
     topic: string,

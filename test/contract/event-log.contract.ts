@@ -1,0 +1,35 @@
+/** What every event log driver promises: a driver and its harness in, the whole suite of the port out. */
+
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe } from 'vitest'
+import { describeAppending } from './event-log/appending.ts'
+import { describeCompaction } from './event-log/compaction.ts'
+import { describeGroups } from './event-log/groups.ts'
+import { describePositions } from './event-log/positions.ts'
+import { describeRebalance } from './event-log/rebalance.ts'
+import { describeTails } from './event-log/tails.ts'
+import { describeTopics } from './event-log/topics.ts'
+import { createWorld, type EventLogHarness } from './event-log/world.ts'
+
+export type { EventLogHarness }
+
+/** Runs the suite. `start` is called once and makes the log reachable; what it returns opens clients onto it. */
+export function describeEventLog(driverName: string, start: () => Promise<EventLogHarness>): void {
+  describe(`event log: ${driverName}`, () => {
+    let harness: EventLogHarness | undefined
+    beforeAll(async () => {
+      harness = await start()
+    }, 120_000)
+    afterAll(async () => {
+      await harness?.close?.()
+    }, 60_000)
+    const world = createWorld(`c${randomBytes(4).toString('hex')}`, () => harness as EventLogHarness)
+    describeTopics(world)
+    describeAppending(world)
+    describeGroups(world)
+    describeRebalance(world)
+    describePositions(world)
+    describeTails(world)
+    describeCompaction(world)
+  })
+}

@@ -1,0 +1,201 @@
+/** One member of a group: reading, committing, pausing, seeking, coming back. */
+
+import { describe, expect, test } from 'vitest'
+import { eventually } from '#test/support/eventually.ts'
+import { commit, join, numbered, range, values, type World } from './world.ts'
+
+export function describeGroups(world: World): void {
+  describe('groups', () => {
+    describeReading(world)
+    describeCommits(world)
+    describeFlow(world)
+  })
+}
+
+function describeReading(world: World): void {
+  test('a member of a new group gains every partition, without a committed position', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 3 })
+    await log.append(topic, 2, numbered(4))
+    const member = await join(log, { group: world.name('group'), topic })
+    await eventually('the partition with records is read', () => member.offsets(2).length === 4)
+    const gained = member.gained.toSorted((a, b) => a.partition - b.partition)
+    expect(gained.map(({ former: _, ...rest }) => rest)).toEqual([
+      { partition: 0, start: 0, end: 0, committed: null },
+      { partition: 1, start: 0, end: 0, committed: null },
+      { partition: 2, start: 0, end: 4, committed: null },
+    ])
+    expect(member.consumer.assignment().toSorted()).toEqual([0, 1, 2])
+    expect(member.consumer.alive()).toBe(true)
+  })
+
+  test('records that are appended while it reads arrive in order, once', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    const member = await join(log, { group: world.name('group'), topic })
+    for (let i = 0; i < 300; i += 3) await log.append(topic, 0, numbered(3, i))
+    await eventually('all records', () => member.records.length >= 300)
+    expect(values(member.records)).toEqual(range(0, 300).map(String))
+  })
+
+  test('two groups read the same records, each with its own position', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    await log.append(topic, 0, numbered(5))
+    const [one, two] = [world.name('group'), world.name('group')]
+    const first = await join(log, { group: one, topic })
+    const second = await join(log, { group: two, topic })
+    await eventually('both read all', () => first.records.length === 5 && second.records.length === 5)
+    await commit(first.consumer, 0, 5)
+    expect((await log.groupState(two, topic)).committed).toEqual([])
+    expect((await log.groupState(one, topic)).committed[0]!.offset).toBe(5)
+  })
+
+  test('many records over several partitions keep their order per partition', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 4 })
+    const count = 2_500
+    for (const partition of range(0, 4)) {
+      await log.append(topic, partition, numbered(count), { timeoutMs: 20_000 })
+    }
+    const member = await join(log, { group: world.name('group'), topic, fetchBytesMax: 16_384 })
+    await eventually('all records', () => member.records.length >= 4 * count)
+    for (const partition of range(0, 4)) expect(member.offsets(partition)).toEqual(range(0, count))
+  })
+}
+
+function describeCommits(world: World): void {
+  test('what a member did not commit goes to the next one', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    await log.append(topic, 0, numbered(10))
+    const group = world.name('group')
+    const first = await join(log, { group, topic })
+    await eventually('all are read', () => first.records.length === 10)
+    expect(await commit(first.consumer, 0, 4, 'four')).toBe('committed')
+    await first.consumer.close()
+    const second = await join(await world.client(), { group, topic })
+    await eventually('the rest is read again', () => second.records.length === 6)
+    expect(second.offsets(0)).toEqual(range(4, 10))
+    expect(second.gained[0]!.committed).toEqual({ partition: 0, offset: 4, metadata: 'four' })
+  })
+
+  test('positions and their metadata outlive every client', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 2 })
+    await log.append(topic, 1, numbered(3))
+    const group = world.name('group')
+    const member = await join(log, { group, topic })
+    await eventually('all are read', () => member.records.length === 3)
+    const metadata = 'ü'.repeat(2_048)
+    expect(await commit(member.consumer, 1, 2, metadata)).toBe('committed')
+    await member.consumer.close()
+    await log.close()
+    const state = await (await world.client()).groupState(group, topic)
+    expect(state).toEqual({ members: 0, committed: [{ partition: 1, offset: 2, metadata }] })
+  })
+
+  test('metadata over 4,096 bytes is refused, and the position stays', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    const group = world.name('group')
+    const member = await join(log, { group, topic })
+    await eventually('it owns the partition', () => member.gained.length === 1)
+    expect(await commit(member.consumer, 0, 0, 'kept')).toBe('committed')
+    await expect(member.consumer.commit(0, 0, `${'ü'.repeat(2_048)}x`)).rejects.toThrow()
+    expect((await log.groupState(group, topic)).committed).toEqual([
+      { partition: 0, offset: 0, metadata: 'kept' },
+    ])
+    expect(await commit(member.consumer, 0, 0, '')).toBe('committed')
+  })
+
+  test('a commit for a partition that it does not own, or after it left, answers lost', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    await log.append(topic, 0, numbered(3))
+    const group = world.name('group')
+    const member = await join(log, { group, topic })
+    await eventually('it reads', () => member.records.length === 3)
+    expect(await commit(member.consumer, 7, 1)).toBe('lost')
+    expect(await commit(member.consumer, 0, 1)).toBe('committed')
+    await member.consumer.close()
+    await member.consumer.close()
+    expect(await member.consumer.commit(0, 3, '')).toBe('lost')
+    expect(member.consumer.alive()).toBe(false)
+    expect((await log.groupState(group, topic)).committed[0]!.offset).toBe(1)
+  })
+
+  test('lag is what lies between the committed positions and the ends', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 2 })
+    await log.append(topic, 0, numbered(10))
+    await log.append(topic, 1, numbered(4))
+    const group = world.name('group')
+    const member = await join(log, { group, topic })
+    await eventually('all are read', () => member.records.length === 14)
+    await commit(member.consumer, 0, 7)
+    await commit(member.consumer, 1, 4)
+    const ends = new Map((await log.offsets(topic)).map((one) => [one.partition, one.end]))
+    const { members, committed } = await log.groupState(group, topic)
+    expect(members).toBe(1)
+    expect(committed.reduce((lag, one) => lag + ends.get(one.partition)! - one.offset, 0)).toBe(3)
+  })
+}
+
+function describeFlow(world: World): void {
+  test('a paused partition is silent while the others go on, and misses nothing when it resumes', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 2 })
+    const member = await join(log, { group: world.name('group'), topic })
+    await log.append(topic, 0, numbered(1))
+    await log.append(topic, 1, numbered(1))
+    await eventually('both are read', () => member.records.length === 2)
+    member.consumer.pause(0)
+    // One fetch may be under way when the pause begins: let it pass.
+    await new Promise((resolve) => setTimeout(resolve, 700))
+    await log.append(topic, 0, numbered(5, 1))
+    for (const i of range(1, 20)) await log.append(topic, 1, numbered(1, i))
+    await eventually('the other goes on', () => member.offsets(1).length === 20)
+    expect(member.offsets(0)).toEqual([0])
+    member.consumer.resume(0)
+    await eventually('the rest arrives', () => member.offsets(0).length === 6)
+    expect(member.offsets(0)).toEqual(range(0, 6))
+  })
+
+  test('a pause inside of a delivery bounds what arrives until the resume', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    for (const i of range(0, 20)) await log.append(topic, 0, numbered(100, i * 100), { timeoutMs: 20_000 })
+    const pausing: { pause?: (partition: number) => void } = {}
+    const member = await join(log, {
+      group: world.name('group'),
+      topic,
+      fetchBytesMax: 4_096,
+      start: () => null,
+      heard: (partition) => pausing.pause?.(partition),
+    })
+    pausing.pause = (partition) => member.consumer.pause(partition)
+    await eventually('it owns the partition', () => member.gained.length === 1)
+    member.consumer.seek(0, 0)
+    await eventually('something arrives', () => member.records.length > 0)
+    await new Promise((resolve) => setTimeout(resolve, 700))
+    expect(member.records.length).toBeLessThan(2_000)
+    pausing.pause = () => {}
+    member.consumer.resume(0)
+    await eventually('all arrive', () => member.records.length === 2_000)
+    expect(member.offsets(0)).toEqual(range(0, 2_000))
+  })
+
+  test('seek reads again from there', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    await log.append(topic, 0, numbered(10))
+    const member = await join(log, { group: world.name('group'), topic })
+    await eventually('all are read', () => member.records.length === 10)
+    member.consumer.seek(0, 3)
+    await eventually('they are read again', () => member.records.length === 17)
+    await log.append(topic, 0, numbered(1, 10))
+    await eventually('it goes on', () => member.records.length === 18)
+    expect(member.offsets(0)).toEqual([...range(0, 10), ...range(3, 11)])
+  })
+}

@@ -1,0 +1,97 @@
+/** Tails: every record of every partition, without a group's position. */
+
+import { describe, expect, test } from 'vitest'
+import { eventually } from '#test/support/eventually.ts'
+import { numbered, openTail, range, readAll, values, type World } from './world.ts'
+
+export function describeTails(world: World): void {
+  describe('tails', () => {
+    test('from the beginning: what is there when it is ready, then what comes', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 2 })
+      await log.append(topic, 0, numbered(50))
+      await log.append(topic, 1, numbered(30))
+      const { tail, records } = await openTail(log, topic, 'beginning')
+      await tail.ready
+      expect(records).toHaveLength(80)
+      await log.append(topic, 1, numbered(3, 30))
+      await eventually('the new ones', () => records.length === 83)
+      expect(values(records.filter((one) => one.partition === 0))).toEqual(range(0, 50).map(String))
+      expect(values(records.filter((one) => one.partition === 1))).toEqual(range(0, 33).map(String))
+      expect(tail.positions()).toEqual(
+        new Map([
+          [0, 50],
+          [1, 33],
+        ]),
+      )
+    })
+
+    test('from the end: only what comes after it is ready', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 2 })
+      await log.append(topic, 0, numbered(10))
+      const { tail, records } = await openTail(log, topic, 'end')
+      await tail.ready
+      await log.append(topic, 0, numbered(2, 10))
+      await log.append(topic, 1, numbered(1))
+      await eventually('the new ones', () => records.length === 3)
+      expect(records.map((one) => `${one.partition}/${one.offset}`).toSorted()).toEqual([
+        '0/10',
+        '0/11',
+        '1/0',
+      ])
+    })
+
+    test('an empty topic is ready at once and current', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 3 })
+      const { tail, records } = await openTail(log, topic, 'beginning')
+      await tail.ready
+      await eventually('it is current', () => tail.current())
+      expect(records).toEqual([])
+    })
+
+    test('it is current when it has read up to the end, and becomes so again after more came', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      await log.append(topic, 0, numbered(100))
+      const { tail, records } = await openTail(log, topic, 'beginning')
+      await tail.ready
+      await eventually('it is current', () => tail.current())
+      await log.append(topic, 0, numbered(10, 100))
+      await eventually('it has read on and is current', () => records.length === 110 && tail.current())
+    })
+
+    test('a tail that was closed hears nothing more and is not current; closing again is fine', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      const { tail, records } = await openTail(log, topic, 'beginning')
+      await tail.ready
+      await tail.close()
+      await tail.close()
+      await log.append(topic, 0, numbered(3))
+      expect(await readAll(log, topic)).toHaveLength(3)
+      expect(records).toEqual([])
+      expect(tail.current()).toBe(false)
+    })
+
+    test('several tails each hear everything, and none shows as a group', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      const before = await log.listGroups()
+      const tails = await Promise.all(range(0, 3).map(() => openTail(log, topic, 'beginning')))
+      await Promise.all(tails.map(({ tail }) => tail.ready))
+      await log.append(topic, 0, numbered(4))
+      await eventually('all hear all', () => tails.every(({ records }) => records.length === 4))
+      expect((await log.listGroups()).filter((group) => !before.includes(group))).toEqual([])
+    })
+
+    test('it starts behind what was deleted', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      await log.append(topic, 0, numbered(10))
+      await log.deleteRecords(topic, 0, 7)
+      expect((await readAll(log, topic)).map((one) => one.offset)).toEqual([7, 8, 9])
+    })
+  })
+}
