@@ -19,7 +19,12 @@ export function openCaller(origin: string): Caller {
   return {
     async post(path, body, headers) {
       const begun = performance.now()
-      const answer = await client.request({ method: 'POST', path, body, headers: { 'content-type': 'application/json', ...headers } })
+      const answer = await client.request({
+        method: 'POST',
+        path,
+        body,
+        headers: { 'content-type': 'application/json', ...headers },
+      })
       const text = await answer.body.text()
       if (answer.statusCode !== 200 && answer.statusCode !== 202) {
         throw new Error(`${path} answered ${answer.statusCode}: ${text.slice(0, 300)}`)
@@ -31,7 +36,12 @@ export function openCaller(origin: string): Caller {
 }
 
 /** `clients` callers send `bodies` in turn until `total` requests are done; the latencies in ms of all of them. */
-export async function runLoad(target: Target, bodies: readonly Buffer[], clients: number, total: number): Promise<number[]> {
+export async function runLoad(
+  target: Target,
+  bodies: readonly Buffer[],
+  clients: number,
+  total: number,
+): Promise<number[]> {
   const latencies: number[] = []
   let sent = 0
   const work = async () => {

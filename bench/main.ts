@@ -33,7 +33,8 @@ async function main(args: string[]): Promise<number> {
   } else {
     console.log(`${machineFacts()}\n${renderTable(rows)}`)
   }
-  if (flags.has('--save')) saveMarkdown(new URL('../docs/benchmarks.md', import.meta.url), name, bench.purpose, rows)
+  if (flags.has('--save'))
+    saveMarkdown(new URL('../docs/benchmarks.md', import.meta.url), name, bench.purpose, rows)
   return flags.has('--check') && rows.some((row) => row.bar && !passes(row)) ? 1 : 0
 }
 

@@ -12,7 +12,10 @@ export function machineFacts(): string {
     `${Math.round(os.totalmem() / 2 ** 30)} GiB`,
     `${os.type()} ${os.arch()}`,
     `Node ${process.versions.node}`,
-    `load ${os.loadavg().map((load) => load.toFixed(1)).join(' ')}`,
+    `load ${os
+      .loadavg()
+      .map((load) => load.toFixed(1))
+      .join(' ')}`,
   ].join(', ')
 }
 

@@ -1,0 +1,9 @@
+/** Every bench, in the order in which they are listed. */
+
+import type { Bench } from './bench.ts'
+import { consumerBench } from './consumer.ts'
+import { producerBench } from './producer.ts'
+import { searchBench } from './search.ts'
+import { upsertBench } from './upsert.ts'
+
+export const benches: readonly Bench[] = [searchBench, upsertBench, consumerBench, producerBench]

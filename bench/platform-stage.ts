@@ -1,0 +1,67 @@
+/** The embedded platform in a process of its own, with bare routes over the same engines beside it as the floor. */
+
+import { type ChildProcess, fork } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '#client/client.ts'
+
+export interface StageAddresses {
+  vectorUrl: string
+  floorUrl: string
+  privateKeyFile: string
+  agentId: string
+}
+
+export interface PlatformStage extends StageAddresses {
+  /** A live gateway key of an agent without limits. */
+  key: string
+  /** Consumer lag of a group now, in records. */
+  lag(group: string): Promise<number>
+  close(): Promise<void>
+}
+
+/** Starts bench/platform-process.ts and waits until it serves. Its data goes to a temporary folder. */
+export async function openPlatformStage(): Promise<PlatformStage> {
+  const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
+  const child = fork(new URL('./platform-process.ts', import.meta.url), [home], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const addresses = await answerOf<StageAddresses>(child, 'serving')
+  const client = createClient({
+    vectorUrl: addresses.vectorUrl,
+    agentId: addresses.agentId,
+    privateKeyFile: addresses.privateKeyFile,
+  })
+  const key = await client.apiKey()
+  await client.close()
+  return {
+    ...addresses,
+    key,
+    async lag(group) {
+      child.send({ kind: 'lag', group })
+      return (await answerOf<{ lag: number }>(child, 'lag')).lag
+    },
+    async close() {
+      const ended = new Promise((resolve) => child.once('exit', resolve))
+      child.kill('SIGTERM')
+      await ended
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
+
+function answerOf<T>(child: ChildProcess, kind: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const heard = (message: unknown) => {
+      const answer = message as { kind: string } & T
+      if (answer.kind !== kind) return
+      child.off('message', heard)
+      child.off('exit', died)
+      resolve(answer)
+    }
+    const died = (code: number | null) => reject(new Error(`the platform's process ended with code ${code}`))
+    child.on('message', heard)
+    child.once('exit', died)
+  })
+}
