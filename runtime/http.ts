@@ -1,0 +1,103 @@
+/** Requests in, answers out: the HTTP app under every service, with the platform's errors, ids, limits and probes. */
+
+import type { IncomingMessage } from 'node:http'
+import fastify, { type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { AppError } from '#lib/errors.ts'
+import { registerAccessLog } from './http/access-log.ts'
+import { registerErrors } from './http/errors.ts'
+import { registerJsonBodies } from './http/json-body.ts'
+import { registerProbes } from './http/probes.ts'
+import { answerClientError } from './http/raw-answer.ts'
+import { requestIdOf, traceparentOf } from './http/request-ids.ts'
+import { createValidator } from './http/validation.ts'
+
+export { type ApiDescription, registerApiDescription } from './http/api-description.ts'
+export { problemResponses } from './http/problem.ts'
+export { recordHeaders } from './http/request-ids.ts'
+
+const mebibyte = 1024 * 1024
+
+export interface HttpAppOptions {
+  /** Name of the service: label of its metrics and field of its log lines. */
+  name: string
+  log: Logger
+  metrics: Registry
+  /** Default 1 MiB; a route may set its own `bodyLimit`. */
+  bodyBytesMax?: number
+  /** CIDRs whose X-Forwarded-* headers count. Default none. */
+  trustedProxies?: readonly string[]
+  /** Asked by /readyz. Default: always ready. */
+  ready?(): boolean
+  /** The whole of a request must have arrived within this time. Default 60,000. */
+  requestTimeoutMs?: number
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** W3C trace context of this request: as it came, or made here. */
+    traceparent: string
+    /** Who is calling, once known; goes into the log line. */
+    agentId: string | null
+    /** Code of the problem that was answered; null when none was. */
+    problemCode: string | null
+  }
+}
+
+/**
+ * Builds the app of one service; routes are added by its `routes`. Answers /livez, /readyz and /metrics by itself.
+ * Bodies are JSON, never coerced; unknown keys are refused by schemas with `additionalProperties: false`; every fault is
+ * an RFC 9457 problem document. Ask for `registerApiDescription` before the routes to have openapi.json and a reference.
+ */
+export function createHttpApp(options: HttpAppOptions): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    genReqId: requestIdOf as (raw: IncomingMessage) => string,
+    bodyLimit: options.bodyBytesMax ?? mebibyte,
+    trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
+    requestTimeout: options.requestTimeoutMs ?? 60_000,
+    keepAliveTimeout: 72_000,
+    return503OnClosing: false,
+    clientErrorHandler: answerClientError,
+    // A get of 1,000 ids travels in the address line.
+    http: { maxHeaderSize: mebibyte, headersTimeout: 20_000 },
+    routerOptions: { maxParamLength: 16_384 },
+  }) as FastifyInstance
+  app.decorateRequest('traceparent', '')
+  app.decorateRequest('agentId', null)
+  app.decorateRequest('problemCode', null)
+  app.setValidatorCompiler(createValidator)
+  registerDrain(app)
+  registerRequestIds(app)
+  registerErrors(app, options.log)
+  registerJsonBodies(app)
+  registerAccessLog(app, options)
+  registerProbes(app, options)
+  return app
+}
+
+function registerRequestIds(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    request.traceparent = traceparentOf(request.headers.traceparent)
+    reply.header('x-request-id', request.id)
+    done()
+  })
+}
+
+/** While the app closes: new requests are refused, connections without one are cut, those in flight finish. */
+function registerDrain(app: FastifyInstance): void {
+  let closing = false
+  app.addHook('preClose', (done) => {
+    closing = true
+    const cutting = setInterval(() => app.server.closeIdleConnections(), 50)
+    app.server.once('close', () => clearInterval(cutting))
+    cutting.unref()
+    done()
+  })
+  app.addHook('onRequest', (_request, reply, done) => {
+    if (!closing) return done()
+    reply.header('connection', 'close')
+    done(new AppError('shutting_down', 'The service is stopping; try again in a second.', { retryAfter: 1 }))
+  })
+}

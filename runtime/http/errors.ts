@@ -1,0 +1,72 @@
+/** Every fault of a request in, one problem answer out; what operators need stays in the log. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import { AppError, describeError } from '#lib/errors.ts'
+import { createRouteTable } from './method-table.ts'
+import { problemContentType, problemOf, publicError } from './problem.ts'
+
+export function registerErrors(app: FastifyInstance, log: Logger): void {
+  const methodsAt = createRouteTable(app)
+  app.setErrorHandler((error, request, reply) => {
+    const told = isMissingBody(error, request) ? missingBody() : publicError(error)
+    if (told.statusCode >= 500) logFault(log, request, told, error)
+    answerProblem(reply, request, told)
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = methodsAt(request.url)
+    if (allowed.length === 0) {
+      return answerProblem(reply, request, new AppError('not_found', 'There is nothing at this address.'))
+    }
+    reply.header('allow', allowed.join(', '))
+    answerProblem(
+      reply,
+      request,
+      new AppError('method_not_allowed', `Use ${allowed.join(' or ')} at this address.`),
+    )
+  })
+}
+
+function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppError): void {
+  request.problemCode = error.code
+  if (error.retryAfter !== undefined) {
+    reply.header('retry-after', String(Math.max(1, Math.ceil(error.retryAfter))))
+  }
+  if (error.statusCode === 401) reply.header('www-authenticate', 'Bearer')
+  // The rest of a body that was refused unread must not be taken for the next request.
+  if (error.statusCode === 413) reply.header('connection', 'close')
+  reply
+    .code(error.statusCode)
+    .type(problemContentType)
+    .send(JSON.stringify(problemOf(error, request.id)))
+}
+
+function isMissingBody(error: unknown, request: FastifyRequest): boolean {
+  const context = (error as { validationContext?: string } | null)?.validationContext
+  return context === 'body' && request.body === undefined
+}
+
+function missingBody(): AppError {
+  return new AppError('invalid_json', 'The body is missing: send a JSON object.')
+}
+
+function logFault(log: Logger, request: FastifyRequest, told: AppError, error: unknown): void {
+  const line = {
+    request_id: request.id,
+    route: request.routeOptions.url,
+    code: told.code,
+    fault: describeError(error),
+    cause: describeCause(error),
+  }
+  if (told.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
+  else log.warn(line, 'http.engine-away')
+}
+
+function describeCause(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause === undefined ? undefined : describeError(cause)
+}
+
+function stackOf(error: unknown): string | undefined {
+  return error instanceof Error ? error.stack?.split('\n').slice(1, 8).join('\n') : undefined
+}

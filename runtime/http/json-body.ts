@@ -1,0 +1,76 @@
+/** Body bytes in, the value they stand for out; big bodies are parsed in a thread of their own. */
+
+import { isAscii, isUtf8 } from 'node:buffer'
+import type { FastifyInstance } from 'fastify'
+import { AppError } from '#lib/errors.ts'
+import { createBodyThread } from './body-thread.ts'
+import { pointerPart, validationFailed } from './validation.ts'
+
+/** Bodies beyond this size never occupy the event loop. */
+export const parsedOnLoopBytesMax = 256 * 1024
+
+/** `application/json` alone is accepted; keys such as `__proto__` are plain own properties, as JSON.parse gives them. */
+export function registerJsonBodies(app: FastifyInstance): void {
+  const thread = createBodyThread<unknown>(new URL('./json-thread.ts', import.meta.url), 'json')
+  app.addHook('onClose', () => thread.close())
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
+    if (body.length > parsedOnLoopBytesMax) {
+      thread.parse(body).then((value) => done(null, value), done)
+      return
+    }
+    let value: unknown
+    try {
+      value = parseJson(body)
+    } catch (error) {
+      return done(error as Error)
+    }
+    done(null, value)
+  })
+}
+
+/** Throws AppError `invalid_json`, or `validation_failed` for text that no UTF-8 can carry (lone surrogates). */
+export function parseJson(body: Buffer): unknown {
+  const text = textOf(body)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    // The parser's own message quotes the body.
+    throw new AppError('invalid_json', 'Send a body that is valid JSON.')
+  }
+  if (mayHoldSurrogates(text)) refuseLoneSurrogates(value)
+  return value
+}
+
+function textOf(body: Buffer): string {
+  if (isAscii(body)) return body.toString('latin1')
+  if (isUtf8(body)) return body.toString('utf8')
+  throw new AppError('invalid_json', 'Send a body in UTF-8.')
+}
+
+/** UTF-8 cannot hold a surrogate, so one can only come from an escape. */
+function mayHoldSurrogates(text: string): boolean {
+  return text.includes('\\u') && /\\u[dD][89a-fA-F]/.test(text)
+}
+
+function refuseLoneSurrogates(value: unknown): void {
+  const open: { value: unknown; path: string }[] = [{ value, path: '' }]
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { value: item, path } = next
+    if (typeof item === 'string') {
+      if (!item.isWellFormed()) throw loneSurrogate(path)
+    } else if (typeof item === 'object' && item !== null) {
+      for (const [key, child] of Object.entries(item)) {
+        if (!key.isWellFormed()) throw loneSurrogate(`${path}${pointerPart(key.toWellFormed())}`)
+        if (typeof child === 'string' || typeof child === 'object') {
+          open.push({ value: child, path: path.length > 200 ? path : `${path}${pointerPart(key)}` })
+        }
+      }
+    }
+  }
+}
+
+function loneSurrogate(path: string): AppError {
+  return validationFailed([{ path: path.slice(0, 200), message: 'has half of a surrogate pair' }])
+}

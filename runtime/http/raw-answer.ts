@@ -1,0 +1,27 @@
+/** Bytes that are not HTTP, or come too slowly, in; a problem answer on the bare socket out. */
+
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { v7 as uuidv7 } from 'uuid'
+import { AppError } from '#lib/errors.ts'
+import { problemContentType, problemOf } from './problem.ts'
+
+const faults: Record<string, AppError> = {
+  HPE_HEADER_OVERFLOW: new AppError('bad_request', 'The address and headers are too long.', {
+    statusCode: 431,
+  }),
+  ERR_HTTP_REQUEST_TIMEOUT: new AppError('bad_request', 'The request took too long to arrive.', {
+    statusCode: 408,
+  }),
+}
+const malformed = new AppError('bad_request', 'The request is not valid HTTP.')
+
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const fault = faults[error.code ?? ''] ?? malformed
+  const body = JSON.stringify(problemOf(fault, uuidv7()))
+  socket.end(
+    `HTTP/1.1 ${fault.statusCode} ${STATUS_CODES[fault.statusCode]}\r\n` +
+      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}

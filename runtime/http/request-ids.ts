@@ -1,0 +1,41 @@
+/** Request headers in, the ids that follow a request through the log out. */
+
+import { randomFillSync } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { v7 as uuidv7 } from 'uuid'
+import { headerNames } from '../messages.ts'
+
+const visibleAscii = /^[\x21-\x7e]{1,128}$/
+/** W3C Trace Context, version 00; all-zero ids are invalid there. */
+const traceContext = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** The caller's X-Request-Id when it has 1 to 128 visible ASCII characters, else a new one. */
+export function requestIdOf(request: { headers: Record<string, string | string[] | undefined> }): string {
+  const given = request.headers['x-request-id']
+  return typeof given === 'string' && visibleAscii.test(given) ? given : uuidv7()
+}
+
+/** The caller's traceparent when it is valid, else the root of a new trace that nobody samples. */
+export function traceparentOf(given: string | string[] | undefined): string {
+  if (typeof given === 'string' && traceContext.test(given)) return given
+  const random = randomHex48()
+  return `00-${random.slice(0, 32)}-${random.slice(32)}-00`
+}
+
+/** Headers that let one id find the whole way of a request through the log. */
+export function recordHeaders(request: Pick<FastifyRequest, 'id' | 'traceparent'>): Record<string, string> {
+  return { [headerNames.requestId]: request.id, [headerNames.traceparent]: request.traceparent }
+}
+
+const pool = Buffer.alloc(24 * 512)
+let used = pool.length
+
+/** 24 random bytes as hex, from a pool: one system call serves 512 requests. */
+function randomHex48(): string {
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += 24
+  return pool.toString('hex', used - 24, used)
+}
