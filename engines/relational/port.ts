@@ -23,7 +23,11 @@ export interface SqlResult<Row> {
 }
 
 export interface SqlExecutor {
-  /** Runs one statement with $n parameters. int8 comes as number, timestamptz as Date, jsonb parsed, bytea as Buffer. */
+  /**
+   * Runs one statement with $n parameters; without parameters the text may hold several, and the last one's result is
+   * given. Arrays become SQL arrays: pass a jsonb array as JSON text. int8 comes as number, timestamptz as Date,
+   * jsonb parsed, bytea as Buffer; numeric, date, uuid and vector come as text.
+   */
   query<Row = Record<string, unknown>>(text: string, params?: SqlValue[]): Promise<SqlResult<Row>>
 }
 

@@ -1,0 +1,116 @@
+/** Rows in, PostgreSQL's binary COPY format out (postgresql.org/docs: COPY, Binary Format). */
+
+import type { CopyColumn, CopyType, CopyValue } from './port.ts'
+
+export const copyHeader = Buffer.concat([
+  Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'),
+  // Flags and length of the header's extension: none.
+  Buffer.alloc(8),
+])
+/** A field count of -1 ends the data. */
+export const copyTrailer = Buffer.from([0xff, 0xff])
+
+/** COPY statement for rows in the binary format. `source` is STDIN or a file in quotes. */
+export function copyStatement(table: string, columns: CopyColumn[], source: string): string {
+  const names = columns.map((column) => quoteIdentifier(column.name)).join(', ')
+  return `copy ${table.split('.').map(quoteIdentifier).join('.')} (${names}) from ${source} with (format binary)`
+}
+
+/** Rows as chunks of about `chunkBytes`, each a whole number of rows, without header and trailer. */
+export function* copyChunks(
+  columns: CopyColumn[],
+  rows: Iterable<CopyValue[]>,
+  chunkBytes: number,
+): Generator<{ body: Buffer; rows: number }> {
+  let parts: Buffer[] = []
+  let bytes = 0
+  let count = 0
+  for (const row of rows) {
+    const encoded = encodeRow(columns, row)
+    parts.push(encoded)
+    bytes += encoded.length
+    count++
+    if (bytes < chunkBytes) continue
+    yield { body: Buffer.concat(parts, bytes), rows: count }
+    parts = []
+    bytes = 0
+    count = 0
+  }
+  if (count > 0) yield { body: Buffer.concat(parts, bytes), rows: count }
+}
+
+function encodeRow(columns: CopyColumn[], row: CopyValue[]): Buffer {
+  const fields = columns.map(({ type }, index) => encodeField(type, row[index] ?? null))
+  const size = fields.reduce((sum, field) => sum + 4 + (field?.length ?? 0), 2)
+  const buffer = Buffer.allocUnsafe(size)
+  let at = buffer.writeInt16BE(columns.length, 0)
+  for (const field of fields) {
+    at = buffer.writeInt32BE(field === null ? -1 : field.length, at)
+    if (field !== null) at += field.copy(buffer, at)
+  }
+  return buffer
+}
+
+function encodeField(type: CopyType, value: CopyValue): Buffer | null {
+  return value === null ? null : encoders[type](value as never)
+}
+
+const encoders: Record<CopyType, (value: never) => Buffer> = {
+  text: (value: string) => Buffer.from(value, 'utf8'),
+  int8: (value: number) => int64(BigInt(value)),
+  float8(value: number) {
+    const buffer = Buffer.allocUnsafe(8)
+    buffer.writeDoubleBE(value)
+    return buffer
+  },
+  bool: (value: boolean) => Buffer.from([value ? 1 : 0]),
+  timestamptz: (value: Date) => int64(BigInt(value.getTime() - millennium) * 1000n),
+  // The leading 1 is the version of jsonb's binary form.
+  jsonb: (value: unknown) => Buffer.concat([Buffer.from([1]), Buffer.from(JSON.stringify(value), 'utf8')]),
+  'text[]': textArray,
+  vector,
+}
+
+/** timestamptz counts microseconds since 2000-01-01. */
+const millennium = Date.UTC(2000, 0, 1)
+const textOid = 25
+
+function int64(value: bigint): Buffer {
+  const buffer = Buffer.allocUnsafe(8)
+  buffer.writeBigInt64BE(value)
+  return buffer
+}
+
+function textArray(values: string[]): Buffer {
+  const elements = values.map((value) => Buffer.from(value, 'utf8'))
+  // Dimensions, "has nulls", element type; then size and lower bound of the one dimension.
+  const head = Buffer.alloc(elements.length === 0 ? 12 : 20)
+  head.writeInt32BE(elements.length === 0 ? 0 : 1, 0)
+  head.writeInt32BE(textOid, 8)
+  if (elements.length > 0) {
+    head.writeInt32BE(elements.length, 12)
+    head.writeInt32BE(1, 16)
+  }
+  return Buffer.concat([head, ...elements.flatMap((element) => [int32(element.length), element])])
+}
+
+function int32(value: number): Buffer {
+  const buffer = Buffer.allocUnsafe(4)
+  buffer.writeInt32BE(value)
+  return buffer
+}
+
+/** pgvector's form: int16 dimension, int16 0, float32 big-endian each. */
+function vector(value: Float32Array): Buffer {
+  const buffer = Buffer.allocUnsafe(4 + value.byteLength)
+  buffer.writeInt16BE(value.length, 0)
+  buffer.writeInt16BE(0, 2)
+  buffer.set(new Uint8Array(value.buffer, value.byteOffset, value.byteLength), 4)
+  buffer.subarray(4).swap32()
+  return buffer
+}
+
+/** Quotes an identifier of SQL. */
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

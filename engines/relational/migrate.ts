@@ -1,0 +1,102 @@
+/** Numbered .sql files in, a database with their tables out: each file once, in order, in a transaction of its own. */
+
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Logger } from 'pino'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { type Relational, type SqlExecutor, sqlState } from './port.ts'
+
+const ownMigrations = fileURLToPath(new URL('./migrations/', import.meta.url))
+/** Waits for another instance that is at it: so many tries, each as long as the engine lets a statement wait. */
+const triesMax = 20
+const pauseMs = 500
+/** Two instances created the same table at once (PostgreSQL's `if not exists` does not wait). */
+const createdAtOnce = ['23505', '42P07']
+/** Waited too long for the other instance's lock. */
+const lockedOut = ['57014', '55P03', '40P01']
+
+interface Migration {
+  name: string
+  text: string
+  checksum: string
+}
+
+/**
+ * Applies what is missing. Any number of instances may start at once: a lock on the table of migrations, held inside
+ * each transaction, lets one go ahead. Throws AppError `invalid_configuration` when a file that was applied has
+ * changed since, and the SQL fault of a file that fails (nothing of it is kept).
+ */
+export async function migrate(relational: Relational, log: Logger, directory = ownMigrations): Promise<void> {
+  const migrations = loadMigrations(directory)
+  await whileRacing(createdAtOnce, () => createTable(relational))
+  const pending = await pendingOf(relational, migrations)
+  for (const migration of pending) {
+    await whileRacing(lockedOut, () => apply(relational, log, migration))
+  }
+}
+
+function loadMigrations(directory: string): Migration[] {
+  return readdirSync(directory)
+    .filter((name) => /^\d+-.*\.sql$/.test(name))
+    .sort()
+    .map((name) => {
+      const text = readFileSync(join(directory, name), 'utf8')
+      return { name, text, checksum: createHash('sha256').update(text).digest('hex') }
+    })
+}
+
+async function createTable(relational: Relational): Promise<void> {
+  const { rows } = await relational.query(`select to_regclass('public.platform_migrations') as name`)
+  if (rows[0]?.name != null) return
+  await relational.query(
+    `create table if not exists public.platform_migrations (
+       name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
+  )
+}
+
+/** Those not applied yet; throws when an applied one is not the file of today. */
+async function pendingOf(executor: SqlExecutor, migrations: Migration[]): Promise<Migration[]> {
+  const { rows } = await executor.query<{ name: string; checksum: string }>(
+    'select name, checksum from public.platform_migrations',
+  )
+  const applied = new Map(rows.map((row) => [row.name, row.checksum]))
+  for (const { name, checksum } of migrations) {
+    const known = applied.get(name)
+    if (known !== undefined && known !== checksum) {
+      throw new AppError(
+        'invalid_configuration',
+        `Migration ${name} was changed after it had been applied to this database; restore it and put the change into a new file.`,
+      )
+    }
+  }
+  return migrations.filter(({ name }) => !applied.has(name))
+}
+
+async function apply(relational: Relational, log: Logger, migration: Migration): Promise<void> {
+  const applied = await relational.transaction(async (tx) => {
+    await tx.query('lock table public.platform_migrations in exclusive mode')
+    // Another instance may have been first.
+    if ((await pendingOf(tx, [migration])).length === 0) return false
+    await tx.query(migration.text)
+    await tx.query('insert into public.platform_migrations (name, checksum) values ($1, $2)', [
+      migration.name,
+      migration.checksum,
+    ])
+    return true
+  })
+  if (applied) log.info({ migration: migration.name }, 'relational.migrated')
+}
+
+async function whileRacing(states: string[], work: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tries === triesMax || !states.includes(sqlState(error) ?? '')) throw error
+      await sleep(pauseMs)
+    }
+  }
+}

@@ -1,0 +1,152 @@
+/** The embedded Postgres in its own thread: statements in, results as text out, strictly one after the other. */
+
+import { PGlite, type QueryOptions, types } from '@electric-sql/pglite'
+import { vector } from '@electric-sql/pglite-pgvector'
+import { AppError } from '#lib/errors.ts'
+import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
+import { relationalUnavailable, translateFault } from './sql-faults.ts'
+import { parsedTypes, type TextResult } from './sql-values.ts'
+
+export interface PgliteThreadData {
+  directory: string
+  /** A transaction that is open for longer is rolled back, because everything else waits behind it. */
+  transactionMsMax: number
+}
+
+export type PgliteThread = typeof handlers
+
+const { directory, transactionMsMax } = ownData<PgliteThreadData>()
+const db = await PGlite.create(directory, { extensions: { vector } })
+
+// PGlite converts values by its own rules; ours are applied on the caller's side, so text must pass as it is.
+const asIs = (text: unknown) => text as string
+const oids = [...new Set([...Object.values(types).filter((oid) => typeof oid === 'number'), ...parsedTypes])]
+const textOnly: QueryOptions = {
+  rowMode: 'array',
+  parsers: Object.fromEntries(oids.map((oid) => [oid, asIs])),
+  serializers: Object.fromEntries(oids.map((oid) => [oid, asIs])),
+}
+
+let chain: Promise<unknown> = Promise.resolve()
+let transactions = 0
+let current: { id: number; end(): void } | undefined
+const unlisteners = new Map<string, () => Promise<void>>()
+
+const handlers = {
+  query: (text: string, params: (string | null)[] | undefined, deadline: number) =>
+    inTurn(deadline, () => run(text, params)),
+
+  /** Opens a transaction when it is its turn; everything else waits until `end`. */
+  begin(deadline: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      inTurn(deadline, async () => {
+        await db.exec('begin')
+        const ended = Promise.withResolvers<void>()
+        const id = ++transactions
+        current = { id, end: ended.resolve }
+        const timer = setTimeout(() => abandon(id), transactionMsMax)
+        resolve(id)
+        await ended.promise
+        clearTimeout(timer)
+      }).catch(reject)
+    })
+  },
+  async within(id: number, text: string, params: (string | null)[] | undefined): Promise<TextResult> {
+    assertCurrent(id)
+    return run(text, params)
+  },
+  async copy(id: number, statement: string, data: Uint8Array<ArrayBuffer>): Promise<number> {
+    assertCurrent(id)
+    return (await translated(() => db.query(statement, [], { blob: new Blob([data]) }))).affectedRows ?? 0
+  },
+  /** Resolves with the command tag of the commit. Ending a transaction that is gone already is no fault for a rollback. */
+  async end(id: number, how: 'commit' | 'rollback'): Promise<string> {
+    if (how === 'rollback' && current?.id !== id) return 'ROLLBACK'
+    assertCurrent(id)
+    try {
+      return (await run(how, undefined)).command
+    } finally {
+      finish(id)
+    }
+  },
+
+  listen: (channel: string, deadline: number) =>
+    inTurn(deadline, async () => {
+      if (unlisteners.has(channel)) return
+      unlisteners.set(channel, await db.listen(channel, (payload) => emit('notify', { channel, payload })))
+    }),
+  unlisten: (channel: string, deadline: number) =>
+    inTurn(deadline, async () => {
+      await unlisteners.get(channel)?.()
+      unlisteners.delete(channel)
+    }),
+  /** Proves that the engine has started. */
+  async started(): Promise<void> {},
+  close: (deadline: number) => inTurn(deadline, () => db.close()),
+}
+
+/** One thing at a time; what is late before its turn is not begun at all. */
+function inTurn<T>(deadline: number, work: () => Promise<T>): Promise<T> {
+  const turn = chain.then(() => {
+    if (Date.now() > deadline)
+      throw relationalUnavailable(new Error('the statement waited too long for its turn'))
+    return work()
+  })
+  chain = turn.catch(() => {})
+  return turn
+}
+
+/** Without parameters the text may hold several statements; the last one's result counts. */
+async function run(text: string, params: (string | null)[] | undefined): Promise<TextResult> {
+  const result = await translated(async () =>
+    params === undefined || params.length === 0
+      ? (await db.exec(text, textOnly)).at(-1)
+      : await db.query(text, params, textOnly),
+  )
+  return {
+    fields: (result?.fields ?? []).map((field) => ({ name: field.name, type: field.dataTypeID })),
+    rows: (result?.rows ?? []) as (string | null)[][],
+    rowCount: (result as { rowCount?: number } | undefined)?.rowCount ?? result?.affectedRows ?? 0,
+    command: (result as { command?: string } | undefined)?.command ?? '',
+  }
+}
+
+async function translated<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isFatal(error)) setImmediate(() => process.exit(1))
+    throw translateFault(error)
+  }
+}
+
+/** A fault of the WebAssembly machine leaves the engine unusable: end the thread, so that a fresh one takes over. */
+function isFatal(error: unknown): boolean {
+  return error instanceof RangeError || (error instanceof Error && error.name === 'RuntimeError')
+}
+
+function assertCurrent(id: number): void {
+  if (current?.id !== id) {
+    throw new AppError(
+      'relational_engine_unavailable',
+      `The transaction was rolled back, because it was open for more than ${transactionMsMax} ms.`,
+    )
+  }
+}
+
+async function abandon(id: number): Promise<void> {
+  if (current?.id !== id) return
+  // From here on its statements are refused; the rollback waits for one that is running.
+  current = { id: -1, end: current.end }
+  await db.exec('rollback').catch(() => {})
+  finish(-1)
+}
+
+function finish(id: number): void {
+  if (current?.id !== id) return
+  const { end } = current
+  current = undefined
+  end()
+}
+
+serveWorker(handlers)

@@ -1,0 +1,137 @@
+/** The embedded relational engine: PGlite with pgvector in its own thread, behind the port. */
+
+import { mkdirSync } from 'node:fs'
+import type { Logger } from 'pino'
+import { withTimeout } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
+import { createSupervisor, type Supervisor, type Thread } from './pglite-supervisor.ts'
+import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
+import { relationalUnavailable } from './sql-faults.ts'
+import { fromTextResult, toSqlText } from './sql-values.ts'
+import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
+
+export interface PgliteOptions {
+  /** Holds the cluster; owned by this process alone (two would destroy each other's rows without an error). */
+  directory: string
+  log: Logger
+  /** A caller waits this long at most, its turn included; a transaction may be open as long. Default 30,000. */
+  statementTimeoutMs?: number
+}
+
+const copyChunkBytes = 8 * 1024 * 1024
+const startTimeoutMs = 120_000
+
+/**
+ * Opens (and at first makes) the cluster. It never syncs to disk: a power cut may cost the last moments; a killed
+ * process does not. Throws AppError `relational_engine_unavailable` when it cannot be opened.
+ */
+export async function openPglite(options: PgliteOptions): Promise<Relational> {
+  const timeoutMs = options.statementTimeoutMs ?? 30_000
+  mkdirSync(options.directory, { recursive: true, mode: 0o700 })
+  const supervisor = createSupervisor(
+    { directory: options.directory, transactionMsMax: timeoutMs },
+    options.log,
+  )
+  const calls: Calls = { supervisor, timeoutMs, log: options.log }
+  const guard = createTransactionGuard()
+  try {
+    await bounded(calls, (thread) => thread.call.started(), startTimeoutMs)
+  } catch (error) {
+    await supervisor.close()
+    throw error
+  }
+  return {
+    driver: 'embedded',
+    async query<Row>(text: string, params?: SqlValue[]) {
+      guard.assertOutside()
+      const values = params?.map(toSqlText)
+      const deadline = Date.now() + timeoutMs
+      return fromTextResult<Row>(await bounded(calls, (thread) => thread.call.query(text, values, deadline)))
+    },
+    transaction: (work) => guard.run(() => openTransaction(calls), work),
+    copy(table, columns, rows) {
+      guard.assertOutside()
+      return copy(calls, table, columns, rows)
+    },
+    listen: supervisor.listen,
+    async ping(pingTimeoutMs = 2_000) {
+      guard.assertOutside()
+      const deadline = Date.now() + pingTimeoutMs
+      await bounded(calls, (thread) => thread.call.query('select 1', undefined, deadline), pingTimeoutMs)
+    },
+    close: supervisor.close,
+  }
+}
+
+interface Calls {
+  supervisor: Supervisor
+  timeoutMs: number
+  log: Logger
+}
+
+async function bounded<T>(
+  calls: Calls,
+  call: (thread: Thread) => Promise<T>,
+  ms = calls.timeoutMs,
+): Promise<T> {
+  return withTimeout(call(calls.supervisor.get()), ms, () => relationalUnavailable())
+}
+
+interface EmbeddedTransaction extends OpenTransaction {
+  copy(statement: string, data: Buffer): Promise<number>
+}
+
+async function openTransaction(calls: Calls): Promise<EmbeddedTransaction> {
+  const thread = calls.supervisor.get()
+  const id = await bounded(calls, () => thread.call.begin(Date.now() + calls.timeoutMs))
+  return {
+    async query<Row>(text: string, params?: SqlValue[]) {
+      const values = params?.map(toSqlText)
+      return fromTextResult<Row>(await bounded(calls, () => thread.call.within(id, text, values)))
+    },
+    commit: () => bounded(calls, () => thread.call.end(id, 'commit')),
+    async rollback() {
+      await bounded(calls, () => thread.call.end(id, 'rollback')).catch((error) => {
+        calls.log.warn({ reason: describeError(error) }, 'relational.rollback-failed')
+      })
+    },
+    copy: (statement, data) =>
+      bounded(
+        calls,
+        () => thread.send('copy', [id, statement, data], [data.buffer as ArrayBuffer]) as Promise<number>,
+      ),
+  }
+}
+
+/** One COPY for each chunk, all in one transaction. */
+async function copy(
+  calls: Calls,
+  table: string,
+  columns: CopyColumn[],
+  rows: Iterable<CopyValue[]>,
+): Promise<number> {
+  const statement = copyStatement(table, columns, `'/dev/blob'`)
+  const transaction = await openTransaction(calls)
+  try {
+    let total = 0
+    for (const chunk of copyChunks(columns, rows, copyChunkBytes)) {
+      await transaction.copy(statement, completeCopy(chunk.body))
+      total += chunk.rows
+    }
+    await transaction.commit()
+    return total
+  } catch (error) {
+    await transaction.rollback()
+    throw error
+  }
+}
+
+/** Header, body and trailer in a buffer of its own, which can then be moved to the thread. */
+function completeCopy(body: Buffer): Buffer {
+  const data = Buffer.from(new ArrayBuffer(copyHeader.length + body.length + copyTrailer.length))
+  copyHeader.copy(data)
+  body.copy(data, copyHeader.length)
+  copyTrailer.copy(data, copyHeader.length + body.length)
+  return data
+}

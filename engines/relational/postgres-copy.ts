@@ -1,0 +1,76 @@
+/** Rows into a PostgreSQL server through COPY FROM STDIN, as a query object of pg (its Submittable protocol). */
+
+import type pg from 'pg'
+import { copyChunks, copyHeader, copyTrailer } from './copy-format.ts'
+import type { CopyColumn, CopyValue } from './port.ts'
+
+const chunkBytes = 256 * 1024
+
+/** What pg's connection offers to a query object; its types leave this out. */
+interface Connection {
+  query(text: string): void
+  sendCopyFromChunk(chunk: Buffer): void
+  endCopyFrom(): void
+  sendCopyFail(message: string): void
+  stream: { writableNeedDrain: boolean; once(event: 'drain' | 'close', heard: () => void): void }
+}
+
+/** Resolves with the number of rows once the server has taken all of them; on a fault it keeps none. */
+export function createCopyIn(
+  client: pg.ClientBase,
+  statement: string,
+  columns: CopyColumn[],
+  rows: Iterable<CopyValue[]>,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let copied = 0
+    let fault: unknown
+    const submittable = {
+      submit: (connection: Connection) => connection.query(statement),
+      handleCopyInResponse(connection: Connection) {
+        send(connection, columns, rows).catch((error) => {
+          fault = error
+          connection.sendCopyFail('the rows could not be encoded')
+        })
+      },
+      handleCommandComplete(message: { text: string }) {
+        copied = Number(message.text.split(' ').at(-1))
+      },
+      handleError(error: unknown) {
+        fault ??= error
+        reject(fault)
+      },
+      handleReadyForQuery() {
+        if (fault === undefined) resolve(copied)
+      },
+      handleRowDescription() {},
+      handleDataRow() {},
+      handlePortalSuspended() {},
+      handleEmptyQuery() {},
+      handleCopyData() {},
+    }
+    client.query(submittable as unknown as pg.Submittable)
+  })
+}
+
+/** Waits for the socket whenever it is full, so that memory holds a few chunks only. */
+async function send(
+  connection: Connection,
+  columns: CopyColumn[],
+  rows: Iterable<CopyValue[]>,
+): Promise<void> {
+  connection.sendCopyFromChunk(copyHeader)
+  for (const { body } of copyChunks(columns, rows, chunkBytes)) {
+    connection.sendCopyFromChunk(body)
+    if (connection.stream.writableNeedDrain) await drained(connection)
+  }
+  connection.sendCopyFromChunk(copyTrailer)
+  connection.endCopyFrom()
+}
+
+function drained(connection: Connection): Promise<void> {
+  return new Promise((resolve) => {
+    connection.stream.once('drain', resolve)
+    connection.stream.once('close', resolve)
+  })
+}

@@ -1,0 +1,75 @@
+/** NOTIFY in, calls of listeners out: one connection for all channels, opened again whenever it breaks. */
+
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import { quoteIdentifier } from './copy-format.ts'
+import { relationalUnavailable } from './sql-faults.ts'
+
+const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
+
+export interface Listener {
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  close(): Promise<void>
+}
+
+export function createListener(createClient: () => pg.Client, log: Logger): Listener {
+  const channels = new Map<string, Set<(payload: string) => void>>()
+  const closed = new AbortController()
+  let client: Promise<pg.Client> | undefined
+
+  async function open(): Promise<pg.Client> {
+    const opened = createClient()
+    opened.on('error', () => {})
+    opened.on('end', () => {
+      client = undefined
+      if (channels.size > 0 && !closed.signal.aborted) void reopen()
+    })
+    opened.on('notification', ({ channel, payload }) => {
+      for (const heard of channels.get(channel) ?? []) heard(payload ?? '')
+    })
+    await opened.connect()
+    for (const channel of channels.keys()) await opened.query(`listen ${quoteIdentifier(channel)}`)
+    return opened
+  }
+
+  function connected(): Promise<pg.Client> {
+    client ??= open().catch((error) => {
+      client = undefined
+      throw relationalUnavailable(error)
+    })
+    return client
+  }
+
+  async function reopen(): Promise<void> {
+    for (let tries = 0; !closed.signal.aborted; tries++) {
+      try {
+        await connected()
+        return
+      } catch (error) {
+        log.warn({ tries, reason: describeError(error) }, 'relational.listener-waiting')
+        await sleep(Math.max(50, backoffMs(tries, reconnectBackoff)), closed.signal)
+      }
+    }
+  }
+
+  return {
+    async listen(channel, heard) {
+      const listeners = channels.get(channel) ?? new Set()
+      channels.set(channel, listeners.add(heard))
+      await (await connected()).query(`listen ${quoteIdentifier(channel)}`)
+      return async () => {
+        listeners.delete(heard)
+        if (listeners.size > 0 || !channels.delete(channel)) return
+        await (await client)?.query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
+      }
+    },
+    async close() {
+      closed.abort()
+      channels.clear()
+      const open = await client?.catch(() => undefined)
+      await open?.end()
+    },
+  }
+}

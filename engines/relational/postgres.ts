@@ -1,0 +1,168 @@
+/** The relational engine on a PostgreSQL server: a bounded pool of connections behind the port. */
+
+import pg from 'pg'
+import type { Logger } from 'pino'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { copyStatement } from './copy-format.ts'
+import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
+import { createCopyIn } from './postgres-copy.ts'
+import { createListener } from './postgres-listener.ts'
+import { relationalUnavailable, translateFault } from './sql-faults.ts'
+import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
+import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
+
+export interface PostgresOptions {
+  /** postgres://user:password@host:port/database; may contain a secret, so it is never logged. */
+  url: string
+  log: Logger
+  /** Connections at most. Default 10. */
+  poolMax?: number
+  /** The server ends statements after this time. Default 30,000. */
+  statementTimeoutMs?: number
+}
+
+/** Callers that wait for a connection at once. */
+const waitingMax = 1_000
+const connectTimeoutMs = 3_000
+/** How much later than the server the client gives up on a statement. */
+const graceMs = 1_000
+const idleTransactionMs = 30_000
+
+/** Opens the pool. The server need not be up yet: calls fail with `relational_engine_unavailable` until it is. */
+export async function openPostgres(options: PostgresOptions): Promise<Relational> {
+  const config = connectionConfig(options)
+  const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10 })
+  // A connection that breaks while nobody waits on it would end the process otherwise.
+  const brokeIdle = (error: Error) =>
+    options.log.warn({ reason: describeError(error) }, 'relational.connection-lost')
+  pool.on('error', brokeIdle)
+  pool.on('connect', (client) => client.on('error', () => {}))
+  const listener = createListener(() => new pg.Client(config), options.log)
+  const guard = createTransactionGuard()
+  let closing: Promise<void> | undefined
+
+  async function connect(): Promise<pg.PoolClient> {
+    if (closing) throw new AppError('shutting_down', 'The relational engine is closed.')
+    if (pool.waitingCount >= waitingMax) {
+      throw new AppError('overloaded', 'Too many statements wait for a connection.', { retryAfter: 1 })
+    }
+    try {
+      return await pool.connect()
+    } catch (error) {
+      throw relationalUnavailable(error)
+    }
+  }
+
+  /** Runs `work` on a connection of its own; one that failed is thrown away. */
+  async function onConnection<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    guard.assertOutside()
+    const client = await connect()
+    try {
+      const value = await work(client)
+      client.release()
+      return value
+    } catch (error) {
+      const fault = translateFault(error)
+      client.release(fault instanceof AppError)
+      throw fault
+    }
+  }
+
+  return {
+    driver: 'postgres',
+    query: <Row>(text: string, params?: SqlValue[]) =>
+      onConnection((client) => run<Row>(client, text, params)),
+    transaction: (work) => guard.run(async () => openTransaction(await connect(), options.log), work),
+    copy: (table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) =>
+      onConnection((client) => createCopyIn(client, copyStatement(table, columns, 'stdin'), columns, rows)),
+    listen: listener.listen,
+    async ping(timeoutMs = 2_000) {
+      await withTimeout(
+        onConnection((client) => run(client, 'select 1')),
+        timeoutMs,
+        () => relationalUnavailable(),
+      )
+    },
+    close() {
+      closing ??= Promise.all([listener.close(), pool.end()]).then(() => {})
+      return closing
+    },
+  }
+}
+
+function connectionConfig(options: PostgresOptions) {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
+  const asText = { getTypeParser: () => (text: string) => text }
+  return {
+    connectionString: options.url,
+    application_name: 'flotilla',
+    connectionTimeoutMillis: connectTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + graceMs,
+    idle_in_transaction_session_timeout: idleTransactionMs,
+    keepAlive: true,
+    types: asText as unknown as pg.CustomTypesConfig,
+  }
+}
+
+/** Without parameters the text may hold several statements; the last one's result counts. */
+async function run<Row>(client: pg.ClientBase, text: string, params: SqlValue[] = []) {
+  const result: pg.QueryArrayResult | pg.QueryArrayResult[] = await client.query({
+    text,
+    rowMode: 'array',
+    ...(params.length === 0 ? {} : { values: params.map(toSqlText) }),
+  })
+  return fromTextResult<Row>(textResult(Array.isArray(result) ? result.at(-1)! : result))
+}
+
+function textResult(result: pg.QueryArrayResult): TextResult {
+  return {
+    fields: result.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
+    rows: result.rows as (string | null)[][],
+    rowCount: result.rowCount ?? 0,
+    command: result.command,
+  }
+}
+
+async function openTransaction(client: pg.PoolClient, log: Logger): Promise<OpenTransaction> {
+  let broken = false
+  async function guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      const fault = translateFault(error)
+      if (fault instanceof AppError) broken = true
+      throw fault
+    }
+  }
+  async function end(statement: 'commit' | 'rollback'): Promise<string> {
+    const { command } = await guarded(() => client.query(statement))
+    client.release()
+    return command
+  }
+  try {
+    await guarded(() => client.query('begin'))
+  } catch (error) {
+    client.release(true)
+    throw error
+  }
+  let ended = false
+  return {
+    query: <Row>(text: string, params?: SqlValue[]) => guarded(() => run<Row>(client, text, params)),
+    async commit() {
+      const command = await end('commit')
+      ended = true
+      return command
+    },
+    async rollback() {
+      if (ended) return
+      ended = true
+      if (broken) return client.release(true)
+      await end('rollback').catch((error) => {
+        log.warn({ reason: describeError(error) }, 'relational.rollback-failed')
+        client.release(true)
+      })
+    },
+  }
+}

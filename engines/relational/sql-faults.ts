@@ -1,0 +1,49 @@
+/** An engine's faults in, ours out: away is an AppError, the rest keeps its SQLSTATE and loses what it quotes. */
+
+import { AppError } from '#lib/errors.ts'
+
+const messageCharsMax = 300
+
+/** A statement's own fault. `code` is the SQLSTATE; the message is for logs, never for callers. */
+export class SqlFault extends Error {
+  readonly code: string
+  readonly constraint: string | undefined
+
+  constructor(code: string, message: string, constraint?: string) {
+    super(cutMessage(code, message))
+    this.name = 'SqlFault'
+    this.code = code
+    this.constraint = constraint
+  }
+}
+
+export function relationalUnavailable(cause?: unknown): AppError {
+  return new AppError('relational_engine_unavailable', 'The relational engine does not answer.', {
+    retryAfter: 1,
+    cause,
+  })
+}
+
+/**
+ * SQLSTATEs that tell of the connection or the server, not of the statement: connection exceptions, authentication,
+ * too many connections, shutting down or starting up, an idle session that was ended.
+ */
+const awayStates = /^(08|28|3D000|53300|57P0[1-5]|25P03)/
+
+/** What an engine's library threw, translated. Anything without a SQLSTATE is a connection that failed. */
+export function translateFault(error: unknown): Error {
+  if (error instanceof AppError || error instanceof SqlFault) return error
+  const { code, message, constraint } = error as { code?: unknown; message?: string; constraint?: string }
+  const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code)
+  if (!isSqlState || awayStates.test(code)) return relationalUnavailable(error)
+  return new SqlFault(code, message ?? '', constraint)
+}
+
+/** System error codes of five capitals that look like a SQLSTATE. */
+const nodeCodes = new Set(['EPIPE', 'EPERM', 'EBUSY', 'EBADF', 'EINTR', 'EAGAIN', 'EPROTO'])
+
+/** Data exceptions (class 22) quote the value they dislike: that may be a secret, or three megabytes. */
+function cutMessage(code: string, message: string): string {
+  const text = code.startsWith('22') ? message.replace(/".*"/s, '"…"').replace(/".*$/s, '"…"') : message
+  return text.length > messageCharsMax ? `${text.slice(0, messageCharsMax)}…` : text
+}

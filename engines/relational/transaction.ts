@@ -1,0 +1,68 @@
+/** Work in, one transaction around it: what both drivers share, and the guard against using the port inside. */
+
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { SqlExecutor } from './port.ts'
+
+export interface OpenTransaction {
+  query: SqlExecutor['query']
+  /** Resolves with the command tag: `ROLLBACK` when a statement had failed before. */
+  commit(): Promise<string>
+  rollback(): Promise<void>
+}
+
+export interface TransactionGuard {
+  /** Throws inside of `run`: on the embedded engine the call would wait for its own transaction for ever. */
+  assertOutside(): void
+  run<T>(open: () => Promise<OpenTransaction>, work: (tx: SqlExecutor) => Promise<T>): Promise<T>
+}
+
+export function createTransactionGuard(): TransactionGuard {
+  const storage = new AsyncLocalStorage<{ open: boolean }>()
+
+  function assertOutside(): void {
+    if (storage.getStore()?.open) {
+      throw new Error(
+        'Inside a transaction only its tx may be used: the port itself would wait for it for ever',
+      )
+    }
+  }
+
+  return {
+    assertOutside,
+    async run(open, work) {
+      assertOutside()
+      const transaction = await open()
+      // What work leaves running behind may use the port again: the mark dies with the transaction.
+      const mark = { open: true }
+      const { tx, settled } = createExecutor(transaction, mark)
+      try {
+        const value = await storage.run(mark, () => work(tx))
+        mark.open = false
+        await settled()
+        if ((await transaction.commit()) === 'ROLLBACK') {
+          throw new Error('The transaction was rolled back: a statement failed and work went on regardless')
+        }
+        return value
+      } catch (error) {
+        mark.open = false
+        await settled()
+        await transaction.rollback()
+        throw error
+      }
+    },
+  }
+}
+
+/** Statements run one after the other, also when work does not wait for each. */
+function createExecutor(transaction: OpenTransaction, mark: { open: boolean }) {
+  let last: Promise<unknown> = Promise.resolve()
+  const tx: SqlExecutor = {
+    query<Row>(text: string, params?: Parameters<SqlExecutor['query']>[1]) {
+      if (!mark.open) return Promise.reject(new Error('The transaction has ended'))
+      const run = last.then(() => transaction.query<Row>(text, params))
+      last = run.catch(() => {})
+      return run
+    },
+  }
+  return { tx, settled: () => last }
+}
