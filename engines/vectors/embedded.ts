@@ -1,0 +1,157 @@
+/** The embedded vector engine: points go to a worker thread that keeps them in SQLite and finds them with zvec. */
+
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
+import { vectorDimension } from './collections.ts'
+import type { LogLevel } from './embedded/message-log.ts'
+import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
+import type { EmbeddedHandlers } from './embedded/thread.ts'
+import { checkOperations, checkQueryVector, lastPerId } from './operations.ts'
+import type { Hit, Point, VectorStore } from './port.ts'
+
+export interface EmbeddedVectorsOptions {
+  /** Its owner must hold the lock of the data directory: nothing here stops a second process. */
+  directory: string
+  collections: readonly string[]
+  dimension?: number
+  log: Pick<Logger, LogLevel>
+  /** `exact` compares with every point; it is taken by itself where the native index cannot be loaded. */
+  index?: 'zvec' | 'exact'
+}
+
+const pingTimeoutMs = 2_000
+const closeTimeoutMs = 15_000
+
+/** Opens the store; resolves when every index is there, also those that an unclean stop made it build again. */
+export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Promise<VectorStore> {
+  const { log, dimension = vectorDimension, index = 'zvec', collections } = options
+  for (const name of collections) demandTableName(name)
+  const data = { directory: resolve(options.directory), collections: [...collections], dimension, index }
+  const entry = new URL('./embedded/thread.ts', import.meta.url)
+  const worker = openWorker<EmbeddedHandlers>({ entry, name: 'vectors', data }, (cause) => {
+    log.error({ cause: describeError(cause) }, 'vectors.thread-ended')
+    return unavailable()
+  })
+  worker.on('log', ({ level, message, fields }: { level: LogLevel; message: string; fields: object }) =>
+    log[level](fields, message),
+  )
+  try {
+    const driver = await worker.call.open()
+    return createStore(worker, driver, { log, dimension, collections })
+  } catch (error) {
+    await worker.terminate()
+    throw error
+  }
+}
+
+function createStore(
+  worker: WorkerClient<EmbeddedHandlers>,
+  driver: 'embedded' | 'exact',
+  {
+    log,
+    dimension,
+    collections,
+  }: Required<Pick<EmbeddedVectorsOptions, 'log' | 'dimension' | 'collections'>>,
+): VectorStore {
+  let closing: Promise<void> | undefined
+  const { call } = worker
+
+  /** Runs one call; faults that are not the caller's are logged and told as "unavailable". */
+  async function run<T>(what: string, work: () => Promise<T>): Promise<T> {
+    if (closing) throw new AppError('shutting_down', 'The vector engine is closed.')
+    try {
+      return await work()
+    } catch (error) {
+      if (error instanceof AppError) throw error
+      log.error({ call: what, cause: describeError(error) }, 'vectors.failed')
+      throw unavailable()
+    }
+  }
+  function demandCollection(name: string): void {
+    if (!collections.includes(name)) {
+      throw new AppError('collection_not_found', `There is no collection "${name}".`)
+    }
+  }
+  return {
+    driver,
+    apply: (collection, operations, { generation } = {}) =>
+      run('apply', async () => {
+        demandCollection(collection)
+        checkOperations(operations, dimension)
+        const writes = packWrites(lastPerId(operations), dimension)
+        await worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
+      }),
+    search: (collection, query) =>
+      run('search', async () => {
+        demandCollection(collection)
+        checkQueryVector(query.vector, dimension)
+        // A copy of its own: posting a view would take the whole buffer behind it along.
+        const vector = query.vector.slice()
+        const found = (await worker.send(
+          'search',
+          [collection, { ...query, vector }],
+          [vector.buffer],
+        )) as Awaited<ReturnType<typeof call.search>>
+        const hits: Hit[] = unpackPoints(found).map((point, i) => ({ ...point, score: found.scores[i]! }))
+        return { hits, eligible: found.eligible }
+      }),
+    scroll: (collection, query) =>
+      run('scroll', async () => {
+        demandCollection(collection)
+        const found = await call.scroll(collection, query)
+        return { points: unpackPoints(found), next: found.next }
+      }),
+    count: (collection, filter) =>
+      run('count', async () => {
+        demandCollection(collection)
+        return call.count(collection, filter)
+      }),
+    get: (collection, ids) =>
+      run('get', async () => {
+        demandCollection(collection)
+        return unpackPoints((await call.get(collection, ids)) as PackedPoints) as Point[]
+      }),
+    stats: () => run('stats', () => call.stats()),
+    liveGeneration: () => run('liveGeneration', () => call.liveGeneration()),
+    createGeneration: (generation) => run('createGeneration', () => call.createGeneration(generation)),
+    promoteGeneration: (generation) => run('promoteGeneration', () => call.promoteGeneration(generation)),
+    dropGeneration: (generation) => run('dropGeneration', () => call.dropGeneration(generation)),
+    ping: (timeoutMs = pingTimeoutMs) => run('ping', () => withTimeout(call.ping(), timeoutMs, unavailable)),
+    close() {
+      closing ??= closeWorker(worker, log)
+      return closing
+    },
+  }
+}
+
+async function closeWorker(
+  worker: WorkerClient<EmbeddedHandlers>,
+  log: Pick<Logger, LogLevel>,
+): Promise<void> {
+  try {
+    await withTimeout(worker.call.close(), closeTimeoutMs, () => new Error('closing took too long'))
+  } catch (error) {
+    // Nothing is lost: without the mark of a clean stop the next start builds the index again.
+    log.warn({ cause: describeError(error) }, 'vectors.close-failed')
+  }
+  await worker.terminate()
+}
+
+function demandTableName(name: string): void {
+  if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) {
+    throw new AppError('invalid_configuration', `A collection cannot be named ${JSON.stringify(name)}.`)
+  }
+}
+
+function unavailable(): AppError {
+  return new AppError(
+    'vector_engine_unavailable',
+    'The vector engine does not answer; try again in a moment.',
+    {
+      retryAfter: 1,
+    },
+  )
+}

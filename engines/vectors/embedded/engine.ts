@@ -1,0 +1,102 @@
+/** Everything the thread owns: the file of points, the folder of indexes, the queue of writes; opened and closed here. */
+
+import { mkdirSync } from 'node:fs'
+import { sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import { type Generations, openGenerations } from './generations.ts'
+import { type IndexFolder, openRamFolder, openZvecFolder } from './index-folder.ts'
+import type { MessageLog } from './message-log.ts'
+import type { PointCollection } from './point-collection.ts'
+import { openPointsFile } from './points-file.ts'
+import { createWriteQueue, type WriteQueue } from './write-queue.ts'
+import { loadZvec } from './zvec-index.ts'
+
+export interface EngineOptions {
+  directory: string
+  collections: string[]
+  dimension: number
+  index: 'zvec' | 'exact'
+}
+
+export interface Engine {
+  driver: 'embedded' | 'exact'
+  generations: Generations
+  queue: WriteQueue
+  close(): Promise<void>
+}
+
+/**
+ * When scanned points move into the graph. A merge rebuilds the whole graph, so how many may wait grows with it; when
+ * nothing is being written fewer are worth the work.
+ */
+const mergeEveryMs = 500
+const mergeIdle = { atLeast: 2_000, share: 0.05 }
+const mergeBusy = { atLeast: 10_000, share: 0.2 }
+
+/** Opens what `directory` holds; resolves when every index is there (built again where it was not closed cleanly). */
+export async function openEngine(options: EngineOptions, log: MessageLog): Promise<Engine> {
+  mkdirSync(options.directory, { recursive: true })
+  const { folder, driver } = await openFolder(options, log)
+  const file = openPointsFile(options.directory, options.collections, options.dimension)
+  const queue = createWriteQueue(file.writer)
+  const generations = openGenerations(file, folder, queue, options.collections, log)
+  await generations.prepare()
+  const merging = keepMerging(generations, queue, log)
+  return {
+    driver,
+    generations,
+    queue,
+    async close() {
+      merging.end()
+      await queue.exclusively(() => {})
+      const documents = new Map<string, number>()
+      for (const each of generations.all()) {
+        const total = each.total()
+        if (each.keeper.close()) documents.set(each.name, total)
+      }
+      folder.markClean(documents)
+      file.close()
+    },
+  }
+}
+
+async function openFolder(
+  { index, directory, dimension }: EngineOptions,
+  log: MessageLog,
+): Promise<{ folder: IndexFolder; driver: Engine['driver'] }> {
+  if (index === 'exact') return { folder: openRamFolder(directory, dimension), driver: 'exact' }
+  const { zvec, cause } = await loadZvec()
+  if (zvec) return { folder: openZvecFolder(zvec, directory, dimension), driver: 'embedded' }
+  log('warn', 'vectors.no-native-index', {
+    effect: 'every search compares with all points, which is slower with many',
+    cause: describeError(cause),
+  })
+  return { folder: openRamFolder(directory, dimension), driver: 'exact' }
+}
+
+/** One merge at a time: each takes a core for a while. */
+function keepMerging(generations: Generations, queue: WriteQueue, log: MessageLog): { end(): void } {
+  const stop = new AbortController()
+  const run = async () => {
+    let quietSince = 0
+    while (!stop.signal.aborted) {
+      await sleep(mergeEveryMs, stop.signal)
+      quietSince = queue.waiting() > 0 ? 0 : quietSince + 1
+      const due = stop.signal.aborted ? undefined : mostDue(generations.all(), quietSince > 1)
+      if (!due) continue
+      const begun = performance.now()
+      await due.keeper.optimize()
+      log('info', 'vectors.index-merged', { collection: due.name, ms: Math.round(performance.now() - begun) })
+    }
+  }
+  void run()
+  return { end: () => stop.abort() }
+}
+
+function mostDue(collections: PointCollection[], idle: boolean): PointCollection | undefined {
+  const { atLeast, share } = idle ? mergeIdle : mergeBusy
+  const due = collections
+    .map((collection) => ({ collection, unindexed: collection.keeper.unindexed() }))
+    .filter(({ collection, unindexed }) => unindexed > Math.max(atLeast, collection.total() * share))
+  return due.sort((a, b) => b.unindexed - a.unindexed)[0]?.collection
+}

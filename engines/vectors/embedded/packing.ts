@@ -1,0 +1,66 @@
+/** Points as they travel between the threads: texts side by side, all vectors in one buffer that is moved, not copied. */
+
+import { Transferred } from '#lib/worker-rpc.ts'
+import type { Payload, PointOperation } from '../port.ts'
+import type { StoredPoint, Write } from './points-table.ts'
+
+export interface PackedWrites {
+  ids: string[]
+  /** JSON text; null for a delete. */
+  payloads: (string | null)[]
+  /** The vectors of the upserts, one after the other. */
+  vectors: Float32Array<ArrayBuffer>
+  dimension: number
+}
+
+export interface PackedPoints {
+  ids: string[]
+  payloads: string[] | null
+  vectors: Float32Array<ArrayBuffer> | null
+}
+
+export function packWrites(operations: PointOperation[], dimension: number): PackedWrites {
+  const upserts = operations.filter((operation) => operation.kind === 'upsert')
+  const vectors = new Float32Array(upserts.length * dimension)
+  upserts.forEach((operation, i) => {
+    vectors.set(operation.vector, i * dimension)
+  })
+  const payloads = operations.map((each) => (each.kind === 'upsert' ? JSON.stringify(each.payload) : null))
+  return { ids: operations.map((operation) => operation.id), payloads, vectors, dimension }
+}
+
+export function unpackWrites({ ids, payloads, vectors, dimension }: PackedWrites): Write[] {
+  let upserts = 0
+  return ids.map((id, i) => {
+    const payload = payloads[i]!
+    if (payload === null) return { id, payload: null, vector: null }
+    const offset = upserts++ * dimension
+    return { id, payload, vector: vectors.subarray(offset, offset + dimension) }
+  })
+}
+
+export interface Wanted {
+  withPayload?: boolean
+  withVector?: boolean
+}
+
+export function packPoints(points: StoredPoint[], wanted: Wanted): Transferred<PackedPoints> {
+  const ids = points.map((point) => point.id)
+  const payloads = wanted.withPayload === false ? null : points.map((point) => point.payload)
+  if (wanted.withVector !== true) return new Transferred({ ids, payloads, vectors: null }, [])
+  const dimension = points[0]?.vector.length ?? 0
+  const vectors = new Float32Array(points.length * dimension)
+  points.forEach((point, i) => {
+    vectors.set(point.vector, i * dimension)
+  })
+  return new Transferred({ ids, payloads, vectors }, [vectors.buffer])
+}
+
+export function unpackPoints({ ids, payloads, vectors }: PackedPoints) {
+  const dimension = vectors ? vectors.length / Math.max(1, ids.length) : 0
+  return ids.map((id, i) => ({
+    id,
+    ...(payloads ? { payload: JSON.parse(payloads[i]!) as Payload } : {}),
+    ...(vectors ? { vector: vectors.slice(i * dimension, (i + 1) * dimension) } : {}),
+  }))
+}

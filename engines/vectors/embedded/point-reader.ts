@@ -1,0 +1,197 @@
+/** Queries on one collection come in, points come out: the index proposes, the table decides. */
+
+import { matches } from '../filter.ts'
+import { filterTokens } from '../filter-tokens.ts'
+import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
+import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
+import { breathe } from './breathe.ts'
+import type { IndexKeeper } from './index-keeper.ts'
+import { everyRow, type PointsTable, type StoredPoint } from './points-table.ts'
+
+/** Up to so many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
+const comparedMax = 64
+/** Rows read between two breaths. */
+const rowsPerSlice = 128
+/** The index is asked for more and more until ties at the cut are in; beyond this the table is scanned. */
+const proposedMax = 4_096
+/** Conditions beyond are checked on the payload alone. */
+const indexedConditionsMax = 64
+/** Up to so many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
+const sortedMax = 2_000
+const countsKept = 200
+const countAgeMsMax = 5_000
+
+export interface FoundPoint extends StoredPoint {
+  score: number
+}
+
+export interface PointReader {
+  search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }>
+  scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }>
+  count(filter: Filter | undefined): Promise<number>
+  get(ids: string[]): StoredPoint[]
+}
+
+/** `total` is the number of points in the table. */
+export function createPointReader(table: PointsTable, keeper: IndexKeeper, total: () => number): PointReader {
+  const counts = new Map<string, { count: number; at: number }>()
+
+  async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
+    const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
+    const few = fewEligible(table, tokens, total(), Math.max(query.limit, comparedMax))
+    if (few) {
+      const length = norm(query.vector)
+      const points = few.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
+      return { points: cut(points, query), eligible: points.length }
+    }
+    const eligible = query.filter && tokens.length > 0 ? await countOf(query.filter, tokens) : total()
+    return { points: cut(await nearest(query, tokens), query), eligible }
+  }
+
+  /** At least the `limit` nearest with all that tie with the last of them, or all there are. */
+  async function nearest(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
+    const matching = () => table.withTokens(tokens, everyRow).concat(allWide())
+    const length = norm(query.vector)
+    let limit = query.limit + Math.max(4, query.limit >> 3)
+    for (; limit <= proposedMax; limit *= 4) {
+      const proposed = keeper.search({ vector: query.vector, limit, tokens, matching })
+      if (!proposed) break
+      const points = proposed.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
+      const more = proposed.length === limit
+      const tied = more && points.at(-1)?.score === points[query.limit - 1]?.score
+      if (points.length >= query.limit && !tied) return points
+      if (!more) break
+    }
+    return scan(query, tokens)
+  }
+  function allWide(): number[] {
+    return table.wideAfter(0, everyRow)
+  }
+
+  /** Compares with every eligible point, breathing in between. */
+  async function scan(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
+    const best = createBest<FoundPoint>(query.limit, compareHits)
+    const length = norm(query.vector)
+    for await (const rows of tokens.length === 0 ? allRows() : rowsWith(tokens)) {
+      for (const row of rows) {
+        const score = scoreOf(row, query.vector, length)
+        if (best.wants(score) && matchesRow(row, query.filter)) best.add({ ...row, score })
+      }
+    }
+    return best.take()
+  }
+  async function* allRows(): AsyncGenerator<StoredPoint[]> {
+    let after = 0
+    for (;;) {
+      const rows = table.rowsAfter(after, rowsPerSlice)
+      if (rows.length === 0) return
+      yield rows
+      after = rows.at(-1)!.n
+      await breathe()
+    }
+  }
+  /** Rows that have the words and rows that may have them. */
+  async function* rowsWith(tokens: string[]): AsyncGenerator<StoredPoint[]> {
+    const ns = table.withTokens(tokens, everyRow).concat(allWide())
+    for (let i = 0; i < ns.length; i += rowsPerSlice) {
+      yield ns.slice(i, i + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
+      await breathe()
+    }
+  }
+  function scoreRow(n: number, query: SearchQuery, length: number): FoundPoint | undefined {
+    const row = table.byRow(n)
+    if (!row || !matchesRow(row, query.filter)) return undefined
+    return { ...row, score: scoreOf(row, query.vector, length) }
+  }
+
+  async function countOf(filter: Filter, tokens: string[]): Promise<number> {
+    const key = JSON.stringify(filter.must)
+    const known = counts.get(key)
+    if (known && Date.now() - known.at < countAgeMsMax) return known.count
+    const counted = await countMatching(filter, tokens)
+    if (counts.size >= countsKept) counts.clear()
+    counts.set(key, { count: counted, at: Date.now() })
+    return counted
+  }
+  async function countMatching(filter: Filter, tokens: string[]): Promise<number> {
+    if (table.tokensDecide(tokens.length) && filter.must.length <= indexedConditionsMax) {
+      return table.countTokens(tokens) + (await countRows(allWide(), filter))
+    }
+    return countRows(table.withTokens(tokens, everyRow).concat(allWide()), filter)
+  }
+  async function countRows(ns: number[], filter: Filter): Promise<number> {
+    let count = 0
+    for (let i = 0; i < ns.length; i++) {
+      const row = table.byRow(ns[i]!)
+      if (row && matchesRow(row, filter)) count++
+      if (i % rowsPerSlice === rowsPerSlice - 1) await breathe()
+    }
+    return count
+  }
+
+  async function scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }> {
+    const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
+    const few = tokens.length > 0 ? fewEligible(table, tokens, everyRow, sortedMax) : undefined
+    const from = query.offset ?? ''
+    const found = few ? sorted(few, from, query) : await walk(from, query)
+    return { points: found.slice(0, query.limit), next: found[query.limit]?.id ?? null }
+  }
+  function sorted(ns: number[], from: string, query: ScrollQuery): StoredPoint[] {
+    return ns
+      .flatMap((n) => table.byRow(n) ?? [])
+      .filter((row) => compareIds(row.id, from) >= 0 && matchesRow(row, query.filter))
+      .sort((a, b) => compareIds(a.id, b.id))
+      .slice(0, query.limit + 1)
+  }
+  /** One more than `limit` matching points in the order of ids, or all that are left. */
+  async function walk(from: string, query: ScrollQuery): Promise<StoredPoint[]> {
+    const found: StoredPoint[] = []
+    for (let start = from; ; ) {
+      const rows = table.fromId(start, rowsPerSlice + 1)
+      const slice = rows.slice(0, rowsPerSlice)
+      for (const row of slice) {
+        if (matchesRow(row, query.filter)) found.push(row)
+        if (found.length > query.limit) return found
+      }
+      if (rows.length <= rowsPerSlice) return found
+      start = rows[rowsPerSlice]!.id
+      await breathe()
+    }
+  }
+  return {
+    search,
+    scroll,
+    async count(filter) {
+      const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
+      return filter && tokens.length > 0 ? countMatching(filter, tokens) : total()
+    },
+    get: (ids) => table.byIds(ids),
+  }
+}
+
+/** The rows that may be eligible when they are no more than `most`. */
+function fewEligible(
+  table: PointsTable,
+  tokens: string[],
+  total: number,
+  most: number,
+): number[] | undefined {
+  if (tokens.length === 0) return total > most ? undefined : table.rowNumbers(most)
+  const ns = table.withTokens(tokens, most + 1)
+  if (ns.length > most) return undefined
+  const wide = table.wideAfter(0, most + 1 - ns.length)
+  return ns.length + wide.length > most ? undefined : ns.concat(wide)
+}
+
+function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
+  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
+}
+
+function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number {
+  return cosine(dot(row.vector, 0, vector, vector.length), norm(row.vector) * length)
+}
+
+function cut(points: FoundPoint[], { limit, scoreThreshold }: SearchQuery): FoundPoint[] {
+  const first = points.slice(0, limit)
+  return scoreThreshold === undefined ? first : first.filter((point) => point.score >= scoreThreshold)
+}

@@ -1,0 +1,104 @@
+/** The SQLite file that holds every point: tables per collection and generation, and which generation is live. */
+
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { AppError } from '#lib/errors.ts'
+import { openPointsTable, type PointsTable, pointsTableSql } from './points-table.ts'
+
+/** Vectors of 1536 numbers and a usual payload fill one page. */
+const pageBytes = 8192
+const formatVersion = 1
+
+export type GenerationState = 'building' | 'live' | 'dropped'
+
+export interface PointsFile {
+  writer: DatabaseSync
+  generations(): { generation: number; state: GenerationState }[]
+  /** Creates the tables of a generation (none may exist) and remembers its state. */
+  addGeneration(generation: number, state: GenerationState): void
+  /** In one transaction: `generation` is live, the live one before it is to be dropped. */
+  promote(generation: number): void
+  /** From now on the generation is gone for readers, also after a crash; its tables are emptied afterwards. */
+  markDropped(generation: number): void
+  removeTables(generation: number): void
+  table(collection: string, generation: number): PointsTable
+  close(): void
+}
+
+/** Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension. */
+export function openPointsFile(directory: string, collections: string[], dimension: number): PointsFile {
+  const path = join(directory, 'points.db')
+  const writer = new DatabaseSync(path, { timeout: 5_000 })
+  writer.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma synchronous = full;
+    pragma cache_size = -16384; pragma temp_store = memory;`)
+  writer.exec(`create table if not exists meta (key text primary key, value integer not null) without rowid;
+    create table if not exists generations (generation integer primary key, state text not null);`)
+  demandMeta(writer, 'format', formatVersion)
+  demandMeta(writer, 'dimension', dimension)
+  const reader = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
+  reader.exec('pragma cache_size = -65536; pragma mmap_size = 1073741824;')
+
+  const setState = writer.prepare(
+    'insert into generations values (?, ?) on conflict (generation) do update set state = excluded.state',
+  )
+  const names = (generation: number) => collections.map((collection) => `${collection}_${generation}`)
+  const file: PointsFile = {
+    writer,
+    generations: () =>
+      writer.prepare('select generation, state from generations order by generation').all() as unknown as {
+        generation: number
+        state: GenerationState
+      }[],
+    addGeneration: (generation, state) =>
+      inTransaction(writer, () => {
+        for (const name of names(generation)) writer.exec(pointsTableSql(name))
+        setState.run(generation, state)
+      }),
+    promote: (generation) =>
+      inTransaction(writer, () => {
+        writer.exec(`update generations set state = 'dropped' where state = 'live'`)
+        setState.run(generation, 'live')
+      }),
+    markDropped: (generation) => void setState.run(generation, 'dropped'),
+    removeTables: (generation) =>
+      inTransaction(writer, () => {
+        for (const name of names(generation)) {
+          writer.exec(`drop table if exists p_${name}; drop table if exists t_${name};`)
+        }
+        writer.prepare('delete from generations where generation = ?').run(generation)
+      }),
+    table: (collection, generation) => openPointsTable(writer, reader, `${collection}_${generation}`),
+    close() {
+      reader.close()
+      writer.close()
+    },
+  }
+  if (file.generations().every(({ state }) => state === 'dropped')) file.addGeneration(1, 'live')
+  for (const { generation, state } of file.generations()) {
+    // A collection that was added to the platform since needs its tables.
+    if (state !== 'dropped') file.addGeneration(generation, state)
+  }
+  return file
+}
+
+export function inTransaction(db: DatabaseSync, work: () => void): void {
+  db.exec('begin immediate')
+  try {
+    work()
+    db.exec('commit')
+  } catch (error) {
+    if (db.isTransaction) db.exec('rollback')
+    throw error
+  }
+}
+
+function demandMeta(db: DatabaseSync, key: string, value: number): void {
+  db.prepare('insert into meta values (?, ?) on conflict do nothing').run(key, value)
+  const found = (db.prepare('select value from meta where key = ?').get(key) as { value: number }).value
+  if (found !== value) {
+    throw new AppError(
+      'invalid_configuration',
+      `The vector points on disk have ${key} ${found}, not ${value}: use another data directory or rebuild.`,
+    )
+  }
+}

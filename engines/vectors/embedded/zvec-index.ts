@@ -1,0 +1,137 @@
+/** Vectors and filter words go into a zvec collection on disk, row numbers of near neighbours come out. */
+
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ZVecCollection, ZVecStatus } from '@zvec/zvec'
+import { AppError } from '#lib/errors.ts'
+import { hnsw } from '../collections.ts'
+import { wideToken } from '../filter-tokens.ts'
+import { norm } from '../score.ts'
+import type { IndexEntry, IndexQuery, NeighbourIndex } from './neighbour-index.ts'
+
+export type Zvec = typeof import('@zvec/zvec')
+
+/** A list in a filter holds at most 32 words; half of that keeps well away from the limit. */
+const wordsPerList = 16
+/** One call takes at most 1,024 documents. */
+const documentsPerCall = 512
+
+/** Loads the native module; undefined with the cause where this platform has none. */
+export async function loadZvec(): Promise<{ zvec?: Zvec; cause?: unknown }> {
+  try {
+    const zvec = await import('@zvec/zvec')
+    quieten(zvec)
+    return { zvec }
+  } catch (cause) {
+    return { cause }
+  }
+}
+
+/** Its log goes to the console by default; what goes wrong reaches us as exceptions. Only the first call counts. */
+function quieten(zvec: Zvec): void {
+  try {
+    zvec.ZVecInitialize({ logLevel: zvec.ZVecLogLevel.FATAL })
+  } catch {
+    // Another thread of this process has done it.
+  }
+}
+
+/** Makes a new, empty index in the folder `path`, which must not exist. */
+export function createZvecIndex(zvec: Zvec, path: string, dimension: number): NeighbourIndex {
+  const schema = new zvec.ZVecCollectionSchema({
+    name: 'points',
+    vectors: [
+      {
+        name: 'v',
+        dataType: zvec.ZVecDataType.VECTOR_FP32,
+        dimension,
+        indexParams: {
+          indexType: zvec.ZVecIndexType.HNSW,
+          metricType: zvec.ZVecMetricType.COSINE,
+          m: hnsw.m,
+          efConstruction: hnsw.efConstruction,
+        },
+      },
+    ],
+    fields: [
+      {
+        name: 'kv',
+        dataType: zvec.ZVecDataType.ARRAY_STRING,
+        indexParams: { indexType: zvec.ZVecIndexType.INVERT },
+      },
+    ],
+  })
+  return wrap(zvec, zvec.ZVecCreateAndOpen(path, schema))
+}
+
+/** Opens an index that was closed cleanly. Never call it for another: zvec loses writes silently then. */
+export function openZvecIndex(zvec: Zvec, path: string): NeighbourIndex {
+  return wrap(zvec, zvec.ZVecOpen(path))
+}
+
+function wrap(zvec: Zvec, collection: ZVecCollection): NeighbourIndex {
+  return {
+    upsert(entries) {
+      for (let i = 0; i < entries.length; i += documentsPerCall) {
+        const documents = entries.slice(i, i + documentsPerCall).map(toDocument)
+        demandOk(collection.upsertSync(documents))
+      }
+    },
+    remove(ns) {
+      // Absent ones answer "not ok", which is no fault.
+      for (let i = 0; i < ns.length; i += documentsPerCall) {
+        collection.deleteSync(ns.slice(i, i + documentsPerCall).map(String))
+      }
+    },
+    search: (query) => collection.querySync(toQuery(zvec, query)).map((hit) => Number(hit.id)),
+    indexedShare: () => collection.stats.indexCompleteness.v ?? 0,
+    documents: () => collection.stats.docCount,
+    optimize: () => collection.optimize({ concurrency: 1 }),
+    bytes: () => folderBytes(collection.path),
+    close: () => collection.closeSync(),
+  }
+}
+
+function toDocument(entry: IndexEntry) {
+  return { id: String(entry.n), vectors: { v: toUnit(entry.vector) }, fields: { kv: entry.tokens } }
+}
+
+function toQuery(zvec: Zvec, { vector, limit, tokens }: IndexQuery) {
+  return {
+    fieldName: 'v',
+    vector: toUnit(vector),
+    topk: limit,
+    outputFields: [],
+    params: { indexType: zvec.ZVecIndexType.HNSW, ef: Math.max(hnsw.efSearch, limit) },
+    ...(tokens.length === 0 ? {} : { filter: toFilter(tokens) }),
+  }
+}
+
+/** Every word, or the word of payloads that have too many: those are checked by the caller. */
+function toFilter(tokens: string[]): string {
+  const lists: string[] = []
+  for (let i = 0; i < tokens.length; i += wordsPerList) {
+    const words = tokens.slice(i, i + wordsPerList).map((token) => `'${token}'`)
+    lists.push(`kv contain_all (${words.join(',')})`)
+  }
+  return `(${lists.join(' and ')}) or kv contain_any ('${wideToken}')`
+}
+
+/** The same direction with length 1: zvec's float32 arithmetic would overflow or vanish with extreme lengths. */
+function toUnit(vector: Float32Array): Float32Array {
+  const length = norm(vector)
+  return vector.map((component) => component / length)
+}
+
+function demandOk(statuses: ZVecStatus[]): void {
+  const refused = statuses.find((status) => !status.ok)
+  if (refused) throw new AppError('internal_error', `zvec refused a document (${refused.code})`)
+}
+
+function folderBytes(path: string): number {
+  let bytes = 0
+  for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) {
+    bytes += statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0
+  }
+  return bytes
+}

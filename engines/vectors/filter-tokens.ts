@@ -1,0 +1,52 @@
+/** A payload comes in, short words go out, one per (path, value): an index of words answers any equality filter. */
+
+import { hash } from 'node:crypto'
+import { isObject } from './filter.ts'
+import type { Filter, FilterCondition, Payload, PayloadValue } from './port.ts'
+
+/** A payload with more words than this is kept under `wideToken` alone; its matches are found by reading it. */
+export const tokensMax = 512
+
+/** The word of payloads with too many words. Never the word of a value: it is too short to be a hash. */
+export const wideToken = '*'
+
+/**
+ * The word of a value at a dotted path: 16 characters of base64url (96 bits of SHA-256). The value goes in as JSON text,
+ * so that 1 and "1" and true and "true" differ while 1 and 1.0 do not.
+ */
+function tokenOf(path: string, value: string | number | boolean): string {
+  return hash('sha256', `${path}\0${JSON.stringify(value)}`, 'base64url').slice(0, 16)
+}
+
+/** The words that a matching payload has (or else `wideToken`), each once. */
+export function filterTokens(filter: Filter | undefined): string[] {
+  return [...new Set((filter?.must ?? []).map(conditionToken))]
+}
+
+function conditionToken(condition: FilterCondition): string {
+  return tokenOf(condition.key, condition.match.value)
+}
+
+/** The words of a payload, each once; `[wideToken]` when there are more than `tokensMax`. */
+export function payloadTokens(payload: Payload): string[] {
+  const tokens = new Set<string>()
+  collect(payload, '', tokens)
+  return tokens.size > tokensMax ? [wideToken] : [...tokens]
+}
+
+function collect(object: Payload, prefix: string, tokens: Set<string>): void {
+  for (const key of Object.keys(object)) {
+    // A key with a dot in it would be mistaken for a path, so it has no words: it cannot be filtered on.
+    if (key.includes('.')) continue
+    if (tokens.size > tokensMax) return
+    const value = object[key]
+    if (isObject(value)) collect(value, `${prefix}${key}.`, tokens)
+    else if (Array.isArray(value)) for (const element of value) add(`${prefix}${key}`, element, tokens)
+    else add(`${prefix}${key}`, value, tokens)
+  }
+}
+
+function add(path: string, value: PayloadValue | undefined, tokens: Set<string>): void {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
+  if (tokens.size <= tokensMax) tokens.add(tokenOf(path, value))
+}

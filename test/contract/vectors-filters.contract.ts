@@ -1,0 +1,185 @@
+/** What every vector engine promises about filters: any payload key, by value and type, the same everywhere. */
+
+import { expect, test } from 'vitest'
+import type { VectorStore } from '#engines/vectors/port.ts'
+import type { VectorsContext } from './vectors.contract.ts'
+
+type Value = string | number | boolean
+
+/** Payloads by id, as JSON text: `__proto__` must be an own key. */
+const payloads: Record<string, string> = {
+  plain: '{"status":"active","tags":["red","green"],"n":1.5,"flag":true,"one":1,"zero":0}',
+  typed: '{"status":"resolved","n":"1.5","flag":"true","one":"1","zero":false}',
+  nested: '{"a":{"b":{"c":"deep"},"list":[{"c":"in list"},"x",2]},"one":1.0,"negative":-7}',
+  dotted: '{"a.b.c":"deep","a":{"b.c":"deep"},"empty":{}}',
+  hostile: `{"__proto__":"p","constructor":"c","":"empty","quote":"x' OR 1=1","nul":"a\\u0000b","emoji":"😀","toString":1}`,
+  arrays:
+    '{"tags":["green","blue","blue"],"mixed":[1,"1",true,null,1.5],"nestedList":[["inner"],"outer"],"status":["active"]}',
+  odd:
+    '{"a":{"":{"":"double empty"}},"long":"' +
+    'l'.repeat(5000) +
+    '","big":9007199254740991,"tiny":1e-7,"none":null}',
+}
+
+const cases: [string, [string, Value][], string[]][] = [
+  ['a string', [['status', 'resolved']], ['typed']],
+  ['a string, also as an element of an array', [['status', 'active']], ['plain', 'arrays']],
+  ['an element of an array', [['tags', 'green']], ['plain', 'arrays']],
+  ['an element that comes twice', [['tags', 'blue']], ['arrays']],
+  [
+    'two conditions on one array',
+    [
+      ['tags', 'green'],
+      ['tags', 'red'],
+    ],
+    ['plain'],
+  ],
+  [
+    'the same condition twice',
+    [
+      ['tags', 'red'],
+      ['tags', 'red'],
+    ],
+    ['plain'],
+  ],
+  ['a number with a fraction, not its text', [['n', 1.5]], ['plain']],
+  ['text that looks like a number', [['n', '1.5']], ['typed']],
+  ['a boolean, not its text', [['flag', true]], ['plain']],
+  ['text that looks like a boolean', [['flag', 'true']], ['typed']],
+  ['1 and 1.0 alike, not "1"', [['one', 1]], ['plain', 'nested']],
+  ['0, not false', [['zero', 0]], ['plain']],
+  ['-0 as 0', [['zero', -0]], ['plain']],
+  ['false, not 0', [['zero', false]], ['typed']],
+  ['a negative number', [['negative', -7]], ['nested']],
+  ['a large integer', [['big', 9007199254740991]], ['odd']],
+  ['a tiny number', [['tiny', 0.0000001]], ['odd']],
+  ['a path through objects', [['a.b.c', 'deep']], ['nested']],
+  ['a path to an array', [['a.list', 'x']], ['nested']],
+  ['no path through arrays', [['a.list.c', 'in list']], []],
+  ['no index into arrays', [['a.list.0', 'x']], []],
+  ['no key that has a dot itself', [['a.b.c', 'nothing']], []],
+  ['elements of mixed arrays by type: number', [['mixed', 1]], ['arrays']],
+  ['elements of mixed arrays by type: string', [['mixed', '1']], ['arrays']],
+  ['elements of mixed arrays by type: boolean', [['mixed', true]], ['arrays']],
+  ['elements of arrays in arrays not', [['nestedList', 'inner']], []],
+  ['an object not as text', [['empty', '[object Object]']], []],
+  ['null not as text', [['none', 'null']], []],
+  ['the key __proto__', [['__proto__', 'p']], ['hostile']],
+  ['the key constructor', [['constructor', 'c']], ['hostile']],
+  ['the empty key', [['', 'empty']], ['hostile']],
+  ['empty keys in a path', [['a..', 'double empty']], ['odd']],
+  ['a quote, literally', [['quote', "x' OR 1=1"]], ['hostile']],
+  ['a NUL', [['nul', 'a\0b']], ['hostile']],
+  ['an emoji', [['emoji', '😀']], ['hostile']],
+  ['inherited properties not', [['toString.name', 'toString']], []],
+  ['the length of an array not', [['tags.length', 2]], []],
+  ['a long value', [['long', 'l'.repeat(5000)]], ['odd']],
+  ['a missing key', [['missing', 'x']], []],
+  [
+    'several conditions',
+    [
+      ['status', 'active'],
+      ['tags', 'green'],
+      ['n', 1.5],
+      ['flag', true],
+    ],
+    ['plain'],
+  ],
+]
+
+export function describeVectorFilters({ fresh, vector, upsert }: VectorsContext): void {
+  async function load(): Promise<{ store: VectorStore; name: string }> {
+    const { store, name } = await fresh()
+    const points = Object.entries(payloads).map(([id, text], i) => upsert(id, vector(1, i), JSON.parse(text)))
+    await store.apply(name, points)
+    return { store, name }
+  }
+
+  test('search, scroll and count agree on what matches: any key, by value and type', async () => {
+    const { store, name } = await load()
+    for (const [what, conditions, expected] of cases) {
+      const filter = { must: conditions.map(([key, value]) => ({ key, match: { value } })) }
+      const found = await store.search(name, { vector: vector(1), limit: 10, filter })
+      expect(found.hits.map((hit) => hit.id).sort(), what).toEqual([...expected].sort())
+      const page = await store.scroll(name, { limit: 10, filter })
+      expect(page.points.map((point) => point.id).sort(), what).toEqual([...expected].sort())
+      expect(await store.count(name, filter), what).toBe(expected.length)
+    }
+  })
+
+  test('a filter without conditions matches everything', async () => {
+    const { store, name } = await load()
+    const everything = Object.keys(payloads).length
+    expect(await store.count(name, { must: [] })).toBe(everything)
+    expect(
+      (await store.search(name, { vector: vector(1), limit: 100, filter: { must: [] } })).hits.length,
+    ).toBe(everything)
+    expect((await store.scroll(name, { limit: 100, filter: { must: [] } })).points.length).toBe(everything)
+  })
+
+  test('a filter follows an overwrite', async () => {
+    const { store, name } = await fresh()
+    const matching = (value: string) => store.count(name, { must: [{ key: 'status', match: { value } }] })
+    await store.apply(name, [upsert('a', vector(1), { status: 'active' })])
+    expect([await matching('active'), await matching('resolved')]).toEqual([1, 0])
+    await store.apply(name, [upsert('a', vector(1), { status: 'resolved' })])
+    expect([await matching('active'), await matching('resolved')]).toEqual([0, 1])
+    const filter = { must: [{ key: 'status', match: { value: 'active' } }] }
+    expect((await store.search(name, { vector: vector(1), limit: 3, filter })).hits).toEqual([])
+  })
+
+  test('payloads with thousands of values and filters with many conditions work', async () => {
+    const { store, name } = await fresh()
+    const wide = Array.from({ length: 5000 }, (_, i) => i)
+    const keys = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`k${i}`, i]))
+    await store.apply(name, [
+      upsert('wide', vector(1), { wide, kind: 'w' }),
+      upsert('other', vector(1, 1), { wide: wide.slice(0, 50), kind: 'w' }),
+      upsert('keys', vector(0, 1), keys),
+    ])
+    const ids = async (conditions: [string, Value][]) => {
+      const filter = { must: conditions.map(([key, value]) => ({ key, match: { value } })) }
+      const { hits } = await store.search(name, { vector: vector(1), limit: 5, filter })
+      expect(await store.count(name, filter)).toBe(hits.length)
+      expect((await store.scroll(name, { limit: 5, filter })).points.length).toBe(hits.length)
+      return hits.map((hit) => hit.id)
+    }
+    expect(await ids([['wide', 4999]])).toEqual(['wide'])
+    expect(
+      await ids([
+        ['wide', 49],
+        ['kind', 'w'],
+      ]),
+    ).toEqual(['wide', 'other'])
+    expect(await ids([['wide', 5000]])).toEqual([])
+    const hundred = Object.entries(keys)
+    expect(await ids(hundred)).toEqual(['keys'])
+    expect(await ids([...hundred.slice(0, 99), ['k99', 'no']])).toEqual([])
+  })
+
+  test('filters on large sets: counts are exact, hits all match', async () => {
+    const { store, name } = await fresh()
+    for (let i = 0; i < 3000; i += 500) {
+      const part = Array.from({ length: 500 }, (_, j) => i + j)
+      await store.apply(
+        name,
+        part.map((n) =>
+          upsert(`p${n}`, vector(1, n, n % 7), { half: n % 2 === 0, seven: n % 7, all: 'yes' }),
+        ),
+      )
+    }
+    const filter = {
+      must: [
+        { key: 'half', match: { value: true } },
+        { key: 'all', match: { value: 'yes' } },
+      ],
+    }
+    expect(await store.count(name, filter)).toBe(1500)
+    const both = { must: [...filter.must, { key: 'seven', match: { value: 3 } }] }
+    expect(await store.count(name, both)).toBe(214)
+    const { hits, eligible } = await store.search(name, { vector: vector(1), limit: 50, filter })
+    expect(hits.length).toBe(50)
+    expect(hits.every((hit) => hit.payload!.half === true)).toBe(true)
+    expect(eligible).toBeGreaterThan(1000)
+  })
+}
