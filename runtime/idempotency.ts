@@ -1,0 +1,167 @@
+/** Idempotency-Key: a request with a key in, its first answer out, however often and wherever it is repeated. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+
+/** An answer under its key is given again for this long. */
+const keptHours = 24
+/** A request that has been pending for longer lost its process: it runs again with the same seed. */
+const pendingSeconds = 60
+const racesMax = 3
+
+export interface Answer {
+  statusCode: number
+  headers: Record<string, string>
+  body: string
+}
+
+export interface IdempotentRequest {
+  /** Whose key it is and for what: `<caller>/<operation>`. Keys of different scopes never meet. */
+  scope: string
+  /** The Idempotency-Key header. */
+  key: string
+  /** SHA-256 of the body; the same key with another body is refused. */
+  bodyHash: Buffer
+  log: Logger
+}
+
+export interface Attempt {
+  /** The same in every run under one key: ids made from it (`idOfSeed`) are the same, too. */
+  seed: string
+  /** Rises with every run under the key, from 1. */
+  attempt: number
+}
+
+/**
+ * Runs `work` once for a key and gives its answer; a repeated request gets that answer again (`replayed`). Only final
+ * answers are kept: after one of 429 or above 499, and when work throws, the next request runs with the same seed.
+ * Throws AppError `idempotency_conflict` for another body, `idempotency_in_progress` while the first is running.
+ */
+export async function withIdempotency(
+  relational: Relational,
+  request: IdempotentRequest,
+  work: (attempt: Attempt) => Promise<Answer>,
+): Promise<Answer & { replayed: boolean }> {
+  const begun = await begin(relational, request)
+  if ('statusCode' in begun) return { ...begun, replayed: true }
+  let answer: Answer
+  try {
+    answer = await work(begun)
+  } catch (error) {
+    await settle(request, () => reopen(relational, request, begun))
+    throw error
+  }
+  const final = answer.statusCode < 500 && answer.statusCode !== 429
+  await settle(request, () => (final ? store : reopen)(relational, request, begun, answer))
+  return { ...answer, replayed: false }
+}
+
+/** A UUID (version 8) that depends on nothing but the seed and what it is for. */
+export function idOfSeed(seed: string, purpose: string): string {
+  const bytes = createHash('sha256').update(`${seed}\0${purpose}`).digest().subarray(0, 16)
+  bytes[6] = (bytes[6]! & 0x0f) | 0x80
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80
+  const hex = bytes.toString('hex')
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}
+
+/** The attempt that this request may make, or the answer of an earlier one. */
+async function begin(relational: Relational, request: IdempotentRequest): Promise<Attempt | Answer> {
+  for (let races = 0; races < racesMax; races++) {
+    const attempt = await claim(relational, request)
+    if (attempt) return attempt
+    const row = await readRow(relational, request)
+    if (!row) continue
+    if (!Buffer.from(row.body_hash).equals(request.bodyHash)) {
+      throw new AppError(
+        'idempotency_conflict',
+        'This Idempotency-Key was used with another body; use a new key.',
+      )
+    }
+    if (row.status_code !== null) {
+      return { statusCode: row.status_code, headers: row.headers ?? {}, body: row.body ?? '' }
+    }
+    break
+  }
+  throw new AppError(
+    'idempotency_in_progress',
+    'The first request with this Idempotency-Key is still running; repeat it in a moment.',
+    { retryAfter: 1 },
+  )
+}
+
+/** One statement decides among all instances: a new key, an outlived one, or one whose process is gone. */
+async function claim(relational: Relational, request: IdempotentRequest): Promise<Attempt | undefined> {
+  const { rows } = await relational.query<Attempt>(
+    `insert into platform.idempotency_keys as known (scope, key, body_hash, seed) values ($1, $2, $3::bytea, $4)
+     on conflict (scope, key) do update set
+       body_hash = excluded.body_hash,
+       seed = case when known.created_at < now() - make_interval(hours => ${keptHours}) then excluded.seed else known.seed end,
+       attempt = known.attempt + 1,
+       created_at = case when known.created_at < now() - make_interval(hours => ${keptHours}) then now() else known.created_at end,
+       started_at = now(), status_code = null, headers = null, body = null
+     where known.created_at < now() - make_interval(hours => ${keptHours})
+        or (known.status_code is null and known.body_hash = excluded.body_hash
+            and known.started_at < now() - make_interval(secs => ${pendingSeconds}))
+     returning seed, attempt`,
+    [request.scope, request.key, request.bodyHash, randomBytes(16).toString('hex')],
+  )
+  return rows[0]
+}
+
+interface Row {
+  body_hash: Buffer
+  status_code: number | null
+  headers: Record<string, string> | null
+  body: string | null
+}
+
+async function readRow(relational: Relational, request: IdempotentRequest): Promise<Row | undefined> {
+  const { rows } = await relational.query<Row>(
+    `select body_hash, status_code, headers, body from platform.idempotency_keys where scope = $1 and key = $2`,
+    [request.scope, request.key],
+  )
+  return rows[0]
+}
+
+/** Keeps the answer, and clears away a few outlived rows, so that nobody else needs to. */
+async function store(
+  relational: Relational,
+  request: IdempotentRequest,
+  { attempt }: Attempt,
+  answer: Answer,
+): Promise<void> {
+  await relational.query(
+    `with outlived as (
+       delete from platform.idempotency_keys where (scope, key) in (
+         select scope, key from platform.idempotency_keys
+         where created_at < now() - make_interval(hours => ${keptHours + 1}) order by created_at limit 10))
+     update platform.idempotency_keys set status_code = $4, headers = $5::jsonb, body = $6
+     where scope = $1 and key = $2 and attempt = $3`,
+    [request.scope, request.key, attempt, answer.statusCode, JSON.stringify(answer.headers), answer.body],
+  )
+}
+
+/** Lets the next request run at once; the seed stays. */
+async function reopen(
+  relational: Relational,
+  request: IdempotentRequest,
+  { attempt }: Attempt,
+): Promise<void> {
+  await relational.query(
+    `update platform.idempotency_keys set started_at = to_timestamp(0)
+     where scope = $1 and key = $2 and attempt = $3 and status_code is null`,
+    [request.scope, request.key, attempt],
+  )
+}
+
+/** The work is done: a database that is away now must not change its answer. The row then stays pending for a while. */
+async function settle(request: IdempotentRequest, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    request.log.warn({ scope: request.scope, reason: describeError(error) }, 'idempotency.not-settled')
+  }
+}
