@@ -58,7 +58,7 @@ function describeOrder(world: World): void {
     await log.append(topic, 0, numbered(20))
     await log.append(topic, 1, numbered(5))
     await log.close()
-    const again = await world.client()
+    const again = await world.clientAfterRestart()
     expect(await again.offsets(topic)).toEqual([
       { partition: 0, start: 0, end: 20 },
       { partition: 1, start: 0, end: 5 },
@@ -75,7 +75,7 @@ function describeOrder(world: World): void {
     const late = log.append(topic, 0, numbered(10, 1))
     await log.close()
     expect(await late).toBe(1)
-    expect(await readAll(await world.client(), topic)).toHaveLength(11)
+    expect(await readAll(await world.clientAfterRestart(), topic)).toHaveLength(11)
   })
 }
 
@@ -167,6 +167,7 @@ function describeRefusals(world: World): void {
     const topic = await world.topic(log)
     await log.close()
     await log.close()
+    await world.harness().restart?.()
     await expect(log.append(topic, 0, numbered(1))).rejects.toMatchObject({ name: 'AppError' })
   })
 }

@@ -91,7 +91,8 @@ function describeCommits(world: World): void {
     expect(await commit(member.consumer, 1, 2, metadata)).toBe('committed')
     await member.consumer.close()
     await log.close()
-    const state = await (await world.client()).groupState(group, topic)
+    const again = await world.clientAfterRestart()
+    const state = await again.groupState(group, topic)
     expect(state).toEqual({ members: 0, committed: [{ partition: 1, offset: 2, metadata }] })
   })
 

@@ -84,7 +84,7 @@ export function describeTopics(world: World): void {
       await log.deleteRecords(topic, 0, 5)
       expect(await log.offsets(topic)).toEqual([{ partition: 0, start: 5, end: 5 }])
       await log.close()
-      const again = await world.client()
+      const again = await world.clientAfterRestart()
       expect(await again.offsets(topic)).toEqual([{ partition: 0, start: 5, end: 5 }])
       expect(await again.append(topic, 0, numbered(1))).toBe(5)
     })

@@ -14,11 +14,10 @@ import type {
 import { eventually } from '#test/support/eventually.ts'
 
 export interface EventLogHarness {
-  /**
-   * Opens a further client onto the same log; several may be open at once, and the suite closes each. When the last
-   * one is closed, the next must find everything that was acknowledged.
-   */
+  /** Opens a further client onto the same log; several may be open at once, and the suite closes each. */
   open(): Promise<EventLog>
+  /** Ends the engine where it lives in this process (all clients are closed by then), so that the next opens it anew. */
+  restart?(): Promise<void>
   /**
    * Makes compaction of the topic happen now, on all but the newest record of each partition (or waits until it did).
    * Without it the tests of compaction are skipped and say so.
@@ -32,6 +31,8 @@ export interface World {
   harness(): EventLogHarness
   /** A client that is closed when the test ends. */
   client(): Promise<EventLog>
+  /** The same, after the engine was ended: it sees what is durable. The test has closed its clients. */
+  clientAfterRestart(): Promise<EventLog>
   /** A name that no other test uses. */
   name(kind: string): string
   /** Creates a topic of the given kind (default: one partition, records kept for ever) and returns its name. */
@@ -51,13 +52,18 @@ const topicDefaults = {
 export function createWorld(prefix: string, harness: () => EventLogHarness): World {
   let names = 0
   const name = (kind: string) => `${prefix}.${kind}${++names}`
+  async function client(): Promise<EventLog> {
+    const log = await harness().open()
+    onTestFinished(() => log.close())
+    return log
+  }
   return {
     harness,
     name,
-    async client() {
-      const log = await harness().open()
-      onTestFinished(() => log.close())
-      return log
+    client,
+    async clientAfterRestart() {
+      await harness().restart?.()
+      return client()
     },
     async topic(log, options = {}) {
       const spec = { ...topicDefaults, name: name('topic'), ...options }

@@ -1,0 +1,156 @@
+/** The embedded event log: one SQLite file, a thread that writes it, a thread that reads it, groups in memory. */
+
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { AppError, describeError } from '#lib/errors.ts'
+import { type Administration, createAdministration } from './embedded/administration.ts'
+import { createGroups, type Groups } from './embedded/groups.ts'
+import { createPlaces, type Places } from './embedded/places.ts'
+import { createPositions } from './embedded/positions.ts'
+import { createTail } from './embedded/tail.ts'
+import { bounded, openThreads, type Threads } from './embedded/threads.ts'
+import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
+import type { EventLog, NewRecord, Tail } from './port.ts'
+
+/** Bytes written to the WAL before it is carried over into the file. */
+const checkpointEveryBytes = 4_194_304
+/** What a commit writes beside its records: whole pages. */
+const pageBytesPerCommit = 8_192
+const appendTimeoutMs = 2_000
+const pingTimeoutMs = 2_000
+/** For what is being written when the log is closed. */
+const settleTimeoutMs = 10_000
+
+export interface EmbeddedLogOptions {
+  /** Holds the file `event-log.sqlite`; made when absent. It has one owner: whoever starts the platform locks it. */
+  directory: string
+  /** Between two rounds that remove what is expired or superseded. */
+  sweepEveryMs?: number
+  /** Hears of listeners that threw and of background work that failed (and is tried again). Default: a warning. */
+  onFault?: (error: unknown) => void
+}
+
+export interface EmbeddedLog extends EventLog {
+  readonly driver: 'embedded'
+  /** Compacts a topic at once, up to the newest record of each partition. */
+  compactNow(topic: string): Promise<void>
+  /** Runs a round of the cleaner at once. */
+  sweepNow(): Promise<void>
+}
+
+interface Parts {
+  threads: Threads
+  places: Places
+  queue: WriteQueue
+  groups: Groups
+  tails: Set<Tail>
+  fault(error: unknown): void
+}
+
+/** Opens the log, also one whose process was killed. Throws `invalid_configuration` for a file of a newer layout. */
+export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
+  const { directory, sweepEveryMs = 5_000, onFault = warn } = options
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
+  const places = createPlaces()
+  for (const topic of threads.loaded.topics) places.add(topic)
+  hearCleaner(threads, places, onFault)
+  const positions = createPositions(threads.loaded.positions)
+  const queue = createWriteQueue(threads.writer.call.write, createCheckpointer(threads, onFault))
+  const { fetch } = threads.reader.call
+  const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
+  const administration = createAdministration({ threads, places, positions, groups, queue })
+  return assemble({ threads, places, queue, groups, tails: new Set(), fault: onFault }, administration)
+}
+
+function assemble(parts: Parts, administration: Administration): EmbeddedLog {
+  const { threads, places, queue, groups, tails, fault } = parts
+  const write = threads.writer.call
+  let closing: Promise<void> | undefined
+
+  function whileOpen<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+    return async (...args) => {
+      if (closing) throw new AppError('shutting_down', 'The event log is closed.')
+      return call(...args)
+    }
+  }
+  const calls = Object.fromEntries(
+    Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
+  ) as unknown as Administration
+
+  return {
+    driver: 'embedded',
+    ...calls,
+    append: whileOpen(async (topic, partition, records, options) => {
+      const place = places.place(topic, partition)
+      if (place.topic.spec.cleanup === 'compact') refuseKeyless(records)
+      return queue.append(place, records, options?.timeoutMs ?? appendTimeoutMs)
+    }),
+    consume: whileOpen(async (options) => groups.join(places.topic(options.topic), options)),
+    tail: whileOpen(async (options) => {
+      const parts = { fetch: threads.reader.call.fetch, fault, alive: threads.alive }
+      const tail = createTail(places.topic(options.topic), options, parts)
+      tails.add(tail)
+      const close = async () => {
+        tails.delete(tail)
+        await tail.close()
+      }
+      return { ...tail, close }
+    }),
+    compactNow: whileOpen((topic) => write.compactNow(topic)),
+    sweepNow: whileOpen(() => write.sweepNow()),
+    ping: whileOpen(async (timeoutMs) => {
+      await bounded(Promise.all([write.ping(), threads.reader.call.ping()]), timeoutMs ?? pingTimeoutMs)
+    }),
+    close() {
+      closing ??= closeParts(parts)
+      return closing
+    },
+  }
+}
+
+async function closeParts({ threads, queue, groups, tails }: Parts): Promise<void> {
+  for (const tail of tails) await tail.close()
+  await groups.closeAll()
+  await bounded(queue.settled(), settleTimeoutMs).catch(() => {})
+  await threads.close()
+}
+
+/** Compaction knows records by their key. */
+function refuseKeyless(records: NewRecord[]): void {
+  if (records.some((record) => record.key === null)) {
+    throw new AppError('bad_request', 'A record of a compacted topic needs a key.')
+  }
+}
+
+function hearCleaner(threads: Threads, places: Places, fault: (error: unknown) => void): void {
+  threads.writer.on('trimmed', ({ place: id, start }: { place: number; start: number }) => {
+    const place = places.byId(id)
+    if (!place) return
+    place.start = Math.max(place.start, start)
+    for (const reader of [...place.readers]) reader.changed()
+  })
+  threads.writer.on('fault', (message: string) => fault(new Error(message)))
+}
+
+/** Carries the WAL over into the file by the reading thread, so that no commit waits for it. */
+function createCheckpointer(threads: Threads, fault: (error: unknown) => void): (bytes: number) => void {
+  let since = 0
+  let running = false
+  return (bytes) => {
+    since += bytes + pageBytesPerCommit
+    if (running || since < checkpointEveryBytes) return
+    since = 0
+    running = true
+    threads.reader.call
+      .checkpoint()
+      .catch(fault)
+      .finally(() => {
+        running = false
+      })
+  }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(`event log: ${describeError(error)}`)
+}

@@ -1,0 +1,141 @@
+/** Topics and groups by an operator's hand: made, described, grown, cut, removed; one change after the other. */
+
+import { AppError } from '#lib/errors.ts'
+import type { EventLog } from '../port.ts'
+import type { Groups } from './groups.ts'
+import { type Places, rangeOf } from './places.ts'
+import type { Positions } from './positions.ts'
+import { bounded, type Threads } from './threads.ts'
+import type { WriteQueue } from './write-queue.ts'
+
+const callTimeoutMs = 10_000
+const partitionsMax = 10_000
+/** As Kafka has it (org.apache.kafka.common.internals.Topic). */
+const topicName = /^[A-Za-z0-9._-]{1,249}$/
+
+export type Administration = Pick<
+  EventLog,
+  | 'createTopic'
+  | 'describeTopic'
+  | 'listTopics'
+  | 'deleteTopic'
+  | 'addPartitions'
+  | 'offsets'
+  | 'deleteRecords'
+  | 'listGroups'
+  | 'groupState'
+  | 'setPositions'
+  | 'deleteGroup'
+>
+
+export interface AdministrationParts {
+  threads: Threads
+  places: Places
+  positions: Positions
+  groups: Groups
+  queue: WriteQueue
+}
+
+export function createAdministration(parts: AdministrationParts): Administration {
+  return { ...topicCalls(parts), ...groupCalls(parts) }
+}
+
+function topicCalls({ threads, places, positions }: AdministrationParts) {
+  const write = threads.writer.call
+  let last: Promise<unknown> = Promise.resolve()
+  /** Each change sees what the one before it has made. */
+  function inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const mine = last.then(change)
+    last = mine.catch(() => {})
+    return mine
+  }
+  return {
+    createTopic: (spec) =>
+      inTurn(async () => {
+        checkSpec(spec.name, spec.partitions)
+        const made = await bounded(write.createTopic(spec), callTimeoutMs)
+        if (made) places.add(made)
+        return made !== null
+      }),
+    async describeTopic(name) {
+      const topic = places.topics.get(name)
+      return topic ? { ...topic.spec } : null
+    },
+    listTopics: async () => [...places.topics.keys()].toSorted(),
+    deleteTopic: (name) =>
+      inTurn(async () => {
+        const topic = places.topic(name)
+        await bounded(write.deleteTopic(name), callTimeoutMs)
+        places.remove(topic)
+        positions.forgetTopic(name)
+      }),
+    addPartitions: (name, total) =>
+      inTurn(async () => {
+        checkSpec(name, total)
+        const topic = places.topic(name)
+        const from = topic.places.length
+        if (total <= from) return
+        places.grow(topic, await bounded(write.addPartitions(topic.spec, from, total), callTimeoutMs))
+      }),
+    offsets: async (name) => places.topic(name).places.map(rangeOf),
+    deleteRecords: (name, partition, before) =>
+      inTurn(async () => {
+        const place = places.place(name, partition)
+        if (!Number.isSafeInteger(before) || before < 0 || before > place.end) {
+          throw new AppError('bad_request', `Records can be deleted below an offset up to ${place.end}.`)
+        }
+        if (before <= place.start) return
+        const start = await bounded(write.trim(place.id, before), callTimeoutMs)
+        place.start = Math.max(place.start, start)
+        for (const reader of [...place.readers]) reader.changed()
+      }),
+  } satisfies Partial<Administration>
+}
+
+function groupCalls({ threads, places, positions, groups, queue }: AdministrationParts) {
+  function refuseActive(group: string): void {
+    if (groups.members(group) > 0) {
+      throw new AppError('group_active', `The group ${group} has members; stop them first.`)
+    }
+  }
+  return {
+    listGroups: async () => [...new Set([...positions.groups(), ...groups.names()])].toSorted(),
+    groupState: async (group, topic) => ({
+      members: groups.members(group, topic),
+      committed: positions.list(group, topic),
+    }),
+    async setPositions(group, topic, offsets) {
+      refuseActive(group)
+      const rows = offsets.map(({ partition, offset }) => {
+        places.place(topic, partition)
+        if (!Number.isSafeInteger(offset) || offset < 0) {
+          throw new AppError('bad_request', 'A position is a whole number, 0 or more.')
+        }
+        return { group, topic, partition, offset, metadata: '' }
+      })
+      await bounded(
+        queue.commit(rows).then(() => positions.keep(rows)),
+        callTimeoutMs,
+      )
+    },
+    async deleteGroup(group) {
+      refuseActive(group)
+      await bounded(
+        threads.writer.call.deleteGroup(group).then(() => positions.forgetGroup(group)),
+        callTimeoutMs,
+      )
+    },
+  } satisfies Partial<Administration>
+}
+
+function checkSpec(name: string, partitions: number): void {
+  if (!topicName.test(name)) {
+    throw new AppError(
+      'bad_request',
+      'A topic name has 1 to 249 letters, digits, dots, hyphens and underscores.',
+    )
+  }
+  if (!Number.isInteger(partitions) || partitions < 1 || partitions > partitionsMax) {
+    throw new AppError('bad_request', `A topic has 1 to ${partitionsMax} partitions.`)
+  }
+}

@@ -1,0 +1,149 @@
+/** Compaction of one partition: of each key the last record stays, under its own offset; the head is left alone. */
+
+import type { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
+import { recordsTable, transact } from './layout.ts'
+import type { Table } from './writer.ts'
+
+/** Keys that one round remembers. */
+const keysMax = 100_000
+/** Rows looked at before other work of the thread gets its turn. */
+const rowsPerLook = 1_000
+/** Rows removed in one transaction. */
+const rowsPerSlice = 200
+/** A round starts when at least this many records, and half as many as are already clean, are new. */
+const dirtyRecordsMin = 1_000
+
+export interface CompactionLimits {
+  /** False when the partition was deleted meanwhile. */
+  alive(table: Table): boolean
+}
+
+interface State {
+  compacted_to: number
+  clean_rows: number
+  tombstone_due: number | null
+}
+
+/** Compacts up to the head: the newest record, and (`when worthwhile`) all that are younger than a segment. */
+export async function compactTable(
+  db: DatabaseSync,
+  table: Table,
+  alive: CompactionLimits['alive'],
+  when: 'when worthwhile' | 'now',
+): Promise<void> {
+  const read = db.prepare('select compacted_to, clean_rows, tombstone_due from partitions where id = ?')
+  for (;;) {
+    const state = read.get(table.id) as State | undefined
+    if (!state || !alive(table) || table.next <= table.start) return
+    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state)) return
+    const head = when === 'now' ? table.next - 1 : findHead(db, table, Date.now() - table.topic.segmentMs)
+    if (when === 'when worthwhile' && !isWorthwhile(head, state)) return
+    const from = Math.max(state.compacted_to, table.start)
+    const { latest, to } = await lookAtNewKeys(db, table, from, head)
+    if (!(await removeSuperseded(db, table, alive, latest, to))) return
+    if (to >= head) return
+  }
+}
+
+const enough = (state: State) => Math.max(dirtyRecordsMin, state.clean_rows / 2)
+const due = (state: State) => state.tombstone_due !== null && state.tombstone_due <= Date.now()
+const mayBeWorthwhile = (table: Table, state: State) =>
+  due(state) || table.next - state.compacted_to >= enough(state)
+const isWorthwhile = (head: number, state: State) => due(state) || head - state.compacted_to >= enough(state)
+
+/** First offset of the head. Times rise with offsets, so it is found by halving. */
+function findHead(db: DatabaseSync, table: Table, youngerThan: number): number {
+  const at = db.prepare(`select ts from ${recordsTable(table.id)} where o >= ? order by o limit 1`)
+  let low = table.start
+  let high = table.next - 1
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if ((at.get(middle)?.ts as number) < youngerThan) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The last offset of each key in [from, head), or as far as the memory for keys reaches. */
+async function lookAtNewKeys(
+  db: DatabaseSync,
+  table: Table,
+  from: number,
+  head: number,
+): Promise<{ latest: Map<string, number>; to: number }> {
+  const select = db.prepare(
+    `select o, key from ${recordsTable(table.id)} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
+  )
+  const latest = new Map<string, number>()
+  let at = from
+  while (latest.size < keysMax) {
+    const rows = select.all(at, head) as { o: number; key: Uint8Array | null }[]
+    for (const { o, key } of rows) if (key) latest.set(textOf(key), o)
+    if (rows.length < rowsPerLook) return { latest, to: head }
+    at = rows.at(-1)!.o + 1
+    await setImmediate()
+  }
+  return { latest, to: at }
+}
+
+/** Walks over all rows below `to`, removes what a later record of its key replaced, and old tombstones. */
+async function removeSuperseded(
+  db: DatabaseSync,
+  table: Table,
+  alive: CompactionLimits['alive'],
+  latest: Map<string, number>,
+  to: number,
+): Promise<boolean> {
+  const name = recordsTable(table.id)
+  const select = db.prepare(
+    `select o, ts, key, value is null as empty from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
+  )
+  const remove = db.prepare(`delete from ${name} where o = ?`)
+  const tombstonesBefore = Date.now() - table.topic.tombstoneRetentionMs
+  let at = table.start
+  let kept = 0
+  let tombstoneDue: number | null = null
+  for (;;) {
+    const rows = select.all(at, to) as { o: number; ts: number; key: Uint8Array | null; empty: number }[]
+    const gone: number[] = []
+    for (const { o, ts, key, empty } of rows) {
+      const replaced = key !== null && (latest.get(textOf(key)) ?? o) > o
+      if (replaced || (empty && ts <= tombstonesBefore)) {
+        gone.push(o)
+        continue
+      }
+      kept++
+      if (empty) tombstoneDue = Math.min(tombstoneDue ?? Infinity, ts + table.topic.tombstoneRetentionMs)
+    }
+    if (!(await removeRows(db, () => alive(table), remove, gone))) return false
+    if (rows.length < rowsPerLook) break
+    at = rows.at(-1)!.o + 1
+  }
+  transact(db, () =>
+    db
+      .prepare('update partitions set compacted_to = ?, clean_rows = ?, tombstone_due = ? where id = ?')
+      .run(to, kept, tombstoneDue, table.id),
+  )
+  return true
+}
+
+async function removeRows(
+  db: DatabaseSync,
+  alive: () => boolean,
+  remove: { run(o: number): unknown },
+  gone: number[],
+): Promise<boolean> {
+  for (let i = 0; i < gone.length; i += rowsPerSlice) {
+    if (!alive()) return false
+    transact(db, () => {
+      for (const o of gone.slice(i, i + rowsPerSlice)) remove.run(o)
+    })
+    await setImmediate()
+  }
+  await setImmediate()
+  return alive()
+}
+
+/** Bytes as text of the same length: keys need not be UTF-8. */
+const textOf = (key: Uint8Array) => Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1')

@@ -1,0 +1,88 @@
+/** The log's file: opens it with the settings that make a commit durable, lays its tables, refuses a newer layout. */
+
+import { DatabaseSync } from 'node:sqlite'
+import { AppError } from '#lib/errors.ts'
+
+/** Raise it with each change of the tables below, and carry older files over in `layTables`. */
+export const layoutVersion = 1
+
+/** The writer writes checkpoints itself only when the other thread could not keep the WAL below this (64 MB). */
+const walPagesMax = 16_384
+
+const tables = `
+  create table meta (name text primary key, value text not null) strict;
+  create table topics (
+    name text primary key, cleanup text not null, retention_ms integer, tombstone_retention_ms integer not null,
+    segment_bytes integer not null, segment_ms integer not null, record_bytes_max integer not null
+  ) strict;
+  -- start: first offset that is kept. next_floor: no record gets an offset below it, whatever was deleted.
+  -- Below compacted_to each key occurs once, in clean_rows rows; tombstone_due: when the next tombstone may go.
+  create table partitions (
+    id integer primary key autoincrement, topic text not null, partition integer not null,
+    start integer not null default 0, next_floor integer not null default 0,
+    compacted_to integer not null default 0, clean_rows integer not null default 0, tombstone_due integer,
+    unique (topic, partition)
+  ) strict;
+  create table positions (
+    group_name text not null, topic text not null, partition integer not null,
+    position integer not null, metadata text not null, at integer not null,
+    primary key (group_name, topic, partition)
+  ) strict, without rowid;
+`
+
+/** Name of the table that holds the records of the partition with this id. */
+export const recordsTable = (id: number): string => `p${id}`
+
+/** The value comes last, so that walking over keys and times does not touch it. */
+export function createRecordsTable(db: DatabaseSync, id: number): void {
+  db.exec(
+    `create table ${recordsTable(id)} (o integer primary key, ts integer not null, key blob, headers blob, value blob) strict`,
+  )
+}
+
+/** Opens the file for writing; throws AppError `invalid_configuration` when a newer version wrote it. */
+export function openForWriting(file: string): DatabaseSync {
+  const db = new DatabaseSync(file, { timeout: 5_000 })
+  db.exec(
+    `pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${walPagesMax};
+     pragma journal_size_limit = 67108864; pragma cache_size = -16384`,
+  )
+  transact(db, () => layTables(db))
+  return db
+}
+
+function layTables(db: DatabaseSync): void {
+  const known = db.prepare(`select 1 from sqlite_schema where name = 'meta'`).get()
+  if (!known) {
+    db.exec(tables)
+    db.prepare(`insert into meta values ('layout', ?)`).run(String(layoutVersion))
+    return
+  }
+  const found = Number(db.prepare(`select value from meta where name = 'layout'`).get()?.value)
+  if (found > layoutVersion) {
+    throw new AppError(
+      'invalid_configuration',
+      `The event log's file has layout ${found}; this version reads up to ${layoutVersion}. Start the newer version, or use another data directory.`,
+    )
+  }
+}
+
+/** Opens the file for reading. Checkpoints may be made through it. */
+export function openForReading(file: string): DatabaseSync {
+  const db = new DatabaseSync(file, { timeout: 5_000 })
+  db.exec('pragma query_only = on; pragma wal_autocheckpoint = 0; pragma cache_size = -16384')
+  return db
+}
+
+/** Runs `work` in one write transaction. */
+export function transact<T>(db: DatabaseSync, work: () => T): T {
+  db.exec('begin immediate')
+  try {
+    const result = work()
+    db.exec('commit')
+    return result
+  } catch (error) {
+    if (db.isTransaction) db.exec('rollback')
+    throw error
+  }
+}

@@ -1,0 +1,178 @@
+/** Reads one partition for one reader: a position in, records in order out; caught up, it is handed what is written. */
+
+import type { StoredRecord } from '../port.ts'
+import type { Place, PlaceReader } from './places.ts'
+import type { Fetched } from './reader-thread.ts'
+import { createCursor, lastOffset, takeRecords } from './record-block.ts'
+
+/** After a failed read. */
+const retryAfterMs = 200
+
+export interface ReaderOptions {
+  place: Place
+  fetch(place: number, position: number, bytesMax: number): Promise<Fetched>
+  bytesMax: number
+  records(records: StoredRecord[]): void
+  /** The position is outside of the log. Undefined: the reader goes on at the first record that is kept. */
+  misplaced?: (problem: { position: number; start: number; end: number }) => void
+  /** A listener that threw, or a read that failed (it is repeated). */
+  fault(error: unknown): void
+}
+
+export interface PartitionReader {
+  /** Next offset to be delivered; null while it stands still. */
+  position(): number | null
+  /** Behind the last record that was ever delivered. */
+  deliveredTo(): number
+  /** True once it was given a position. */
+  started(): boolean
+  seek(offset: number): void
+  pause(): void
+  resume(): void
+  stop(): void
+}
+
+interface Block {
+  /** Offset behind its last record. */
+  next: number
+  take(): StoredRecord[]
+}
+
+export function createPartitionReader(options: ReaderOptions): PartitionReader {
+  const { place, bytesMax } = options
+  /** Next to be delivered. */
+  let position: number | null = null
+  let deliveredTo = 0
+  let started = false
+  let paused = false
+  let stopped = false
+  /** Read and not yet delivered: one block at most, and one under way behind it. */
+  let waiting: Block | null = null
+  let reading = false
+  let delivering = false
+  /** Rises with each seek: what was read for an older position is dropped. */
+  let epoch = 0
+
+  /** Delivers what waits and reads on; called whenever something may have changed. */
+  function pump(): void {
+    if (delivering) return
+    while (!stopped && !paused && position !== null) {
+      const block = waiting
+      if (!block) {
+        readFrom(position)
+        return
+      }
+      waiting = null
+      // The thread reads the next block while this one is worked on.
+      readFrom(block.next)
+      deliver(block.take(), block.next)
+    }
+  }
+
+  function deliver(records: StoredRecord[], next: number): void {
+    position = next
+    if (records.length === 0) return
+    deliveredTo = Math.max(deliveredTo, next)
+    delivering = true
+    try {
+      options.records(records)
+    } catch (error) {
+      options.fault(error)
+    }
+    delivering = false
+  }
+
+  function readFrom(from: number): void {
+    if (reading || place.gone) return
+    if (from < place.start) outside(from)
+    else if (from < place.end) read(from, place.end)
+  }
+
+  function read(from: number, end: number): void {
+    reading = true
+    const mine = epoch
+    options.fetch(place.id, from, bytesMax).then(
+      (fetched) => {
+        reading = false
+        if (mine === epoch && !fetched.gone) accept(fetched, from, end)
+        pump()
+      },
+      (error) => {
+        reading = false
+        if (stopped) return
+        options.fault(error)
+        setTimeout(pump, retryAfterMs)
+      },
+    )
+  }
+
+  function accept(fetched: Fetched & { gone: false }, from: number, end: number): void {
+    const { records, block, start } = fetched
+    place.start = Math.max(place.start, start)
+    if (from < start) {
+      outside(from)
+      return
+    }
+    // No record where some were: the rest was removed, and the end is the next position.
+    const next = records === 0 ? end : lastOffset(block, records) + 1
+    waiting = { next, take: () => takeRecords(createCursor(block, records), records, place.partition) }
+  }
+
+  /** Only what is about to be delivered stops the reader: a block before it comes first. */
+  function outside(from: number): void {
+    if (position !== from || stopped) return
+    if (!options.misplaced) {
+      position = place.start
+      setImmediate(pump)
+      return
+    }
+    stand()
+    try {
+      options.misplaced({ position: from, start: place.start, end: place.end })
+    } catch (error) {
+      options.fault(error)
+    }
+  }
+
+  function stand(): void {
+    epoch++
+    position = null
+    waiting = null
+  }
+
+  const heard: PlaceReader = {
+    appended(first, count, take) {
+      const idle = !stopped && !paused && !reading && !delivering && !waiting
+      if (idle && position === first && take) deliver(take(), first + count)
+      pump()
+    },
+    changed: pump,
+  }
+  place.readers.add(heard)
+
+  return {
+    position: () => position,
+    deliveredTo: () => deliveredTo,
+    started: () => started,
+    seek(offset) {
+      if (stopped) return
+      stand()
+      started = true
+      position = offset
+      if (offset < place.start || offset > place.end) outside(offset)
+      else pump()
+    },
+    pause() {
+      paused = true
+    },
+    resume() {
+      paused = false
+      pump()
+    },
+    stop() {
+      stopped = true
+      stand()
+      place.readers.delete(heard)
+    },
+  }
+}

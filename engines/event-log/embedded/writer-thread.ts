@@ -1,0 +1,68 @@
+/** The one thread that writes the file: calls in, durable transactions out; cleans up between them. */
+
+import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
+import type { TopicSpec } from '../port.ts'
+import { createCleaner } from './cleaner.ts'
+import { openForWriting } from './layout.ts'
+import { createWriter, type WriteBatch } from './writer.ts'
+
+export interface WriterData {
+  file: string
+  /** Between two rounds of the cleaner. */
+  sweepEveryMs: number
+}
+
+const { file, sweepEveryMs } = ownData<WriterData>()
+let open: ReturnType<typeof openParts> | undefined
+
+function openParts() {
+  const db = openForWriting(file)
+  const writer = createWriter(db)
+  const loaded = writer.load()
+  const cleaner = createCleaner(db, writer, (place, start) => emit('trimmed', { place, start }))
+  return { db, writer, cleaner, loaded }
+}
+
+/** A failed round is tried again with the next one; what it says is told to the main thread. */
+async function sweepForEver(): Promise<void> {
+  while (open) {
+    try {
+      await open.cleaner.sweep()
+    } catch (error) {
+      if (open) emit('fault', error instanceof Error ? error.message : String(error))
+    }
+    await new Promise((resolve) => setTimeout(resolve, sweepEveryMs))
+  }
+}
+
+function parts() {
+  if (!open) throw new Error('the file is not open')
+  return open
+}
+
+const handlers = {
+  open() {
+    open = openParts()
+    void sweepForEver()
+    return open.loaded
+  },
+  write: (batch: WriteBatch) => parts().writer.write(batch),
+  createTopic: (spec: TopicSpec) => parts().writer.createTopic(spec),
+  addPartitions: (spec: TopicSpec, from: number, total: number) =>
+    parts().writer.addPartitions(spec, from, total),
+  deleteTopic: (name: string) => parts().writer.deleteTopic(name),
+  trim: (place: number, before: number) => parts().writer.trim(place, before),
+  deleteGroup: (group: string) => parts().writer.deleteGroup(group),
+  compactNow: (topic: string) => parts().cleaner.compactNow(topic),
+  sweepNow: () => parts().cleaner.sweep(),
+  ping: () => parts().db.prepare('select 1').get() !== undefined,
+  /** Closing writes the last checkpoint and removes the WAL. */
+  close() {
+    open?.db.close()
+    open = undefined
+  },
+}
+
+export type WriterHandlers = typeof handlers
+
+serveWorker(handlers)
