@@ -86,3 +86,5 @@ export interface RunningConsumer extends Closeable {
   /** Drains: waits for calls in flight (at most the call time-out), commits, marks partitions released, leaves. */
   close(): Promise<void>
 }
+
+export { startConsumer } from './consumer/start.ts'

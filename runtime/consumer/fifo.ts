@@ -1,0 +1,34 @@
+/** A queue whose head is taken in constant time. */
+
+export class Fifo<T> {
+  #items: (T | undefined)[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head]
+    if (this.#head >= this.#items.length) return undefined
+    this.#items[this.#head++] = undefined
+    if (this.#head > 1_023 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  clear(): void {
+    this.#items = []
+    this.#head = 0
+  }
+}

@@ -1,0 +1,106 @@
+/** Whether calls may start: shut while the engine behind the handlers is away, or while the group is paused. */
+
+import { type BackoffOptions, backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import { probeWaitMsMax } from './limits.ts'
+
+export interface GateOptions {
+  backoff: BackoffOptions
+  callTimeoutMs: number
+  /** Asked while an engine is away; without it one record is tried at a time. */
+  probe: ((engine: string) => Promise<void>) | undefined
+  /** Called whenever calls may start again. */
+  opened(): void
+  changed(event: 'away' | 'back', engine: string, detail: string): void
+}
+
+export class Gate {
+  readonly #options: GateOptions
+  readonly #closing = new AbortController()
+  #away: string | null = null
+  #failures = 0
+  /** While the engine is away and nothing else can tell: one call is let through to find out. */
+  #trial: 'none' | 'offered' | 'taken' = 'none'
+  #trialUntil = 0
+  #paused = false
+
+  constructor(options: GateOptions) {
+    this.#options = options
+  }
+
+  get waitingFor(): string | null {
+    return this.#away
+  }
+
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /** True when a call may start now. A trial is given once: ask only with a call at hand. */
+  enter(): boolean {
+    if (this.#paused) return false
+    if (this.#away === null) return true
+    if (this.#trial === 'taken' && Date.now() > this.#trialUntil) this.#trial = 'offered'
+    if (this.#trial !== 'offered') return false
+    this.#trial = 'taken'
+    this.#trialUntil = Date.now() + this.#options.callTimeoutMs * 2
+    return true
+  }
+
+  /** A call found the engine away. `probed: false`: the caller's probe knows nothing of it. */
+  shut(engine: string, reason: string, probed = true): void {
+    if (this.#away !== null && this.#trial === 'none') return
+    if (this.#away === null) this.#options.changed('away', engine, reason)
+    this.#away = engine
+    this.#trial = 'none'
+    void this.#wait(engine, probed && this.#options.probe !== undefined)
+  }
+
+  /** A call ended, and not because the engine is away. */
+  worked(): void {
+    if (this.#away === null) {
+      this.#failures = 0
+    } else if (this.#trial === 'taken') {
+      this.#failures = 0
+      this.#open()
+    }
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused
+    if (!paused) this.#options.opened()
+  }
+
+  close(): void {
+    this.#closing.abort()
+  }
+
+  async #wait(engine: string, probed: boolean): Promise<void> {
+    const { backoff, callTimeoutMs, probe } = this.#options
+    const bounded = { ...backoff, maxMs: Math.min(backoff.maxMs, probeWaitMsMax) }
+    for (;;) {
+      await sleep(backoffMs(this.#failures++, bounded), this.#closing.signal)
+      if (this.#closing.signal.aborted) return
+      if (!probed || !probe) {
+        this.#trial = 'offered'
+        this.#options.opened()
+        return
+      }
+      try {
+        await withTimeout(probe(engine), callTimeoutMs, () => new Error('no answer in time'))
+        // The back-off goes on from here until a call has worked: a probe may be kinder than the work is.
+        return this.#open()
+      } catch (error) {
+        this.#options.changed('away', engine, describeError(error))
+      }
+    }
+  }
+
+  #open(): void {
+    const engine = this.#away
+    this.#away = null
+    this.#trial = 'none'
+    if (engine !== null) this.#options.changed('back', engine, '')
+    this.#options.opened()
+  }
+}

@@ -1,0 +1,136 @@
+/** The bodies of records that wait in lanes: bounded in bytes; what finds no room is dropped and read again in its turn. */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Entry, Lane } from './lane.ts'
+
+export interface LaneBodiesOptions {
+  bytesMax(): number
+  /** Reads again from an offset; answers with the last offset that was delivered before. */
+  readAgainFrom(offset: number): number
+  /** Ends reading again: goes on with what was never read. */
+  readOn(): void
+  /** The head of a lane has its body again. */
+  arrived(lane: Lane): void
+  /** The log holds the record of this head no longer (compacted away): it is superseded. */
+  vanished(lane: Lane): void
+}
+
+/** One way through records that were read before. */
+interface Reading {
+  /** Everything up to this offset has come. */
+  through: number
+  /** Delivered last before the seek: a fetch that was under way then brings later ones. */
+  before: number
+  /** The first records after the seek have come, not only a fetch that was under way. */
+  confirmed: boolean
+  strayChunks: number
+}
+
+/** More chunks than these are never under way at a seek. */
+const strayChunksMax = 4
+
+export class LaneBodies {
+  readonly #options: LaneBodiesOptions
+  #bytes = 0
+  readonly #dropped = new Map<number, Entry>()
+  /** Lanes whose head's body is missing, by its offset. */
+  readonly #needed = new Map<number, Lane>()
+  #reading: Reading | null = null
+
+  constructor(options: LaneBodiesOptions) {
+    this.#options = options
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get reading(): boolean {
+    return this.#reading !== null
+  }
+
+  /** A record entered a lane. A head always keeps its body; one that waits does as long as there is room. */
+  admit(entry: Entry, waits: boolean): void {
+    if (waits && this.#bytes + entry.bytes > this.#options.bytesMax()) this.#drop(entry)
+    else this.#bytes += entry.bytes
+  }
+
+  /** A head starts to wait for its next try: it gives its body up when memory is short. */
+  waits(entry: Entry): void {
+    if (entry.record === null || this.#bytes <= this.#options.bytesMax()) return
+    this.#bytes -= entry.bytes
+    this.#drop(entry)
+  }
+
+  /** A record is settled. */
+  release(entry: Entry): void {
+    if (entry.record === null) this.#dropped.delete(entry.offset)
+    else this.#bytes -= entry.bytes
+  }
+
+  /** The head of this lane could run if it had its body. */
+  need(lane: Lane): void {
+    this.#needed.set(lane.head.offset, lane)
+    if (this.#reading === null || lane.head.offset <= this.#reading.through) this.#read()
+  }
+
+  /**
+   * Records came while reading again. `first` is the first offset of all that came, `again` are those that were read
+   * before (nobody misses most of them), `caughtUp` says that new ones follow.
+   */
+  refill(first: number, again: StoredRecord[], caughtUp: boolean): void {
+    const reading = this.#reading
+    if (reading === null) return
+    for (const record of again) this.#fill(record)
+    if (!reading.confirmed) {
+      if (first > reading.before && ++reading.strayChunks <= strayChunksMax) return
+      reading.confirmed = true
+    }
+    const from = reading.through
+    reading.through = caughtUp ? Number.MAX_SAFE_INTEGER : again.at(-1)!.offset
+    for (const [offset, lane] of [...this.#needed]) {
+      if (offset <= from || offset > reading.through) continue
+      this.#needed.delete(offset)
+      this.#options.vanished(lane)
+    }
+    if (caughtUp) this.#reading = null
+    else this.#endEarly()
+  }
+
+  clear(): void {
+    this.#dropped.clear()
+    this.#needed.clear()
+    this.#reading = null
+  }
+
+  #drop(entry: Entry): void {
+    entry.record = null
+    this.#dropped.set(entry.offset, entry)
+  }
+
+  #fill(record: StoredRecord): void {
+    const entry = this.#dropped.get(record.offset)
+    if (!entry) return
+    const lane = this.#needed.get(record.offset)
+    if (!lane && this.#bytes + entry.bytes > this.#options.bytesMax()) return
+    this.#dropped.delete(record.offset)
+    entry.record = record
+    this.#bytes += entry.bytes
+    if (!lane) return
+    this.#needed.delete(record.offset)
+    this.#options.arrived(lane)
+  }
+
+  /** Nobody waits for what comes next, and there is no room for it: the rest of the way is spared. */
+  #endEarly(): void {
+    if (this.#needed.size > 0 || this.#bytes < this.#options.bytesMax() / 2) return
+    this.#reading = null
+    this.#options.readOn()
+  }
+
+  #read(): void {
+    const from = Math.min(...this.#needed.keys())
+    const before = this.#options.readAgainFrom(from)
+    this.#reading = { through: from - 1, before, confirmed: false, strayChunks: 0 }
+  }
+}

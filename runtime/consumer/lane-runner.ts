@@ -1,0 +1,277 @@
+/** Lane mode: records of one lane in order, lanes side by side up to `concurrency`, none beyond the window. */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Outcome } from '#lib/outcome.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import type { LaneOptions } from '../consumer.ts'
+import { Call, outcomeOfFailure } from './calls.ts'
+import { doomedReason } from './crash-guard.ts'
+import { type Decoded, decodeRecord } from './decode.ts'
+import { Fifo } from './fifo.ts'
+import { recordBytes } from './intake.ts'
+import { type Entry, Lane } from './lane.ts'
+import { LaneBodies } from './lane-bodies.ts'
+import { type Progress, setBit } from './metadata.ts'
+import { Retrying } from './retrying.ts'
+import type { Runner, RunnerHost } from './runner.ts'
+import { Window } from './window.ts'
+
+export class LaneRunner implements Runner {
+  readonly #host: RunnerHost
+  readonly #options: LaneOptions<SchemaName>
+  readonly #window: Window
+  readonly #lanes = new Map<string, Lane>()
+  readonly #ready = new Fifo<Lane>()
+  readonly #retrying: Retrying
+  readonly #bodies: LaneBodies
+  /** Slots in use: calls, and heads on their way to a call or into the dead letters. */
+  #slots = 0
+  #inFlight = 0
+  #admitting = false
+  #idle: (() => void)[] = []
+
+  constructor(host: RunnerHost, options: LaneOptions<SchemaName>) {
+    this.#host = host
+    this.#options = options
+    this.#window = new Window(host.position)
+    const due = (lane: Lane) => {
+      this.#makeReady(lane)
+      this.pump()
+    }
+    this.#retrying = new Retrying(options.backoff, () => host.sieve.attempts.size, due)
+    this.#bodies = new LaneBodies({
+      bytesMax: () => host.group.shareBytes() / 2,
+      readAgainFrom: (offset) => host.readAgainFrom(offset),
+      readOn: () => host.readOn(),
+      arrived: (lane) => this.#makeReady(lane),
+      vanished: (lane) => this.#settle(lane),
+    })
+  }
+
+  pump(): void {
+    if (this.#host.over) return
+    this.#admit()
+    const alone = this.#host.guard.alone(this.#window.watermark)
+    const slotsMax = alone ? 1 : this.#options.concurrency
+    while (this.#slots < slotsMax && this.#ready.length > 0) {
+      if (this.#ready.peek()!.head.record === null) {
+        this.#fetch(this.#ready.shift()!)
+        continue
+      }
+      if (!this.#host.mayCall()) break
+      this.#start(this.#ready.shift()!, alone)
+      if (this.#ready.length === 0) this.#admit()
+    }
+    this.#host.intake.regulate()
+  }
+
+  progress(): Progress {
+    const offset = this.#window.watermark
+    const finished = this.#window.bitmap()
+    for (const settled of this.#host.sieve.finished) setBit(finished, offset, settled)
+    return { offset, finished, attempts: [...this.#retrying.attempts(), ...this.#host.sieve.attempts] }
+  }
+
+  window(): number {
+    return this.#window.span
+  }
+
+  inFlight(): number {
+    return this.#inFlight
+  }
+
+  refill(first: number, again: StoredRecord[], caughtUp: boolean): void {
+    this.#bodies.refill(first, again, caughtUp)
+    this.#host.intake.urge(this.#bodies.reading)
+  }
+
+  idle(): Promise<void> {
+    if (this.#inFlight === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  stop(): void {
+    this.#retrying.clear()
+    this.#bodies.clear()
+    this.#ready.clear()
+    this.#lanes.clear()
+  }
+
+  /** Spreads arrived records over their lanes, as far as the window lasts and work is wanted. */
+  #admit(): void {
+    const { intake, sieve } = this.#host
+    const readyMax = this.#options.concurrency
+    while (!this.#admitting && this.#ready.length < readyMax) {
+      const record = intake.peek()
+      if (!record || !this.#window.fits(record.offset)) return
+      intake.shift()
+      this.#window.admit(record.offset)
+      if (sieve.sift(record) !== 'work') {
+        this.#window.finish(record.offset)
+        this.#host.committer.request()
+        continue
+      }
+      this.#enter(record)
+    }
+  }
+
+  #enter(record: StoredRecord): void {
+    const { lane } = this.#options
+    if (!lane) return this.#join(record.key?.toString() ?? '', record)
+    const decoded = decodeRecord(this.#host, record)
+    if (!(decoded instanceof Promise)) return this.#join(laneOf(decoded, record, lane), record)
+    // Nothing may overtake a record on its way into its lane.
+    this.#admitting = true
+    void decoded.then((late) => {
+      this.#admitting = false
+      if (this.#host.over) return
+      this.#join(laneOf(late, record, lane), record)
+      this.pump()
+    })
+  }
+
+  #join(key: string, record: StoredRecord): void {
+    const entry: Entry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
+    let lane = this.#lanes.get(key)
+    this.#bodies.admit(entry, lane !== undefined)
+    if (lane) {
+      lane.push(entry)
+      return
+    }
+    lane = new Lane(key, entry)
+    this.#lanes.set(key, lane)
+    this.#takeHead(lane)
+  }
+
+  /** A lane has a new head. */
+  #takeHead(lane: Lane): void {
+    lane.attempts = this.#host.sieve.takeAttempts(lane.head.offset)
+    if (lane.attempts > 0) this.#retrying.resumed(lane)
+    this.#makeReady(lane)
+  }
+
+  #makeReady(lane: Lane): void {
+    lane.state = 'ready'
+    this.#ready.push(lane)
+  }
+
+  #fetch(lane: Lane): void {
+    lane.state = 'fetching'
+    this.#bodies.need(lane)
+  }
+
+  #start(lane: Lane, alone: boolean): void {
+    lane.state = 'running'
+    this.#slots++
+    const record = lane.head.record!
+    if (record.offset === this.#host.guard.doomed) return void this.#park(lane, record, doomedReason)
+    const decoded = decodeRecord(this.#host, record)
+    if (decoded instanceof Promise || alone) void this.#startLate(lane, record, decoded, alone)
+    else this.#run(lane, record, decoded)
+  }
+
+  async #startLate(
+    lane: Lane,
+    record: StoredRecord,
+    late: Decoded | Promise<Decoded>,
+    alone: boolean,
+  ): Promise<void> {
+    const decoded = await late
+    if (alone) {
+      this.#host.guard.announce(record.offset)
+      await this.#host.committer.flush()
+    }
+    if (!this.#host.over) return this.#run(lane, record, decoded)
+    this.#host.guard.announce(null)
+    this.#slots--
+  }
+
+  #run(lane: Lane, record: StoredRecord, { message, fault }: Decoded): void {
+    if (message === null) return void this.#park(lane, record, fault)
+    const { group, id } = this.#host
+    const call = new Call(id, lane.attempts + 1)
+    this.#inFlight++
+    group.calls.run(
+      call,
+      () => this.#options.handle(message, call),
+      (outcome, error) => this.#ended(lane, record, call, outcome, error),
+    )
+  }
+
+  #ended(lane: Lane, record: StoredRecord, call: Call, result: Outcome | undefined, error: unknown): void {
+    const { group, guard, gone } = this.#host
+    this.#inFlight--
+    group.metrics.took((performance.now() - call.startedAt) / 1_000)
+    guard.announce(null)
+    if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
+    if (gone.aborted) return
+    const outcome = result === undefined || call.timedOut ? this.#outcomeOfFailure(error, call) : result
+    if (outcome.kind === 'park') return void this.#park(lane, record, outcome.reason)
+    this.#slots--
+    if (outcome.kind === 'unavailable') group.gate.shut(outcome.engine, outcome.reason)
+    else group.gate.worked()
+    if (outcome.kind === 'done') {
+      group.metrics.handled++
+      this.#settle(lane)
+    } else if (outcome.kind === 'unavailable') {
+      this.#makeReady(lane)
+    } else {
+      this.#failed(lane, record, outcome.reason, outcome.afterMs ?? 0)
+    }
+    this.pump()
+  }
+
+  #failed(lane: Lane, record: StoredRecord, reason: string, afterMs: number): void {
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    if (lane.attempts > this.#options.retriesMax) {
+      this.#slots++
+      void this.#park(lane, record, reason)
+      return
+    }
+    this.#bodies.waits(lane.head)
+    this.#retrying.failed(lane, afterMs)
+    this.#host.committer.request()
+  }
+
+  /** Takes the slot that the lane holds until the dead letter is durable. */
+  async #park(lane: Lane, record: StoredRecord, reason: string): Promise<void> {
+    lane.state = 'running'
+    const parked = await this.#host.park([{ record, reason, attempts: lane.attempts }])
+    this.#slots--
+    if (!parked) return
+    this.#host.group.gate.worked()
+    this.#host.group.metrics.parked++
+    this.#settle(lane)
+    this.pump()
+  }
+
+  /** The head is through: the watermark may rise, the lane goes on. */
+  #settle(lane: Lane): void {
+    const { head } = lane
+    this.#bodies.release(head)
+    this.#window.finish(head.offset)
+    this.#host.committer.request()
+    this.#retrying.settled(lane)
+    if (lane.shift()) this.#takeHead(lane)
+    else this.#lanes.delete(lane.key)
+  }
+
+  #outcomeOfFailure(error: unknown, call: Call): Outcome {
+    return outcomeOfFailure(error ?? new Error('no outcome came back'), call, this.#options.callTimeoutMs)
+  }
+}
+
+/** A record without a lane of its own (it cannot be decoded, or `lane` fails on it) takes its place among its key's. */
+function laneOf(
+  { message }: Decoded,
+  record: StoredRecord,
+  lane: NonNullable<LaneOptions<SchemaName>['lane']>,
+): string {
+  try {
+    if (message !== null) return lane(message)
+  } catch {
+    // The handler will meet the same fault and be judged by it.
+  }
+  return record.key?.toString() ?? ''
+}

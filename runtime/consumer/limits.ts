@@ -1,0 +1,35 @@
+/** Every bound of the consumer runtime, in one place. */
+
+/** Nothing is dispatched further than this many offsets beyond the committed watermark. */
+export const windowOffsets = 16_384
+/** Lanes of a partition that retry at once; their attempts travel in the commit's metadata. */
+export const retryingLanesMax = 256
+/** Kafka's limit for the metadata of one commit, in bytes. */
+export const metadataBytesMax = 4_096
+/** Event ids that are remembered per partition to drop repeats. */
+export const ringIdsMax = 65_536
+/** Bytes of records that one group of one process keeps in memory, all partitions together. */
+export const heldBytesMax = 64 * 1024 * 1024
+/** A partition's share of them is never more and never less than these. */
+export const partitionBytesMax = 16 * 1024 * 1024
+export const partitionBytesMin = 256 * 1024
+/** Records fetched and not yet taken, per partition. */
+export const intakeRecordsMax = 16_384
+/** What a record costs beside its key and value: its object, headers, bookkeeping. */
+export const recordOverheadBytes = 400
+/** Commits a second that a group in lane mode writes, all partitions together. */
+export const commitsPerSecondMax = 1_000
+/** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
+export const staleAfterMs = 25 * 86_400_000
+/** A partition without work writes its position again after this long, so that standing idle is not taken for stale. */
+export const refreshAfterMs = 6 * 3_600_000
+/** Longest wait between two probes of an engine that is away. */
+export const probeWaitMsMax = 5_000
+/** Longest wait between two tries of what must succeed: a commit, a dead letter, beforeCommit. */
+export const persistWaitMsMax = 5_000
+/** Takeovers without progress after which records run one at a time. */
+export const killsMax = 3
+/** Longest a drain waits for its last commits, ms (beside the calls in flight, which have callTimeoutMs). */
+export const drainCommitMsMax = 5_000
+/** Longest single retry wait, ms; also what setTimeout can hold with room to spare. */
+export const retryWaitMsMax = 86_400_000

@@ -1,0 +1,126 @@
+/** A partition's bookkeeping in and out of a commit's metadata: at most 4,096 bytes of text, whatever happened. */
+
+import { retryingLanesMax, windowOffsets } from './limits.ts'
+
+/** What the records of a partition have come to. */
+export interface Progress {
+  /** The first offset that is not settled. */
+  offset: number
+  /** Settled offsets beyond it: bit i of byte b is offset `alignedDown(offset) + 8b + i`. */
+  finished: Uint8Array
+  /** Failed tries of records that are not settled: offset and count. */
+  attempts: [offset: number, count: number][]
+}
+
+/** What else a commit carries. */
+export interface Bookkeeping {
+  /** When the offset last rose, or was seen to be at the end of the log; ms since 1970. */
+  progressedAtMs: number
+  /** The owner has drained: no call of it is running. */
+  released: boolean
+  /** Takeovers from an owner that had not drained, at this very offset. */
+  kills: number
+  /** Records below this offset run one at a time (0: none do). */
+  aloneUntil: number
+  /** The record that is being run alone. */
+  started: number | null
+}
+
+export interface SavedState extends Bookkeeping {
+  finished: Set<number>
+  attempts: Map<number, number>
+}
+
+const prefix = 'f1.'
+const fixedBytes = 30
+const attemptBytes = 3
+const attemptsMax = 1_023
+export const bitmapBytesMax = windowOffsets / 8 + 1
+
+/** Bitmaps begin at a multiple of eight, so that they are copied and never shifted. */
+export function alignedDown(offset: number): number {
+  return offset - (offset % 8)
+}
+
+/** Attempts and settled offsets beyond the window are left out: they are repeated after a restart, never lost. */
+export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
+  const attempts = progress.attempts
+    .filter(([offset]) => offset >= progress.offset && offset < progress.offset + windowOffsets)
+    .slice(0, retryingLanesMax)
+  let bitmapBytes = Math.min(progress.finished.length, bitmapBytesMax)
+  while (bitmapBytes > 0 && progress.finished[bitmapBytes - 1] === 0) bitmapBytes--
+  const raw = Buffer.allocUnsafe(fixedBytes + attempts.length * attemptBytes + bitmapBytes)
+  raw[0] = book.released ? 1 : 0
+  raw[1] = Math.min(book.kills, 255)
+  raw.writeDoubleBE(book.progressedAtMs, 2)
+  raw.writeDoubleBE(book.aloneUntil, 10)
+  raw.writeDoubleBE(book.started ?? -1, 18)
+  raw.writeUInt16BE(attempts.length, 26)
+  raw.writeUInt16BE(bitmapBytes, 28)
+  let at = fixedBytes
+  for (const [offset, count] of attempts) {
+    // 14 bits of distance and 10 bits of count.
+    at = raw.writeUIntBE((offset - progress.offset) * 1_024 + Math.min(count, attemptsMax), at, attemptBytes)
+  }
+  raw.set(progress.finished.subarray(0, bitmapBytes), at)
+  return prefix + raw.toString('base64')
+}
+
+/** The state that `encodeMetadata` wrote for a commit at `offset`; null when the text has another format. */
+export function decodeMetadata(text: string, offset: number): SavedState | null {
+  if (text === '') return emptyState()
+  if (!text.startsWith(prefix)) return null
+  const raw = Buffer.from(text.slice(prefix.length), 'base64')
+  if (raw.length < fixedBytes) return null
+  const attemptCount = raw.readUInt16BE(26)
+  const bitmapAt = fixedBytes + attemptCount * attemptBytes
+  if (raw.length !== bitmapAt + raw.readUInt16BE(28)) return null
+  const attempts = new Map<number, number>()
+  for (let at = fixedBytes; at < bitmapAt; at += attemptBytes) {
+    const packed = raw.readUIntBE(at, attemptBytes)
+    attempts.set(offset + Math.floor(packed / 1_024), packed % 1_024)
+  }
+  const started = raw.readDoubleBE(18)
+  return {
+    released: raw[0] === 1,
+    kills: raw[1]!,
+    progressedAtMs: raw.readDoubleBE(2),
+    aloneUntil: raw.readDoubleBE(10),
+    started: started < 0 ? null : started,
+    attempts,
+    finished: readBitmap(raw.subarray(bitmapAt), offset),
+  }
+}
+
+/** What is known of a position that no runtime has committed yet. */
+export function emptyState(): SavedState {
+  return {
+    // Positions are first written by whoever makes the topic: nothing ran there.
+    released: true,
+    kills: 0,
+    progressedAtMs: 0,
+    aloneUntil: 0,
+    started: null,
+    attempts: new Map(),
+    finished: new Set(),
+  }
+}
+
+/** Sets the bit of `finished` in a bitmap that begins at `alignedDown(offset)`; false when it lies outside. */
+export function setBit(bitmap: Uint8Array, offset: number, finished: number): boolean {
+  const at = finished - alignedDown(offset)
+  if (at < 0 || at >= bitmap.length * 8) return false
+  bitmap[at >>> 3]! |= 1 << (at & 7)
+  return true
+}
+
+function readBitmap(bitmap: Uint8Array, offset: number): Set<number> {
+  const base = alignedDown(offset)
+  const finished = new Set<number>()
+  for (let at = 0; at < bitmap.length; at++) {
+    for (let bit = 0, byte = bitmap[at]!; byte !== 0; bit++, byte >>>= 1) {
+      if (byte & 1) finished.add(base + at * 8 + bit)
+    }
+  }
+  return finished
+}

@@ -1,0 +1,168 @@
+/** What operators see of a consumer group; counted in plain numbers and handed over when metrics are asked for. */
+
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+
+export interface PartitionReading {
+  partition: number
+  lag: number | null
+  inFlight: number
+  window: number
+  stopped: boolean
+}
+
+/** Counters that the runners raise. */
+export interface GroupMetrics {
+  handled: number
+  failed: number
+  parked: number
+  repeats: number
+  /** One call of the handler ended after this many seconds. */
+  took(seconds: number): void
+}
+
+export interface GroupSource {
+  group: string
+  topic: string
+  read(): Promise<PartitionReading[]>
+}
+
+const labels = ['group', 'topic'] as const
+const partitionLabels = ['group', 'topic', 'partition'] as const
+type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
+
+interface Entry {
+  source: GroupSource
+  counts: GroupMetrics
+  told: Record<CountName, number>
+  partitions: Set<number>
+  closed: boolean
+}
+
+interface Instruments {
+  entries: Set<Entry>
+  seconds: Histogram<'group' | 'topic'>
+}
+
+type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
+type PartitionGauges = Record<
+  'lag' | 'inFlight' | 'window' | 'stopped',
+  Gauge<'group' | 'topic' | 'partition'>
+>
+
+/** Several groups, and several starts of one, share the instruments of a registry. */
+const known = new WeakMap<Registry, Instruments>()
+
+export function registerGroup(
+  registry: Registry,
+  source: GroupSource,
+): { metrics: GroupMetrics; unregister(): void } {
+  let instruments = known.get(registry)
+  if (!instruments) {
+    instruments = createInstruments(registry)
+    known.set(registry, instruments)
+  }
+  const { entries } = instruments
+  const seconds = instruments.seconds.labels(source.group, source.topic)
+  const metrics: GroupMetrics = {
+    handled: 0,
+    failed: 0,
+    parked: 0,
+    repeats: 0,
+    took: (value) => seconds.observe(value),
+  }
+  const entry: Entry = {
+    source,
+    counts: metrics,
+    told: { handled: 0, failed: 0, parked: 0, repeats: 0 },
+    partitions: new Set(),
+    closed: false,
+  }
+  entries.add(entry)
+  return {
+    metrics,
+    unregister() {
+      entry.closed = true
+    },
+  }
+}
+
+function createInstruments(registry: Registry): Instruments {
+  const entries = new Set<Entry>()
+  const registers = [registry]
+  let collecting: Promise<void> | undefined
+  // Every instrument is asked on its own, all in one turn: the first one reads for all of them.
+  function collect(): Promise<void> {
+    collecting ??= collectAll(entries, counters, gauges).finally(() => {
+      collecting = undefined
+    })
+    return collecting
+  }
+  function counter(name: string, help: string) {
+    const options = { name: `flotilla_consumer_${name}_total`, help, labelNames: labels, registers, collect }
+    return new Counter(options)
+  }
+  function gauge(name: string, help: string) {
+    const options = {
+      name: `flotilla_consumer_${name}`,
+      help,
+      labelNames: partitionLabels,
+      registers,
+      collect,
+    }
+    return new Gauge(options)
+  }
+  const counters: GroupCounters = {
+    handled: counter('handled', 'Records that were handled'),
+    failed: counter('failed', 'Tries of a record or a batch that failed'),
+    parked: counter('parked', 'Records that went into the dead letters'),
+    repeats: counter('repeats', 'Second copies of an event that were dropped'),
+  }
+  const gauges: PartitionGauges = {
+    lag: gauge('lag', 'Offsets that are not committed yet'),
+    inFlight: gauge('in_flight', 'Handler calls that run'),
+    window: gauge('window', 'Offsets between the watermark and the last record taken'),
+    stopped: gauge('stopped', '1 when the partition stands still and needs an operator'),
+  }
+  const seconds = new Histogram({
+    name: 'flotilla_consumer_handling_seconds',
+    help: 'How long handler calls took',
+    labelNames: labels,
+    buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60],
+    registers,
+  })
+  return { entries, seconds }
+}
+
+async function collectAll(
+  entries: Set<Entry>,
+  counters: GroupCounters,
+  gauges: PartitionGauges,
+): Promise<void> {
+  for (const entry of entries) {
+    const { group, topic } = entry.source
+    for (const name of Object.keys(counters) as CountName[]) {
+      counters[name].inc({ group, topic }, entry.counts[name] - entry.told[name])
+      entry.told[name] = entry.counts[name]
+    }
+    const readings = entry.closed ? [] : await entry.source.read()
+    show(entry, readings, gauges)
+    if (entry.closed) entries.delete(entry)
+  }
+}
+
+function show(entry: Entry, readings: PartitionReading[], gauges: PartitionGauges): void {
+  const { group, topic } = entry.source
+  const present = new Set(readings.map((reading) => reading.partition))
+  for (const partition of entry.partitions) {
+    if (present.has(partition)) continue
+    for (const gauge of Object.values(gauges)) gauge.remove(group, topic, String(partition))
+  }
+  entry.partitions = present
+  for (const reading of readings) {
+    const at = { group, topic, partition: String(reading.partition) }
+    if (reading.lag !== null) gauges.lag.set(at, reading.lag)
+    gauges.inFlight.set(at, reading.inFlight)
+    gauges.window.set(at, reading.window)
+    gauges.stopped.set(at, reading.stopped ? 1 : 0)
+  }
+}

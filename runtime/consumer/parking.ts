@@ -1,0 +1,88 @@
+/** Records that a group gives up on go into the dead letters of their topic, as they were, with the reason. */
+
+import type { Logger } from 'pino'
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { deadLettersOf } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
+import type { Publisher } from '../messages.ts'
+import { persist } from './persist.ts'
+
+export interface Parked {
+  record: StoredRecord
+  reason: string
+  /** Tries that failed. */
+  attempts: number
+}
+
+export interface Parking {
+  group: string
+  topic: Topic<never>
+  publisher: Publisher
+  log: Logger
+}
+
+/** Header of a dead letter: the physical topic that its position belongs to. */
+export const originHeader = 'origin-topic'
+const reasonCharactersMax = 2_000
+
+/** Resolves true when the dead letters are durable, false when `signal` aborted first. */
+export async function park(parked: Parked[], parking: Parking, signal: AbortSignal): Promise<boolean> {
+  for (const { record, reason, attempts } of parked) {
+    parking.log.error({ ...positionOf(record), reason, attempts }, 'record parked')
+  }
+  if (!parking.topic.deadLetters) {
+    parking.log.error(
+      { topic: parking.topic.name },
+      'the topic has no dead letters: parked records are passed over',
+    )
+    return !signal.aborted
+  }
+  for (const entry of parked) {
+    if (!(await persist('publishing a dead letter', () => publish(entry, parking), signal, parking.log)))
+      return false
+  }
+  return true
+}
+
+async function publish(entry: Parked, parking: Parking): Promise<void> {
+  try {
+    await publishLetter(entry, entry.record.value, entry.reason, parking)
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'payload_too_large') throw error
+    const { partition, offset } = entry.record
+    const where = `its value is too large to be kept here and stands at ${partition}/${offset}`
+    await publishLetter(entry, null, `${entry.reason} (${where})`, parking)
+  }
+}
+
+async function publishLetter(
+  { record, attempts }: Parked,
+  value: Buffer | null,
+  reason: string,
+  { group, topic, publisher }: Parking,
+): Promise<void> {
+  const origin = { group, ...positionOf(record) }
+  await publisher.publish(deadLettersOf(topic), [
+    {
+      key: origin,
+      value: {
+        topic: topic.name,
+        partition: record.partition,
+        offset: record.offset,
+        consumer_group: group,
+        key: record.key,
+        value,
+        headers: record.headers,
+        reason: reason.slice(0, reasonCharactersMax),
+        attempts,
+        parked_at: Date.now(),
+      },
+      headers: { [originHeader]: publisher.placeOf(topic).physicalName },
+    },
+  ])
+}
+
+function positionOf(record: StoredRecord): { partition: number; offset: number } {
+  return { partition: record.partition, offset: record.offset }
+}

@@ -1,0 +1,27 @@
+/** What must succeed before work goes on: repeated with back-off until it does, or until nobody wants it any more. */
+
+import type { Logger } from 'pino'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import { persistWaitMsMax } from './limits.ts'
+
+const baseMs = 100
+
+/** True once `attempt` succeeded; false when `signal` aborted first. */
+export async function persist(
+  what: string,
+  attempt: () => Promise<unknown>,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<boolean> {
+  for (let n = 0; !signal.aborted; n++) {
+    try {
+      await attempt()
+      return !signal.aborted
+    } catch (error) {
+      log.warn({ err: describeError(error), try: n + 1 }, `${what} failed; it is tried again`)
+    }
+    await sleep(backoffMs(n, { baseMs, maxMs: persistWaitMsMax }), signal)
+  }
+  return false
+}

@@ -1,0 +1,87 @@
+/** What a partition and the two ways of running its records (batches, lanes) know of each other. */
+
+import type { Logger } from 'pino'
+import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { ConsumerOptions } from '../consumer.ts'
+import type { Codec, Message, Publisher } from '../messages.ts'
+import type { Calls } from './calls.ts'
+import type { CommitPace, Committer } from './committer.ts'
+import type { CrashGuard } from './crash-guard.ts'
+import type { Gate } from './gate.ts'
+import type { Intake } from './intake.ts'
+import type { Progress } from './metadata.ts'
+import type { GroupMetrics } from './metrics.ts'
+import type { Parked } from './parking.ts'
+import type { Sieve } from './sieve.ts'
+
+export type AnyOptions = ConsumerOptions<SchemaName>
+export type AnyMessage = Message<never>
+
+/** What the partitions of one group in one process share. */
+export interface GroupContext {
+  options: AnyOptions
+  topic: Topic<never>
+  codec: Codec
+  publisher: Publisher
+  log: Logger
+  consumer: GroupConsumer
+  gate: Gate
+  calls: Calls
+  pace: CommitPace
+  metrics: GroupMetrics
+  /** A partition's share of the memory that the group may hold, in bytes. */
+  shareBytes(): number
+}
+
+/** A partition as its runner sees it. */
+export interface RunnerHost {
+  readonly id: number
+  readonly group: GroupContext
+  readonly log: Logger
+  readonly position: number
+  readonly intake: Intake
+  readonly sieve: Sieve
+  readonly guard: CrashGuard
+  readonly committer: Committer
+  /** Aborts when the partition is lost, stopped or closed: outcomes are discarded from then on. */
+  readonly gone: AbortSignal
+  /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
+  readonly ending: AbortSignal
+  /** The same, asked. */
+  readonly over: boolean
+  /** True when a call may start now; ask only with a call at hand. */
+  mayCall(): boolean
+  /** Resolves when `mayCall` said yes; false when the partition is over. */
+  callable(): Promise<boolean>
+  /** Dead letters; true when they are durable, false when the partition is gone. */
+  park(parked: Parked[]): Promise<boolean>
+  /** Repeats until it succeeds; false when the partition is gone before. */
+  persist(what: string, attempt: () => Promise<unknown>): Promise<boolean>
+  /**
+   * Reads again from an offset below what was read; the records come to `refill`. Answers with the last offset that
+   * was delivered before.
+   */
+  readAgainFrom(offset: number): number
+  /** Ends reading again: goes on with what was never read. */
+  readOn(): void
+}
+
+export interface Runner {
+  /** Something has changed (records came, calls may start): do what can be done. Never blocks. */
+  pump(): void
+  progress(): Progress
+  /** Offsets between the watermark and the last record taken. */
+  window(): number
+  /** Handler calls that run. */
+  inFlight(): number
+  /**
+   * Records came after `readAgainFrom`: the first offset of all, those that were read before, and whether new ones
+   * follow them.
+   */
+  refill(first: number, again: StoredRecord[], caughtUp: boolean): void
+  /** Resolves when no call of this runner runs any more. */
+  idle(): Promise<void>
+  /** The partition is gone: forget what waits. */
+  stop(): void
+}
