@@ -31,10 +31,25 @@ export function createLog(options: LogOptions = {}): Logger {
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
   }
-  return options.pretty
-    ? pino(
-        settings,
-        pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' }),
-      )
-    : pino(settings, pino.destination({ dest: 2, sync: true }))
+  if (options.pretty) {
+    const lines = pretty({
+      destination: 2,
+      sync: true,
+      translateTime: 'SYS:HH:MM:ss.l',
+      ignore: 'pid,hostname',
+    })
+    return pino(settings, lines)
+  }
+  // Lines of requests must not make them wait for a pipe; what is left is written at the exit.
+  const destination = pino.destination({ dest: 2, sync: false })
+  process.once('exit', () => flush(destination))
+  return pino(settings, destination)
+}
+
+function flush(destination: { flushSync(): void }): void {
+  try {
+    destination.flushSync()
+  } catch {
+    // Standard error is closed already.
+  }
 }

@@ -15,7 +15,8 @@ const mayImport: Record<string, readonly string[]> = {
 }
 
 /** Files of engines/ that are no drivers. */
-const portFiles = /^engines\/[^/]+\/port\.ts$|^engines\/vectors\/collections\.ts$/
+const portFiles =
+  /^engines\/[^/]+\/port\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/migrate\.ts$/
 const compositionFile = 'engines/open.ts'
 const servicesList = 'services/index.ts'
 

@@ -1,0 +1,73 @@
+/** How far each reader group is behind the log, partition by partition. */
+
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { catalog, vectorsCommands } from '#topics/catalog.ts'
+import type { TopicPlace } from './messages.ts'
+import { generationsToWrite, groupOfGeneration, listGenerations } from './rebuild.ts'
+
+export interface PartitionLag {
+  partition: number
+  /** The next offset to be read, null when none was ever committed. */
+  committed: number | null
+  start: number
+  end: number
+  lag: number
+}
+
+export interface GroupLag {
+  group: string
+  topic: string
+  members: number
+  lag: number
+  partitions: PartitionLag[]
+}
+
+export interface LagParts {
+  eventLog: EventLog
+  relational: SqlExecutor
+  places: ReadonlyMap<string, TopicPlace>
+}
+
+/** Every group that the platform runs now: those of the catalogue, and one for each generation of the vector index. */
+export async function readLag(parts: LagParts): Promise<GroupLag[]> {
+  const groups = await groupsOf(parts.relational)
+  return Promise.all(
+    groups.map(({ group, topic }) => {
+      const physicalName = parts.places.get(topic)?.physicalName ?? topic
+      return readGroupLag(parts.eventLog, group, topic, physicalName)
+    }),
+  )
+}
+
+/** The groups with their topics. */
+export async function groupsOf(relational: SqlExecutor): Promise<{ group: string; topic: string }[]> {
+  const writing = generationsToWrite(await listGenerations(relational))
+  return catalog.flatMap((topic) => {
+    if (topic.name === vectorsCommands.name && writing.length > 0) {
+      return writing.map((generation) => ({ group: groupOfGeneration(generation), topic: topic.name }))
+    }
+    return topic.readers.flatMap((reader) =>
+      'group' in reader ? [{ group: reader.group, topic: topic.name }] : [],
+    )
+  })
+}
+
+async function readGroupLag(
+  eventLog: EventLog,
+  group: string,
+  topic: string,
+  physicalName: string,
+): Promise<GroupLag> {
+  const [state, ranges] = await Promise.all([
+    eventLog.groupState(group, physicalName),
+    eventLog.offsets(physicalName),
+  ])
+  const committed = new Map(state.committed.map((one) => [one.partition, one.offset]))
+  const partitions = ranges.map(({ partition, start, end }) => {
+    const position = committed.get(partition) ?? null
+    return { partition, committed: position, start, end, lag: Math.max(0, end - (position ?? start)) }
+  })
+  const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
+  return { group, topic, members: state.members, lag, partitions }
+}

@@ -1,0 +1,191 @@
+/**
+ * Rebuilding an index while writes go on: the rows of platform.index_generations in, the flip to a new generation out.
+ *
+ * A rebuild makes an empty generation N and a reader group of its own (`vector-writer.gN`) that starts at the beginning
+ * of the log; its row says `building`. Every instance of the writer looks at the rows once a second and runs the groups
+ * that they ask for: while building, the live one and N. Near the end one instance (by lease) sets `switching`: all stop
+ * the old group; the new one reaches every position that the old one told (its commits and its progress); then the
+ * engine promotes N, and the row says `live`. Each step may be repeated, so whoever dies in between is succeeded.
+ *
+ * For readers of vectors.progress (`after`, `wait`): a generation's progress may run ahead of what reads see until it
+ * is promoted, and the promoted one is never behind the one before it. So an operation is visible when some generation
+ * that is not above the live one has applied it. The live one is asked from the engine (`liveGeneration`), at most once
+ * a second and after a record of a higher generation arrived; an old answer is safe, because generations only rise.
+ */
+
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import type { VectorStore } from '#engines/vectors/port.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+
+const indexName = 'vectors'
+/** The new group may be this many records behind when the old one is stopped. */
+const nearRecords = 1_000
+/** Every instance has seen the row by then: they look once a second. */
+const seenByAllMs = 2_500
+
+export type GenerationState = 'building' | 'switching' | 'live' | 'retired'
+
+export interface Generation {
+  generation: number
+  state: GenerationState
+  /** How long the row has been in its state. */
+  ageMs: number
+}
+
+export interface RebuildParts {
+  eventLog: EventLog
+  relational: Relational
+  vectors: VectorStore
+  /** Where vectors.commands lives. */
+  physicalName: string
+}
+
+/** The reader group that fills a generation. The first has the catalogue's name. */
+export function groupOfGeneration(generation: number): string {
+  return generation === 1 ? 'vector-writer' : `vector-writer.g${generation}`
+}
+
+/** All generations that were ever made, oldest first. */
+export async function listGenerations(executor: SqlExecutor): Promise<Generation[]> {
+  const { rows } = await executor.query<{ generation: number; state: GenerationState; age_ms: number }>(
+    `select generation, state, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as age_ms
+     from platform.index_generations where index_name = $1 order by generation`,
+    [indexName],
+  )
+  return rows.map((row) => ({ generation: row.generation, state: row.state, ageMs: row.age_ms }))
+}
+
+/** The generations whose groups must run now. */
+export function generationsToWrite(generations: Generation[]): number[] {
+  const switching = generations.find((one) => one.state === 'switching')
+  if (switching) return [switching.generation]
+  return generations
+    .filter((one) => one.state === 'live' || one.state === 'building')
+    .map((one) => one.generation)
+}
+
+/** Remembers the engine's live generation when no row says which it is. */
+export async function ensureLiveGeneration(
+  parts: Pick<RebuildParts, 'relational' | 'vectors'>,
+): Promise<void> {
+  const known = await listGenerations(parts.relational)
+  if (known.some((one) => one.state === 'live' || one.state === 'switching')) return
+  await parts.relational.query(
+    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
+     on conflict do nothing`,
+    [indexName, await parts.vectors.liveGeneration()],
+  )
+}
+
+/**
+ * Begins a rebuild, or finds the one that is under way. One caller at a time (hold a lease). Resolves with the number of
+ * the generation that is being filled.
+ */
+export async function beginRebuild(parts: RebuildParts): Promise<number> {
+  const known = await listGenerations(parts.relational)
+  const underWay = known.find((one) => one.state === 'building' || one.state === 'switching')
+  if (underWay) return underWay.generation
+  const live = await parts.vectors.liveGeneration()
+  const generation = Math.max(live, ...known.map((one) => one.generation)) + 1
+  const group = groupOfGeneration(generation)
+  await parts.vectors.createGeneration(generation)
+  const ranges = await parts.eventLog.offsets(parts.physicalName)
+  const positions = ranges.map((range) => ({ partition: range.partition, offset: range.start }))
+  await parts.eventLog.setPositions(group, parts.physicalName, positions)
+  await parts.relational.transaction(async (tx) => {
+    await tx.query(
+      'insert into platform.readers (topic, reader_group) values ($1, $2) on conflict do nothing',
+      [vectorsCommands.name, group],
+    )
+    await tx.query(
+      `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')`,
+      [indexName, generation],
+    )
+  })
+  return generation
+}
+
+export interface RebuildStatus {
+  state: GenerationState
+  /** Offsets read so far, of those that the log holds now. */
+  done: number
+  total: number
+  /** Members of the group that fills it; nothing moves while there is none. */
+  members: number
+}
+
+export async function readRebuildStatus(parts: RebuildParts, generation: number): Promise<RebuildStatus> {
+  const known = await listGenerations(parts.relational)
+  const state = known.find((one) => one.generation === generation)?.state ?? 'retired'
+  const { members, committed } = await parts.eventLog.groupState(
+    groupOfGeneration(generation),
+    parts.physicalName,
+  )
+  const positions = new Map(committed.map((one) => [one.partition, one.offset]))
+  let done = 0
+  let total = 0
+  for (const range of await parts.eventLog.offsets(parts.physicalName)) {
+    total += range.end - range.start
+    done += Math.max(0, (positions.get(range.partition) ?? range.start) - range.start)
+  }
+  return { state, done: Math.min(done, total), total, members }
+}
+
+/** What one step found. `appliedThrough` of a generation comes from vectors.progress. */
+export interface SwitchParts extends RebuildParts {
+  appliedThrough(generation: number): ReadonlyMap<number, number>
+}
+
+/** Takes the next step of a rebuild that is ripe for it; otherwise nothing. Called again and again by one instance. */
+export async function stepRebuild(parts: SwitchParts): Promise<'nothing' | 'switching' | 'live'> {
+  const known = await listGenerations(parts.relational)
+  const next = known.find((one) => one.state === 'building' || one.state === 'switching')
+  if (!next) return 'nothing'
+  const status = await readRebuildStatus(parts, next.generation)
+  if (next.state === 'building') {
+    if (status.members === 0 || status.total - status.done > nearRecords) return 'nothing'
+    await setState(parts.relational, next.generation, 'building', 'switching')
+    return 'switching'
+  }
+  if (next.ageMs < seenByAllMs) return 'nothing'
+  const old = known.find((one) => one.state === 'live')
+  if (old && !(await hasTakenOver(parts, old.generation, next.generation))) return 'nothing'
+  await promote(parts, old?.generation, next.generation)
+  return 'live'
+}
+
+async function setState(
+  executor: SqlExecutor,
+  generation: number,
+  from: GenerationState,
+  to: GenerationState,
+): Promise<void> {
+  await executor.query(
+    `update platform.index_generations set state = $4, updated_at = clock_timestamp()
+     where index_name = $1 and generation = $2 and state = $3`,
+    [indexName, generation, from, to],
+  )
+}
+
+/** True when nobody runs the old group any more and the new one has applied all that the old one told. */
+async function hasTakenOver(parts: SwitchParts, old: number, next: number): Promise<boolean> {
+  const oldState = await parts.eventLog.groupState(groupOfGeneration(old), parts.physicalName)
+  if (oldState.members > 0) return false
+  const nextState = await parts.eventLog.groupState(groupOfGeneration(next), parts.physicalName)
+  const reached = new Map(nextState.committed.map((one) => [one.partition, one.offset]))
+  const targets = new Map(oldState.committed.map((one) => [one.partition, one.offset]))
+  for (const [partition, through] of parts.appliedThrough(old)) {
+    targets.set(partition, Math.max(targets.get(partition) ?? 0, through + 1))
+  }
+  return [...targets].every(([partition, offset]) => (reached.get(partition) ?? 0) >= offset)
+}
+
+async function promote(parts: SwitchParts, old: number | undefined, next: number): Promise<void> {
+  if ((await parts.vectors.liveGeneration()) !== next) await parts.vectors.promoteGeneration(next)
+  await parts.relational.transaction(async (tx) => {
+    if (old !== undefined) await setState(tx, old, 'live', 'retired')
+    await setState(tx, next, 'switching', 'live')
+  })
+  if (old !== undefined) await parts.eventLog.deleteGroup(groupOfGeneration(old))
+}

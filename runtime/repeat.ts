@@ -1,0 +1,32 @@
+/** Work that is done again and again until a stop; what fails is logged and tried again. */
+
+import type { Logger } from 'pino'
+import { sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+
+export interface RepeatOptions {
+  what: string
+  everyMs: number
+  signal: AbortSignal
+  log: Logger
+  /** Before the first time. Default 0. */
+  firstAfterMs?: number
+}
+
+/** Resolves after the signal aborted and the work under way ended. A fault that goes on is logged when it begins. */
+export async function repeatUntil(options: RepeatOptions, work: () => Promise<unknown>): Promise<void> {
+  const { what, everyMs, signal, log } = options
+  let failing = false
+  await sleep(options.firstAfterMs ?? 0, signal)
+  while (!signal.aborted) {
+    try {
+      await work()
+      if (failing) log.info({ what }, 'repeat.recovered')
+      failing = false
+    } catch (error) {
+      if (!failing) log.warn({ what, reason: describeError(error) }, 'repeat.failing')
+      failing = true
+    }
+    await sleep(everyMs, signal)
+  }
+}

@@ -1,0 +1,74 @@
+/** Batches of audit.events in; the last state of each event as a note into vectors.commands out. */
+
+import type { Embedder } from '#engines/embedder/port.ts'
+import { isUnavailable } from '#lib/errors.ts'
+import { done, type Outcome, unavailable } from '#lib/outcome.ts'
+import type { CallContext } from '#runtime/consumer.ts'
+import { headerNames, type Message, type OutgoingMessage, type Publisher } from '#runtime/messages.ts'
+import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { type AuditNote, noteOf } from './note.ts'
+import type { Pace } from './pace.ts'
+
+/** Notes that are embedded and published at once: small, so that requests come between. */
+const notesAtOnce = 10
+
+type PointKey = { collection: string; id: string }
+
+export function createHandler(parts: { embedder: Embedder; publisher: Publisher; pace: Pace }) {
+  return async function writeAuditNotes(
+    messages: Message<AuditEvent>[],
+    context: Pick<CallContext, 'signal'>,
+  ): Promise<Outcome[]> {
+    const events = lastStates(messages)
+    try {
+      for (let from = 0; from < events.length; from += notesAtOnce) {
+        const part = events.slice(from, from + notesAtOnce)
+        await parts.pace.take(part.length, context.signal)
+        context.signal.throwIfAborted()
+        await publishNotes(parts, part)
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error
+      return messages.map(() => unavailable('event-log', error.message))
+    }
+    return messages.map(() => done)
+  }
+}
+
+/** The beginning of an event whose end is in the batch, too, is not written. An end is never replaced by a beginning. */
+function lastStates(messages: Message<AuditEvent>[]): AuditEvent[] {
+  const events = new Map<string, AuditEvent>()
+  for (const { value } of messages) {
+    if (!value || (value.phase === 'begun' && events.has(value.event_id))) continue
+    events.set(value.event_id, value)
+  }
+  return [...events.values()]
+}
+
+async function publishNotes(
+  { embedder, publisher }: { embedder: Embedder; publisher: Publisher },
+  events: AuditEvent[],
+): Promise<void> {
+  const notes = events.map(noteOf)
+  const vectors = await embedder.embed(notes.map((note) => note.text))
+  await publisher.publish(
+    vectorsCommands,
+    notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!)),
+  )
+}
+
+function messageOf(
+  note: AuditNote,
+  event: AuditEvent,
+  vector: Float32Array,
+): OutgoingMessage<PointKey, VectorUpsert> {
+  return {
+    key: { collection: 'fleet_notes', id: note.id },
+    value: {
+      vector: Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength),
+      payload: JSON.stringify(note.payload),
+    },
+    headers: { [headerNames.agent]: event.agent_id, [headerNames.requestId]: event.request_id },
+  }
+}

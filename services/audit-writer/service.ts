@@ -1,0 +1,96 @@
+/** audit.events in, audit notes into fleet_notes (through vectors.commands) out; old notes are deleted again. */
+
+import { Type } from 'typebox'
+import type { Closeable } from '#lib/resource.ts'
+import { startConsumer } from '#runtime/consumer.ts'
+import { withLease } from '#runtime/leases.ts'
+import { repeatUntil } from '#runtime/repeat.ts'
+import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { auditEvents } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
+import { createHandler } from './handler.ts'
+import { createPace } from './pace.ts'
+import { pruneAuditNotes } from './retention.ts'
+
+const config = Type.Object({
+  /** Days after which audit notes are deleted; 0 keeps all. */
+  AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 0, maximum: 36_500, default: 30 }),
+})
+
+/** While requests keep the process busy, so many notes a second are written by all partitions together. */
+const busyNotesPerSecond = 50
+const busyFrom = 0.4
+const batchRecordsMax = 50
+const batchBytesMax = 1024 * 1024
+/** Covers a batch of every partition at the slow pace. */
+const callTimeoutMs = 20_000
+const pruneEveryMs = 6 * 3_600_000
+const pruneFirstAfterMs = 60_000
+const pruneLeaseMs = 30_000
+
+type Context = ServiceContext<
+  'eventLog' | 'vectors' | 'relational' | 'localEmbedder',
+  { AUDIT_RETENTION_DAYS: number }
+>
+
+export const auditWriter = defineWorker({
+  name: 'audit-writer',
+  purpose: 'writes a searchable note for every handshake and vector operation, and prunes old ones',
+  needs: ['eventLog', 'vectors', 'relational', 'localEmbedder'],
+  config,
+  start: startAuditWriter,
+})
+
+async function startAuditWriter(context: Context): Promise<Closeable> {
+  const { engines, codec, publisher, log, metrics } = context
+  const stopping = new AbortController()
+  const pace = createPace({ busyPerSecond: busyNotesPerSecond, busyFrom, released: stopping.signal })
+  const consumer = await startConsumer(
+    { eventLog: engines.eventLog, codec, publisher, log, metrics },
+    {
+      mode: 'batch',
+      group: 'audit-writer',
+      topic: auditEvents as unknown as Topic<never, 'audit-event'>,
+      batchRecordsMax,
+      batchBytesMax,
+      callTimeoutMs,
+      retriesMax: 5,
+      backoff: { baseMs: 200, maxMs: 10_000 },
+      handle: createHandler({ embedder: engines.localEmbedder, publisher, pace }),
+      probe: () => engines.eventLog.ping(),
+    },
+  )
+  const pruning = startPruning(context, stopping.signal)
+  return {
+    async close() {
+      stopping.abort()
+      await Promise.all([consumer.close(), pruning])
+    },
+  }
+}
+
+function startPruning(context: Context, signal: AbortSignal): Promise<void> {
+  const retentionDays = context.config.AUDIT_RETENTION_DAYS
+  if (retentionDays === 0) return Promise.resolve()
+  const { engines, publisher, log } = context
+  const lease = { name: 'audit-retention', holder: context.instanceId, ttlMs: pruneLeaseMs }
+  const options = {
+    what: 'audit retention',
+    everyMs: pruneEveryMs,
+    firstAfterMs: pruneFirstAfterMs,
+    signal,
+    log,
+  }
+  return repeatUntil(options, () =>
+    withLease(engines.relational, lease, async (held) => {
+      const ended = AbortSignal.any([signal, held.signal])
+      const deleted = await pruneAuditNotes({
+        vectors: engines.vectors,
+        publisher,
+        retentionDays,
+        signal: ended,
+      })
+      log.info({ deleted }, 'audit.pruned')
+    }),
+  )
+}
