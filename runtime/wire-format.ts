@@ -52,3 +52,54 @@ function writeHeader(buffer: Buffer, id: number): void {
   buffer[0] = 0
   buffer.writeInt32BE(id, 1)
 }
+
+/** Parts of avsc's types and of its reading position that its declarations leave out. */
+interface Inner {
+  itemsType: Inner
+  valuesType: Inner
+  _read(tap: Tap): unknown
+}
+interface Tap {
+  buf: Buffer
+  pos: number
+  readLong(): number
+  skipLong(): void
+  readString(): string
+}
+
+// avsc believes every count: a damaged one of 2^40 would hold the process for hours behind the end of the bytes. Its
+// types are frozen, so the readers of maps and arrays are replaced where all of them find theirs.
+Object.assign(avro.types.MapType.prototype, { _read: readMap })
+Object.assign(avro.types.ArrayType.prototype, { _read: readArray })
+
+function readMap(this: Inner, tap: Tap): Record<string, unknown> {
+  const values: Record<string, unknown> = {}
+  for (let left = readCount(tap); left > 0; left = readCount(tap)) {
+    for (; left > 0; left--) {
+      const key = tap.readString()
+      values[key] = this.valuesType._read(tap)
+    }
+  }
+  return values
+}
+
+function readArray(this: Inner, tap: Tap): unknown[] {
+  const items: unknown[] = []
+  for (let left = readCount(tap); left > 0; left = readCount(tap)) {
+    for (; left > 0; left--) items.push(this.itemsType._read(tap))
+  }
+  return items
+}
+
+/** Entries of the next block; a negative count is followed by the block's size in bytes. */
+function readCount(tap: Tap): number {
+  let count = tap.readLong()
+  if (count < 0) {
+    count = -count
+    tap.skipLong()
+  }
+  if (count > tap.buf.length - tap.pos) {
+    throw new Error('The value cannot be decoded: it announces more entries than it has bytes')
+  }
+  return count
+}
