@@ -1,0 +1,93 @@
+/** The process under measurement: all services embedded, and on another port the bare routes over the same engines. */
+
+import { writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import Fastify from 'fastify'
+import { pino } from 'pino'
+import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+import { provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
+import { readLag } from '#runtime/lag.ts'
+import { startPlatform } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+
+const home = process.argv[2]!
+const agentId = 'bench'
+
+const running = await startPlatform({
+  services,
+  chosen: [],
+  env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', HOST: '127.0.0.1' },
+  log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
+  print: () => {},
+  control: () => async () => {},
+})
+const { eventLog, relational, vectors } = running.platform.engines
+const { privateKeyPem, outboxId } = await provisionAgent(relational, { agentId, tier: 'infra-architect' })
+await waitUntilPublished(relational, outboxId)
+const privateKeyFile = join(home, 'bench.pem')
+writeFileSync(privateKeyFile, privateKeyPem, { mode: 0o600 })
+
+process.on('message', async (message: { kind: string; group: string }) => {
+  if (message.kind !== 'lag') return
+  const groups = await readLag({ eventLog, relational, places: running.platform.places })
+  process.send!({ kind: 'lag', lag: groups.find((group) => group.group === message.group)?.lag ?? 0 })
+})
+process.on('SIGTERM', async () => {
+  await floor.close()
+  await running.close()
+  process.exit(0)
+})
+
+const floor = createFloor(vectors)
+await floor.listen({ host: '127.0.0.1', port: 0 })
+process.send!({
+  kind: 'serving',
+  vectorUrl: running.addresses.vector_url,
+  floorUrl: `http://127.0.0.1:${(floor.server.address() as AddressInfo).port}`,
+  privateKeyFile,
+  agentId,
+})
+
+interface FloorPoint {
+  id: string
+  vector: number[]
+  payload: Record<string, never>
+}
+
+/** Parses, calls the engine, answers: no authentication, validation, log or audit. */
+function createFloor(store: VectorStore) {
+  const app = Fastify({ bodyLimit: 64 * 2 ** 20 })
+  app.post<{ Body: { collection: string; vector: number[]; limit: number } }>('/search', async ({ body }) => {
+    const begun = performance.now()
+    const found = await store.search(body.collection, {
+      vector: Float32Array.from(body.vector),
+      limit: body.limit,
+    })
+    return {
+      results: found.hits,
+      took_ms: Math.round(performance.now() - begun),
+      records_scanned: found.eligible,
+    }
+  })
+  app.post<{ Body: { collection: string; points: FloorPoint[] } }>('/upsert', async ({ body }) => {
+    const operations = body.points.map(
+      (point): PointOperation => ({
+        kind: 'upsert',
+        id: point.id,
+        vector: Float32Array.from(point.vector),
+        payload: point.payload,
+      }),
+    )
+    await store.apply(body.collection, operations)
+    return { status: 'applied' }
+  })
+  app.post('/settled', async (_, reply) => {
+    const stats = await store.stats()
+    const settled = stats.every(
+      (one) => one.status === 'ready' && (one.points < 10_000 || one.indexedShare > 0.99),
+    )
+    return reply.code(settled ? 200 : 503).send({ settled })
+  })
+  return app
+}
