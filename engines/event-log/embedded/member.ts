@@ -3,9 +3,11 @@
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
-import { type GroupParts, noteLoss, type Subscription } from './groups.ts'
-import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
+import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
 import { rangeOf } from './places.ts'
+import type { Positions } from './positions.ts'
+import { type Member, noteLoss, type Subscription } from './subscription.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 export const fetchBytesDefault = 1_048_576
 /** Bytes of a commit's metadata, as Kafka has it (offset.metadata.max.bytes). */
@@ -13,13 +15,21 @@ const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
 const commitTimeoutMs = 5_000
 
-export interface Member {
-  consumer: GroupConsumer
-  gain(partitions: number[]): void
-  lose(partitions: number[]): void
+/** What all members share. */
+export interface MemberParts {
+  positions: Positions
+  queue: WriteQueue
+  fetch: ReaderOptions['fetch']
+  fault(error: unknown): void
+  /** False when the threads are gone. */
+  alive(): boolean
 }
 
-export function createMember(subscription: Subscription, options: ConsumeOptions, parts: GroupParts): Member {
+export function createMember(
+  subscription: Subscription,
+  options: ConsumeOptions,
+  parts: MemberParts,
+): Member {
   const { group, topic } = subscription
   const { listener } = options
   const readers = new Map<number, PartitionReader>()
@@ -114,7 +124,7 @@ function checkCommit(offset: number, metadata: string): void {
 
 async function store(
   row: { group: string; topic: string; partition: number; offset: number; metadata: string },
-  parts: GroupParts,
+  parts: MemberParts,
 ): Promise<CommitResult> {
   const written = parts.queue.commit([row]).then((): CommitResult => {
     parts.positions.keep([row])

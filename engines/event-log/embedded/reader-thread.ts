@@ -6,7 +6,7 @@ import { openForReading, recordsTable } from './layout.ts'
 import { packRows, type Row } from './record-block.ts'
 
 /** Records in one block at most, so that unpacking never holds the event loop for long. */
-const recordsPerFetchMax = 4_096
+const recordsPerFetchMax = 2_048
 
 export interface ReaderData {
   file: string
