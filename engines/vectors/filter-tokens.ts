@@ -27,26 +27,26 @@ function conditionToken(condition: FilterCondition): string {
   return tokenOf(condition.key, condition.match.value)
 }
 
-/** The words of a payload, each once; `[wideToken]` when there are more than `tokensMax`. */
-export function payloadTokens(payload: Payload): string[] {
+/** The words of a payload, each once; `[wideToken]` when there are more than `most`. */
+export function payloadTokens(payload: Payload, most = tokensMax): string[] {
   const tokens = new Set<string>()
-  collect(payload, '', tokens)
-  return tokens.size > tokensMax ? [wideToken] : [...tokens]
+  collect(payload, '', tokens, most)
+  return tokens.size > most ? [wideToken] : [...tokens]
 }
 
-function collect(object: Payload, prefix: string, tokens: Set<string>): void {
+function collect(object: Payload, prefix: string, tokens: Set<string>, most: number): void {
   for (const key of Object.keys(object)) {
     // A key with a dot in it would be mistaken for a path, so it has no words: it cannot be filtered on.
     if (key.includes('.')) continue
-    if (tokens.size > tokensMax) return
+    if (tokens.size > most) return
     const value = object[key]
-    if (isObject(value)) collect(value, `${prefix}${key}.`, tokens)
-    else if (Array.isArray(value)) for (const element of value) add(`${prefix}${key}`, element, tokens)
-    else add(`${prefix}${key}`, value, tokens)
+    if (isObject(value)) collect(value, `${prefix}${key}.`, tokens, most)
+    else if (Array.isArray(value)) for (const element of value) add(`${prefix}${key}`, element, tokens, most)
+    else add(`${prefix}${key}`, value, tokens, most)
   }
 }
 
-function add(path: string, value: PayloadValue | undefined, tokens: Set<string>): void {
+function add(path: string, value: PayloadValue | undefined, tokens: Set<string>, most: number): void {
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
-  if (tokens.size <= tokensMax) tokens.add(tokenOf(path, value))
+  if (tokens.size <= most) tokens.add(tokenOf(path, value))
 }

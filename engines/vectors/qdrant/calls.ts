@@ -1,0 +1,97 @@
+/** Calls to Qdrant go out with time limits and repeats; its faults come back as ours, its own text stays in the log. */
+
+import { QdrantClient } from '@qdrant/js-client-rest'
+import type { Logger } from 'pino'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+
+export interface QdrantAddress {
+  url: string
+  apiKey?: string
+  timeoutMs: number
+}
+
+export type QdrantLog = Pick<Logger, 'info' | 'warn' | 'error'>
+
+/** Every call is idempotent, so one whose connection broke is made again. */
+const attemptsMax = 3
+const retryWait = { baseMs: 50, maxMs: 400 }
+
+/** What Qdrant answers when a collection is missing (or its alias is just being put elsewhere). */
+export class CollectionMissing extends Error {
+  override readonly name = 'CollectionMissing'
+}
+
+/** The key goes into a header and nowhere else: the client's own option prints a warning to the console. */
+export function createClient({ url, apiKey, timeoutMs }: QdrantAddress): QdrantClient {
+  const { origin, pathname } = new URL(url)
+  const prefix = pathname.replace(/\/+$/, '')
+  // A compressed answer costs about 40 ms more than a plain one.
+  const headers: Record<string, string> = { 'accept-encoding': 'identity' }
+  if (apiKey) headers['api-key'] = apiKey
+  return new QdrantClient({
+    url: origin,
+    ...(prefix ? { prefix } : {}),
+    headers,
+    timeout: timeoutMs,
+    checkCompatibility: false,
+  })
+}
+
+export type Call = <T>(what: string, work: () => Promise<T>) => Promise<T>
+
+/**
+ * Runs one request. Throws CollectionMissing, AppError `validation_failed` for what Qdrant refuses as malformed, and
+ * `vector_engine_unavailable` for everything that waiting may mend.
+ */
+export function createCall(log: QdrantLog): Call {
+  return async function call<T>(what: string, work: () => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await work()
+      } catch (error) {
+        if (attempt + 1 < attemptsMax && isBrokenConnection(error)) {
+          await sleep(backoffMs(attempt, retryWait))
+          continue
+        }
+        throw translate(what, error, log)
+      }
+    }
+  }
+}
+
+function translate(what: string, error: unknown, log: QdrantLog): Error {
+  const status = (error as { status?: number }).status
+  const said = (error as { data?: { status?: { error?: unknown } } }).data?.status?.error
+  const cause = describeError(typeof said === 'string' ? new Error(said) : rootOf(error))
+  if (status === 404) return new CollectionMissing()
+  log.error({ call: what, status, cause }, 'vectors.qdrant-failed')
+  if (status === 400 || status === 413 || status === 422) {
+    return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
+  }
+  return unavailable()
+}
+
+export function unavailable(): AppError {
+  return new AppError(
+    'vector_engine_unavailable',
+    'The vector engine does not answer; try again in a moment.',
+    {
+      retryAfter: 1,
+    },
+  )
+}
+
+/** The server closed an idle connection just when it was used again, or went away in the middle. */
+function isBrokenConnection(error: unknown): boolean {
+  const code = (rootOf(error) as { code?: unknown }).code
+  return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET'
+}
+
+/** `fetch` says "fetch failed" and hides the reason behind it. */
+function rootOf(error: unknown): unknown {
+  let root = error
+  for (let depth = 0; depth < 5 && root instanceof Error && root.cause instanceof Error; depth++)
+    root = root.cause
+  return root
+}

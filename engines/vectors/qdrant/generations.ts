@@ -1,0 +1,121 @@
+/** Generations in Qdrant: real collections `<name>__g<n>`, and an alias `<name>` that points at the live one. */
+
+import type { QdrantClient } from '@qdrant/js-client-rest'
+import { AppError } from '#lib/errors.ts'
+import { hnsw } from '../collections.ts'
+import { type Call, CollectionMissing } from './calls.ts'
+import { tokensField } from './points.ts'
+
+export interface QdrantGenerations {
+  /** Makes what is missing: collections, their index of words, aliases. Safe from several processes at once. */
+  prepare(): Promise<void>
+  live(): Promise<number>
+  create(generation: number): Promise<void>
+  promote(generation: number): Promise<void>
+  drop(generation: number): Promise<void>
+}
+
+export function collectionOf(name: string, generation: number | undefined): string {
+  return generation === undefined ? name : `${name}__g${generation}`
+}
+
+export function createGenerations(
+  client: QdrantClient,
+  call: Call,
+  names: readonly string[],
+  dimension: number,
+): QdrantGenerations {
+  /** Name → the generation that its alias points at. */
+  async function aliased(): Promise<Map<string, number>> {
+    const { aliases } = await call('aliases', () => client.getAliases())
+    const found = new Map<string, number>()
+    for (const { alias_name, collection_name } of aliases) {
+      const generation = collection_name.startsWith(`${alias_name}__g`)
+        ? Number(collection_name.slice(alias_name.length + 3))
+        : Number.NaN
+      if (names.includes(alias_name) && Number.isInteger(generation)) found.set(alias_name, generation)
+    }
+    return found
+  }
+  async function live(): Promise<number> {
+    const found = await aliased()
+    if (found.size === 0) throw new CollectionMissing()
+    return Math.max(...found.values())
+  }
+  async function make(name: string, generation: number): Promise<void> {
+    const collection = collectionOf(name, generation)
+    const { exists } = await call('collection-exists', () => client.collectionExists(collection))
+    if (!exists) {
+      await call('create-collection', () => createUnlessThere(client, collection, dimension))
+    }
+    await call('create-index', () =>
+      client.createPayloadIndex(collection, { field_name: tokensField, field_schema: 'keyword', wait: true }),
+    )
+  }
+  async function remove(generation: number): Promise<void> {
+    for (const name of names) {
+      try {
+        await call('delete-collection', () => client.deleteCollection(collectionOf(name, generation)))
+      } catch (error) {
+        if (!(error instanceof CollectionMissing)) throw error
+      }
+    }
+  }
+  async function demandNotLive(generation: number): Promise<void> {
+    if ((await live()) === generation) throw new AppError('conflict', `Generation ${generation} is live.`)
+  }
+  return {
+    live,
+    async prepare() {
+      const found = await aliased()
+      const generation = found.size === 0 ? 1 : Math.max(...found.values())
+      const missing = names.filter((name) => !found.has(name))
+      for (const name of missing) await make(name, generation)
+      if (missing.length === 0) return
+      const actions = missing.map((name) => createAlias(name, generation))
+      await call('create-aliases', () => client.updateCollectionAliases({ actions }))
+    },
+    async create(generation) {
+      await demandNotLive(generation)
+      await remove(generation)
+      for (const name of names) await make(name, generation)
+    },
+    async promote(generation) {
+      const former = await live()
+      if (former === generation) return
+      for (const name of names) {
+        const collection = collectionOf(name, generation)
+        const { exists } = await call('collection-exists', () => client.collectionExists(collection))
+        if (!exists) throw new AppError('conflict', `There is no generation ${generation}.`)
+      }
+      // One request: Qdrant changes all of them at once.
+      const actions = names.flatMap((name) => [
+        { delete_alias: { alias_name: name } },
+        createAlias(name, generation),
+      ])
+      await call('flip-aliases', () => client.updateCollectionAliases({ actions }))
+      await remove(former)
+    },
+    async drop(generation) {
+      await demandNotLive(generation)
+      await remove(generation)
+    },
+  }
+}
+
+function createAlias(name: string, generation: number) {
+  return { create_alias: { alias_name: name, collection_name: collectionOf(name, generation) } }
+}
+
+/** Another process may make it at the same time. */
+async function createUnlessThere(client: QdrantClient, collection: string, dimension: number): Promise<void> {
+  try {
+    await client.createCollection(collection, {
+      vectors: { size: dimension, distance: 'Cosine' },
+      hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
+    })
+  } catch (error) {
+    const { exists } = await client.collectionExists(collection)
+    if (!exists) throw error
+  }
+}

@@ -1,0 +1,154 @@
+/** Queries come in, Qdrant's answers go out as the port promises them: in order, complete, with exact counts. */
+
+import type { QdrantClient } from '@qdrant/js-client-rest'
+import { hnsw } from '../collections.ts'
+import type {
+  CollectionStats,
+  Filter,
+  Point,
+  ScrollQuery,
+  ScrollResult,
+  SearchQuery,
+  SearchResult,
+} from '../port.ts'
+import { compareHits, cosine } from '../score.ts'
+import type { Call } from './calls.ts'
+import { createPointIds, fromQdrantRecord, payloadFields, toQdrantFilter } from './points.ts'
+
+/** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
+const proposedMax = 4_096
+const countAgeMsMax = 5_000
+const countsKept = 200
+/** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
+const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
+
+export interface QdrantReader {
+  search(collection: string, query: SearchQuery): Promise<SearchResult>
+  scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
+  count(collection: string, filter: Filter | undefined): Promise<number>
+  get(collection: string, ids: string[]): Promise<Point[]>
+  stats(collection: string, dimension: number): Promise<CollectionStats>
+}
+
+export function createReader(client: QdrantClient, call: Call): QdrantReader {
+  const counts = new Map<string, { count: number; at: number }>()
+
+  async function count(collection: string, filter: Filter | undefined): Promise<number> {
+    const wanted = toQdrantFilter(filter)
+    const { count } = await call('count', () =>
+      client.count(collection, { exact: true, ...(wanted ? { filter: wanted } : {}) }),
+    )
+    return count
+  }
+  async function recentCount(collection: string, filter: Filter | undefined): Promise<number> {
+    const key = JSON.stringify([collection, filter?.must ?? []])
+    const known = counts.get(key)
+    if (known && Date.now() - known.at < countAgeMsMax) return known.count
+    const counted = await count(collection, filter)
+    if (counts.size >= countsKept) counts.clear()
+    counts.set(key, { count: counted, at: Date.now() })
+    return counted
+  }
+
+  async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
+    const filter = toQdrantFilter(query.filter)
+    const { points } = await call('query', () =>
+      client.query(collection, {
+        query: Array.from(query.vector),
+        limit,
+        with_payload: payloadFields(query.withPayload),
+        with_vector: query.withVector === true,
+        params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
+        ...(filter ? { filter } : {}),
+      }),
+    )
+    // The engine's float32 sums go slightly beyond 1.
+    const hits = points.map((point) => ({ ...fromQdrantRecord(point), score: cosine(point.score, 1) }))
+    return { hits: hits.sort(compareHits), more: points.length === limit }
+  }
+
+  /** A little more than `limit`, until ties with the last one cannot lie beyond what was proposed. */
+  async function nearest(collection: string, query: SearchQuery) {
+    let limit = query.limit + Math.max(4, query.limit >> 3)
+    for (;;) {
+      const { hits, more } = await propose(collection, query, limit, false)
+      const tied = more && hits.at(-1)?.score === hits[query.limit - 1]?.score
+      if (!tied || limit * 4 > proposedMax) return hits
+      limit *= 4
+    }
+  }
+  async function search(collection: string, query: SearchQuery): Promise<SearchResult> {
+    const [found, recent] = await Promise.all([
+      nearest(collection, query),
+      recentCount(collection, query.filter),
+    ])
+    let hits = found
+    let eligible = recent
+    if (hits.length < query.limit) {
+      // The graph is approximate: when it gives fewer than asked for, an exact count says whether it missed some.
+      eligible = await count(collection, query.filter)
+      if (hits.length < Math.min(query.limit, eligible))
+        hits = (await propose(collection, query, query.limit, true)).hits
+    }
+    const { scoreThreshold, limit } = query
+    const first = hits.slice(0, limit)
+    return {
+      hits: scoreThreshold === undefined ? first : first.filter((hit) => hit.score >= scoreThreshold),
+      eligible,
+    }
+  }
+  return {
+    search,
+    count,
+    async scroll(collection, query) {
+      const pointId = createPointIds(collection)
+      const filter = toQdrantFilter(query.filter)
+      // One more than asked for: its own id is where the next page begins.
+      const { points } = await call('scroll', () =>
+        client.scroll(collection, {
+          limit: query.limit + 1,
+          with_payload: payloadFields(query.withPayload),
+          with_vector: query.withVector === true,
+          ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
+          ...(filter ? { filter } : {}),
+        }),
+      )
+      const found = points.map(fromQdrantRecord)
+      return { points: found.slice(0, query.limit), next: found[query.limit]?.id ?? null }
+    },
+    async get(collection, ids) {
+      if (ids.length === 0) return []
+      const pointId = createPointIds(collection)
+      const records = await call('get', () =>
+        client.retrieve(collection, {
+          ids: ids.map(pointId),
+          with_payload: payloadFields(true),
+          with_vector: true,
+        }),
+      )
+      const found = new Map(records.map((record) => [String(record.id), record]))
+      return ids.flatMap((id) => {
+        const record = found.get(pointId(id))
+        return record ? [fromQdrantRecord(record) as Point] : []
+      })
+    },
+    async stats(collection, dimension) {
+      const info = await call('stats', () => client.getCollection(collection))
+      const points = await count(collection, undefined)
+      const indexed = Math.min(points, info.indexed_vectors_count ?? 0)
+      return {
+        collection,
+        points,
+        // Qdrant does not tell the size in this API: the vectors and their links.
+        indexBytes: indexed * (dimension * Float32Array.BYTES_PER_ELEMENT + graphBytesPerPoint),
+        status: statusOf(info.status),
+        indexedShare: points === 0 ? 1 : indexed / points,
+      }
+    },
+  }
+}
+
+function statusOf(status: string): CollectionStats['status'] {
+  if (status === 'green') return 'ready'
+  return status === 'red' ? 'unavailable' : 'indexing'
+}
