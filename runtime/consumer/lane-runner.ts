@@ -117,9 +117,15 @@ export class LaneRunner implements Runner {
 
   #enter(record: StoredRecord): void {
     const { lane } = this.#options
-    if (!lane) return this.#join(record.key?.toString() ?? '', record)
+    if (!lane) {
+      this.#join(record.key?.toString() ?? '', record)
+      return
+    }
     const decoded = decodeRecord(this.#host, record)
-    if (!(decoded instanceof Promise)) return this.#join(laneOf(decoded, record, lane), record)
+    if (!(decoded instanceof Promise)) {
+      this.#join(laneOf(decoded, record, lane), record)
+      return
+    }
     // Nothing may overtake a record on its way into its lane.
     this.#admitting = true
     void decoded.then((late) => {

@@ -1,0 +1,200 @@
+/** What consumer tests share: a topic, messages that need no registry, and a started consumer that is always closed. */
+
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import { onTestFinished } from 'vitest'
+import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import {
+  type BatchOptions,
+  type ConsumerDependencies,
+  type ConsumerOptions,
+  type LaneOptions,
+  type RunningConsumer,
+  startConsumer,
+} from '#runtime/consumer.ts'
+import type { Codec, Message, OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
+import type { AgentChange } from '#schemas/types.ts'
+import { deadLettersOf } from '#topics/catalog.ts'
+import { defineTopic, type SchemaName, type Topic } from '#topics/topic.ts'
+
+export type Work = Message<AgentChange>
+
+/** A topic of tests; its values are small JSON objects under the schema's name. */
+export function testTopic(
+  name: string,
+  cleanup: 'delete' | 'compact' = 'delete',
+): Topic<string, 'agent-change'> {
+  return defineTopic({
+    name,
+    purpose: 'work of tests',
+    keyedBy: 'lane',
+    key: (lane: string) => lane,
+    schema: 'agent-change',
+    partitions: 1,
+    cleanup,
+    retentionMs: null,
+    deadLetters: true,
+    writers: ['tests'],
+    readers: [{ service: 'tests', group: 'workers', mode: 'batch' }],
+  })
+}
+
+/** JSON in place of Avro; `{"poison":true}` cannot be decoded. Buffers survive as base64. */
+export const jsonCodec: Codec = {
+  encode: (_topic, value) => Buffer.from(JSON.stringify(value, (_, one) => wrap(one))),
+  decode(_topic, record) {
+    const { partition, offset, timestamp, headers, key } = record
+    const text = record.value?.toString() ?? 'null'
+    if (text.includes('"poison":true')) throw new Error('these bytes are no message')
+    const value = JSON.parse(text, (_, one) =>
+      one?.$bytes === undefined ? one : Buffer.from(one.$bytes, 'base64'),
+    )
+    return { partition, offset, timestamp, headers, key: key?.toString() ?? '', value }
+  },
+}
+
+function wrap(one: unknown): unknown {
+  const bytes = one as { type?: string; data?: number[] } | null
+  if (bytes?.type !== 'Buffer') return one
+  return { $bytes: Buffer.from(bytes.data!).toString('base64') }
+}
+
+/** Publishes through the log, by key, with the event id that is given or a counted one. */
+export function testPublisher(eventLog: EventLog, partitions: number): Publisher {
+  let events = 0
+  async function publish(
+    topic: Topic<unknown, SchemaName>,
+    messages: OutgoingMessage<unknown, never>[],
+  ): Promise<Position[]> {
+    const made: Position[] = []
+    for (const message of messages) {
+      const key = Buffer.from(topic.key(message.key))
+      const value =
+        message.value === null ? null : ((await jsonCodec.encode(topic as never, message.value)) as Buffer)
+      const headers = { 'event-id': message.eventId ?? `event-${events++}`, ...message.headers }
+      const partition = topic.name.endsWith('.dead-letters') ? 0 : partitionOf(key, partitions)
+      made.push({
+        partition,
+        offset: await eventLog.append(topic.name, partition, [{ key, value, headers }]),
+      })
+    }
+    return made
+  }
+  return {
+    publish: publish as Publisher['publish'],
+    partitions: () => partitions,
+    placeOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
+  }
+}
+
+export interface Harness extends ConsumerDependencies {
+  topic: Topic<string, 'agent-change'>
+  /** Lines of the log, parsed. */
+  lines: Record<string, unknown>[]
+  /** Appends to one partition; `id` defaults to a counted event id. */
+  add(partition: number, entries: { key?: string; value?: unknown; id?: string }[]): Promise<void>
+  startBatches(options: Partial<BatchOptions<'agent-change'>>): Promise<RunningConsumer>
+  startLanes(options: Partial<LaneOptions<'agent-change'>>): Promise<RunningConsumer>
+  /** Values of the dead letters that stand now, by key. */
+  deadLetters(): Promise<Map<string, Record<string, unknown>>>
+}
+
+export interface HarnessOptions {
+  topic?: Topic<string, 'agent-change'>
+  partitions?: number
+  /** Leaves out the initial positions of the group `workers`. */
+  uninitialised?: boolean
+}
+
+let topics = 0
+
+/** Creates the topic with its dead letters and initial positions. */
+export async function createHarness(eventLog: EventLog, options: HarnessOptions = {}): Promise<Harness> {
+  const { partitions = 1 } = options
+  const topic = options.topic ?? testTopic(`work-${process.pid}-${Date.now()}-${topics++}`)
+  const lines: Record<string, unknown>[] = []
+  await createTopics(eventLog, topic, partitions)
+  if (!options.uninitialised) {
+    const positions = Array.from({ length: partitions }, (_, partition) => ({ partition, offset: 0 }))
+    await eventLog.setPositions('workers', topic.name, positions)
+  }
+  const dependencies = {
+    eventLog,
+    codec: jsonCodec,
+    publisher: testPublisher(eventLog, partitions),
+    log: pino({ level: 'debug' }, collector(lines)),
+    metrics: new Registry(),
+  }
+  let events = 0
+  async function start(given: ConsumerOptions<'agent-change'>): Promise<RunningConsumer> {
+    const consumer = await startConsumer(dependencies, given)
+    onTestFinished(() => consumer.close())
+    return consumer
+  }
+  return {
+    ...dependencies,
+    topic,
+    lines,
+    async add(partition, entries) {
+      const records = entries.map(({ key = 'k', value = {}, id }): NewRecord => {
+        return {
+          key: Buffer.from(key),
+          value: Buffer.from(JSON.stringify(value)),
+          headers: { 'event-id': id ?? `work-${events++}` },
+        }
+      })
+      await eventLog.append(topic.name, partition, records)
+    },
+    startBatches: (given) =>
+      start({ ...defaults(topic), mode: 'batch', ...batchDefaults, ...given } as never),
+    startLanes: (given) => start({ ...defaults(topic), mode: 'lanes', concurrency: 8, ...given } as never),
+    deadLetters: () => readDeadLetters(eventLog, topic),
+  }
+}
+
+const batchDefaults = { batchRecordsMax: 100, batchBytesMax: 1_000_000 }
+
+function defaults(topic: Topic<string, 'agent-change'>) {
+  return { group: 'workers', topic, callTimeoutMs: 2_000, retriesMax: 2, backoff: { baseMs: 1, maxMs: 5 } }
+}
+
+async function createTopics(eventLog: EventLog, topic: Topic<string, 'agent-change'>, partitions: number) {
+  const spec = {
+    name: topic.name,
+    partitions,
+    cleanup: topic.cleanup,
+    retentionMs: null,
+    tombstoneRetentionMs: 86_400_000,
+    segmentBytes: 64 * 1024 * 1024,
+    segmentMs: 600_000,
+    recordBytesMax: 1024 * 1024,
+  }
+  await eventLog.createTopic(spec)
+  const letters = deadLettersOf(topic as unknown as Topic<never>)
+  await eventLog.createTopic({ ...spec, name: letters.name, partitions: 1, cleanup: 'compact' })
+}
+
+async function readDeadLetters(eventLog: EventLog, topic: Topic<string, 'agent-change'>) {
+  const found = new Map<string, Record<string, unknown>>()
+  const keep = (record: StoredRecord) => {
+    const key = record.key!.toString()
+    if (record.value === null) found.delete(key)
+    else found.set(key, jsonCodec.decode(topic as never, record) as never as Record<string, unknown>)
+  }
+  const name = `${topic.name}.dead-letters`
+  const tail = await eventLog.tail({ topic: name, from: 'beginning', records: (_, all) => all.forEach(keep) })
+  await tail.ready
+  await tail.close()
+  return new Map([...found].map(([key, message]) => [key, message.value as Record<string, unknown>]))
+}
+
+function collector(lines: Record<string, unknown>[]): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    },
+  })
+}

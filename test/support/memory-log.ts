@@ -1,0 +1,236 @@
+/** An event log in memory whose rebalances, heartbeats and commits a test decides about. Compaction is by hand. */
+
+import type {
+  CommitResult,
+  CommittedPosition,
+  ConsumeOptions,
+  EventLog,
+  GainedPartition,
+  GroupConsumer,
+  NewRecord,
+  StoredRecord,
+  Tail,
+  TailOptions,
+  TopicSpec,
+} from '#engines/event-log/port.ts'
+import { AppError } from '#lib/errors.ts'
+
+const chunkRecordsMax = 500
+
+/** One member of a group; the test gives and takes its partitions. */
+export interface MemoryMember extends GroupConsumer {
+  /** Hands partitions over; resolves when `assigned` has answered and reading has begun. */
+  gain(partitions: number[], former?: 'none' | 'unknown'): Promise<void>
+  lose(partitions: number[]): void
+  /** What `alive()` answers. */
+  heard: boolean
+  /** Answers the next commits instead of the log; empty: the log does. */
+  answers: CommitResult[]
+  paused: Set<number>
+  /** Records delivered, repeats included. */
+  delivered: number
+}
+
+export interface MemoryLog extends EventLog {
+  /** In the order of `consume`. */
+  members: MemoryMember[]
+  /** While true appends and commits fail with `log_unavailable`. */
+  away: boolean
+  /** Every commit that was written, in order. */
+  commits: { group: string; partition: number; offset: number; metadata: string }[]
+  /** Removes single records, as compaction does. */
+  remove(topic: string, partition: number, offsets: number[]): void
+  records(topic: string): StoredRecord[]
+}
+
+interface Partition {
+  start: number
+  records: StoredRecord[]
+  end: number
+}
+
+interface Reader {
+  position: number
+  scheduled: boolean
+}
+
+export function createMemoryLog(): MemoryLog {
+  const topics = new Map<string, { spec: TopicSpec; partitions: Partition[] }>()
+  const positions = new Map<string, CommittedPosition>()
+  const heard = new Set<() => void>()
+  const log: MemoryLog = {
+    driver: 'embedded',
+    members: [],
+    away: false,
+    commits: [],
+    remove(topic, partition, offsets) {
+      const place = partitionOf(topic, partition)
+      place.records = place.records.filter((record) => !offsets.includes(record.offset))
+    },
+    records: (topic) => topics.get(topic)!.partitions.flatMap((partition) => partition.records),
+    async createTopic(spec) {
+      if (topics.has(spec.name)) return false
+      const partitions = Array.from({ length: spec.partitions }, () => ({ start: 0, records: [], end: 0 }))
+      topics.set(spec.name, { spec, partitions })
+      return true
+    },
+    describeTopic: async (name) => topics.get(name)?.spec ?? null,
+    listTopics: async () => [...topics.keys()],
+    async deleteTopic(name) {
+      topics.delete(name)
+    },
+    async addPartitions(name, total) {
+      const { partitions } = topics.get(name)!
+      while (partitions.length < total) partitions.push({ start: 0, records: [], end: 0 })
+    },
+    offsets: async (topic) =>
+      topics.get(topic)!.partitions.map(({ start, end }, partition) => ({ partition, start, end })),
+    async deleteRecords(topic, partition, before) {
+      const place = partitionOf(topic, partition)
+      place.start = before
+      place.records = place.records.filter((record) => record.offset >= before)
+    },
+    append: async (topic, partition, records) => append(topic, partition, records),
+    consume: async (options) => {
+      const member = createMember(options)
+      log.members.push(member)
+      return member
+    },
+    tail: async (options) => createTail(options),
+    listGroups: async () => [...new Set([...positions.keys()].map((key) => key.split('|')[0]!))],
+    groupState: async (group, topic) => ({
+      members: log.members.length,
+      committed: [...positions].filter(([key]) => key.startsWith(`${group}|${topic}|`)).map(([, one]) => one),
+    }),
+    async setPositions(group, topic, wanted) {
+      for (const { partition, offset } of wanted) {
+        positions.set(`${group}|${topic}|${partition}`, { partition, offset, metadata: '' })
+      }
+    },
+    async deleteGroup(group) {
+      for (const key of [...positions.keys()]) if (key.startsWith(`${group}|`)) positions.delete(key)
+    },
+    async ping() {},
+    async close() {},
+  }
+  return log
+
+  function partitionOf(topic: string, partition: number): Partition {
+    return topics.get(topic)!.partitions[partition]!
+  }
+
+  function append(topic: string, partition: number, records: NewRecord[]): number {
+    if (log.away) throw new AppError('log_unavailable', 'The log is away.')
+    const place = partitionOf(topic, partition)
+    const first = place.end
+    for (const { key, value, headers = {} } of records) {
+      place.records.push({ partition, offset: place.end++, timestamp: Date.now(), key, value, headers })
+    }
+    for (const hear of heard) hear()
+    return first
+  }
+
+  function createMember({ group, topic, listener }: ConsumeOptions): MemoryMember {
+    const readers = new Map<number, Reader>()
+    const pumpAll = () => {
+      for (const id of readers.keys()) pump(id)
+    }
+    heard.add(pumpAll)
+    function pump(id: number): void {
+      const reader = readers.get(id)
+      if (!reader || reader.scheduled) return
+      reader.scheduled = true
+      setImmediate(() => {
+        reader.scheduled = false
+        if (readers.get(id) !== reader || member.paused.has(id)) return
+        const place = partitionOf(topic, id)
+        const chunk = place.records
+          .filter((record) => record.offset >= reader.position)
+          .slice(0, chunkRecordsMax)
+        if (chunk.length === 0) return
+        reader.position = chunk.at(-1)!.offset + 1
+        member.delivered += chunk.length
+        listener.records(id, chunk)
+        pump(id)
+      })
+    }
+    const owned = new Set<number>()
+    const member: MemoryMember = {
+      heard: true,
+      answers: [],
+      paused: new Set(),
+      delivered: 0,
+      async gain(partitions, former = 'none') {
+        for (const id of partitions) owned.add(id)
+        const gained = partitions.map((id): GainedPartition => {
+          const { start, end } = partitionOf(topic, id)
+          const committed = positions.get(`${group}|${topic}|${id}`) ?? null
+          return { partition: id, start, end, committed, former }
+        })
+        const starts = await listener.assigned(gained)
+        for (const [id, offset] of starts) if (owned.has(id)) member.seek(id, offset)
+      },
+      lose(partitions) {
+        for (const id of partitions) {
+          owned.delete(id)
+          readers.delete(id)
+        }
+        listener.lost(partitions)
+      },
+      assignment: () => [...owned],
+      async commit(partition, offset, metadata) {
+        if (Buffer.byteLength(metadata) > 4_096) throw new Error('metadata too large')
+        await new Promise((resolve) => setImmediate(resolve))
+        if (!owned.has(partition)) return 'lost'
+        if (log.away) return 'again'
+        const answer = member.answers.shift() ?? 'committed'
+        if (answer !== 'committed') return answer
+        positions.set(`${group}|${topic}|${partition}`, { partition, offset, metadata })
+        log.commits.push({ group, partition, offset, metadata })
+        return 'committed'
+      },
+      pause: (id) => void member.paused.add(id),
+      resume(id) {
+        member.paused.delete(id)
+        pump(id)
+      },
+      seek(id, offset) {
+        readers.set(id, { position: offset, scheduled: false })
+        pump(id)
+      },
+      alive: () => member.heard,
+      async close() {
+        owned.clear()
+        readers.clear()
+        heard.delete(pumpAll)
+      },
+    }
+    return member
+  }
+
+  function createTail({ topic, from, records }: TailOptions): Tail {
+    const next = topics.get(topic)!.partitions.map((place) => (from === 'end' ? place.end : place.start))
+    const pump = () => {
+      topics.get(topic)!.partitions.forEach((place, id) => {
+        const chunk = place.records.filter((record) => record.offset >= next[id]!)
+        next[id] = place.end
+        if (chunk.length > 0) records(id, chunk)
+      })
+    }
+    const ready = new Promise<void>((resolve) => {
+      setImmediate(() => {
+        pump()
+        heard.add(pump)
+        resolve()
+      })
+    })
+    return {
+      ready,
+      current: () => true,
+      positions: () => new Map(next.entries()),
+      async close() {
+        heard.delete(pump)
+      },
+    }
+  }
+}

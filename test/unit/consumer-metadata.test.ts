@@ -1,0 +1,141 @@
+/** What a commit's metadata holds comes back as it was, in at most 4,096 bytes, whatever a partition went through. */
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { metadataBytesMax, retryingLanesMax, windowOffsets } from '#runtime/consumer/limits.ts'
+import {
+  type Bookkeeping,
+  bitmapBytesMax,
+  decodeMetadata,
+  encodeMetadata,
+  type Progress,
+  setBit,
+} from '#runtime/consumer/metadata.ts'
+import { Window } from '#runtime/consumer/window.ts'
+
+const book: Bookkeeping = {
+  progressedAtMs: 1_790_000_000_123,
+  released: false,
+  kills: 2,
+  aloneUntil: 0,
+  started: null,
+}
+
+const anyProgress = fc
+  .record({
+    offset: fc.integer({ min: 0, max: 2 ** 52 }),
+    finished: fc.uniqueArray(fc.integer({ min: 1, max: windowOffsets - 1 }), { maxLength: 400 }),
+    attempts: fc.uniqueArray(
+      fc.tuple(fc.integer({ min: 0, max: windowOffsets - 1 }), fc.integer({ min: 1, max: 1023 })),
+      {
+        maxLength: retryingLanesMax,
+        selector: ([distance]) => distance,
+      },
+    ),
+  })
+  .map(({ offset, finished, attempts }) => ({
+    offset,
+    finished: finished.map((distance) => offset + distance),
+    attempts: attempts.map(([distance, count]): [number, number] => [offset + distance, count]),
+  }))
+
+function progressOf(offset: number, finished: number[], attempts: [number, number][]): Progress {
+  const bitmap = new Uint8Array(bitmapBytesMax)
+  for (const settled of finished) setBit(bitmap, offset, settled)
+  return { offset, finished: bitmap, attempts }
+}
+
+describe('commit metadata', () => {
+  test('comes back as it was written', () => {
+    fc.assert(
+      fc.property(anyProgress, ({ offset, finished, attempts }) => {
+        const text = encodeMetadata(progressOf(offset, finished, attempts), { ...book, started: offset })
+        const saved = decodeMetadata(text, offset)!
+        expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
+        expect([...saved.finished].sort()).toEqual([...finished].sort())
+        expect([...saved.attempts].sort()).toEqual([...attempts].sort())
+        expect(saved).toMatchObject({ ...book, started: offset })
+      }),
+    )
+  })
+
+  test('fits when every offset of the window is finished and more lanes than allowed retry', () => {
+    for (let shift = 0; shift < 8; shift++) {
+      const offset = 2 ** 52 + shift
+      const all = Array.from({ length: windowOffsets }, (_, distance) => offset + distance)
+      const attempts = all.map((one): [number, number] => [one, 100_000])
+      const text = encodeMetadata(progressOf(offset, all, attempts), {
+        progressedAtMs: Number.MAX_SAFE_INTEGER,
+        released: true,
+        kills: 1_000,
+        aloneUntil: Number.MAX_SAFE_INTEGER,
+        started: Number.MAX_SAFE_INTEGER,
+      })
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
+      const saved = decodeMetadata(text, offset)!
+      expect(saved.finished.size).toBe(windowOffsets)
+      expect(saved.attempts.size).toBe(retryingLanesMax)
+      expect(saved.attempts.get(offset)).toBe(1_023)
+    }
+  })
+
+  test('of another format is told apart from none', () => {
+    expect(decodeMetadata('{"someone": "else"}', 5)).toBeNull()
+    expect(decodeMetadata('f2.AAAA', 5)).toBeNull()
+    expect(decodeMetadata('f1.AAAA', 5)).toBeNull()
+    expect(decodeMetadata('', 5)).toMatchObject({ released: true, kills: 0 })
+  })
+})
+
+describe('the window', () => {
+  const steps = fc.array(
+    fc.oneof(
+      fc.record({ kind: fc.constant('admit' as const), gap: fc.integer({ min: 1, max: 40 }) }),
+      fc.record({ kind: fc.constant('finish' as const), pick: fc.nat() }),
+    ),
+    { maxLength: 800 },
+  )
+
+  test('keeps the watermark below every open offset and its bitmap true, over holes and for ever', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 40 }), steps, (position, all) => {
+        const window = new Window(position)
+        const open: number[] = []
+        const settled: number[] = []
+        let next = position
+        for (const step of all) {
+          if (step.kind === 'admit') {
+            const offset = next + step.gap - 1
+            if (!window.fits(offset)) continue
+            window.admit(offset)
+            open.push(offset)
+            next = offset + 1
+          } else if (open.length > 0) {
+            const [offset] = open.splice(step.pick % open.length, 1)
+            window.finish(offset!)
+            settled.push(offset!)
+          }
+        }
+        const watermark = open[0] ?? next
+        expect(window.watermark).toBe(watermark)
+        const text = encodeMetadata({ offset: watermark, finished: window.bitmap(), attempts: [] }, book)
+        const beyond = settled.filter((offset) => offset > watermark).sort((a, b) => a - b)
+        expect([...decodeMetadata(text, watermark)!.finished].sort((a, b) => a - b)).toEqual(beyond)
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('holds nothing further than its length beyond the first open offset', () => {
+    const window = new Window(1_000)
+    for (let offset = 1_000; window.fits(offset); offset++) {
+      window.admit(offset)
+      if (offset > 1_000) window.finish(offset)
+    }
+    expect(window.span).toBe(windowOffsets)
+    expect(window.watermark).toBe(1_000)
+    window.finish(1_000)
+    expect(window.watermark).toBe(1_000 + windowOffsets)
+    expect(window.bitmap().every((byte) => byte === 0)).toBe(true)
+  })
+})
