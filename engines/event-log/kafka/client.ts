@@ -1,0 +1,75 @@
+/** Connection settings in, kafkajs clients out: with our logger, short retries (the drivers loop themselves), no noise. */
+
+import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'
+import type { Logger } from 'pino'
+
+export interface KafkaOptions {
+  /** `host:port` of some brokers; the others are learned from them. */
+  brokers: string[]
+  clientId: string
+  ssl?: boolean
+  sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
+  /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
+  replicationFactor?: number
+  log: Logger
+}
+
+/** A broker that does not answer a request within this time is given up for that request. */
+const requestTimeoutMs = 15_000
+const connectionTimeoutMs = 1_000
+
+/** `retries` of kafkajs's own loops inside one call; what is above them loops with its own deadline. */
+export function createClient(options: KafkaOptions, retries: number): Kafka {
+  filterTimeoutWarning()
+  return new kafkajs.Kafka({
+    brokers: options.brokers,
+    clientId: options.clientId,
+    ...(options.ssl ? { ssl: true } : {}),
+    ...(options.sasl ? { sasl: options.sasl as kafkajs.SASLOptions } : {}),
+    connectionTimeout: connectionTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    retry: { retries, initialRetryTime: 100, maxRetryTime: 1_000 },
+    logLevel: options.log.isLevelEnabled('trace') ? kafkajs.logLevel.DEBUG : kafkajs.logLevel.INFO,
+    logCreator: () => (entry) => writeLog(options.log, entry),
+  })
+}
+
+/**
+ * One level below kafkajs's own: what it calls an error is mostly one failed try of a loop that goes on. Of the
+ * details only short, known fields are kept: others may hold whole requests.
+ */
+function writeLog(log: Logger, { level, namespace, log: entry }: LogEntry): void {
+  const details: Record<string, unknown> = { kafka: namespace }
+  for (const name of [
+    'broker',
+    'clientId',
+    'groupId',
+    'memberId',
+    'error',
+    'retryCount',
+    'topic',
+    'partition',
+  ]) {
+    const value = entry[name]
+    if (typeof value === 'number') details[name] = value
+    else if (value !== undefined) details[name] = String(value).slice(0, 200)
+  }
+  const message = entry.message.slice(0, 300)
+  if (level === kafkajs.logLevel.ERROR) log.warn(details, message)
+  else if (level === kafkajs.logLevel.WARN) log.info(details, message)
+  else if (level === kafkajs.logLevel.INFO) log.debug(details, message)
+  else log.trace(details, message)
+}
+
+let filtered = false
+
+/** kafkajs sets one timer with a negative time (it fires at once, as meant); Node warns of it once a process. */
+function filterTimeoutWarning(): void {
+  if (filtered) return
+  filtered = true
+  const emitWarning = process.emitWarning as (...args: unknown[]) => void
+  process.emitWarning = ((...args: unknown[]) => {
+    if (args[1] === 'TimeoutNegativeWarning' && new Error().stack?.includes('kafkajs')) return
+    emitWarning.apply(process, args)
+  }) as typeof process.emitWarning
+}

@@ -1,0 +1,33 @@
+/** Kafka's faults told apart: the protocol's name of an error, and the AppErrors that leave the driver. */
+
+import { AppError } from '#lib/errors.ts'
+
+interface KafkaFault {
+  name?: string
+  type?: string
+  cause?: unknown
+  errors?: unknown[]
+}
+
+/** The protocol's name of an error (`NOT_LEADER_FOR_PARTITION` …) wherever kafkajs has wrapped it, or null. */
+export function faultType(error: unknown, depth = 0): string | null {
+  if (typeof error !== 'object' || error === null || depth > 5) return null
+  const fault = error as KafkaFault
+  if (typeof fault.type === 'string') return fault.type
+  return faultType(fault.cause ?? fault.errors?.[0], depth + 1)
+}
+
+export function logUnavailable(cause?: unknown): AppError {
+  return new AppError('log_unavailable', 'The event log does not answer; try again in a second.', {
+    retryAfter: 1,
+    ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+export function topicNotFound(topic: string): AppError {
+  return new AppError('not_found', `The topic ${topic} does not exist.`)
+}
+
+export function partitionNotFound(topic: string, partition: number): AppError {
+  return new AppError('not_found', `The topic ${topic} has no partition ${partition}.`)
+}

@@ -1,0 +1,123 @@
+/**
+ * A consumer's membership as its broker connections show it: when an assignment arrives (before kafkajs acts on it),
+ * when a heartbeat was answered, and commits under exactly the generation that is asked for.
+ *
+ * kafkajs tells a new assignment late, and without its generation; commits under whatever generation it has by then;
+ * retries `commitOffsets` under later ones; and when a position has expired, commits "the beginning" or "the end" over
+ * it and reads on from there. It hands its connections to partition assigners, so each of them is watched here:
+ * the four calls that matter pass through, and its own commits go nowhere.
+ */
+
+import kafkajs, { type Broker, type Cluster } from 'kafkajs'
+import { faultType } from './faults.ts'
+
+interface GroupBroker {
+  nodeId: number | string
+  syncGroup(request: { generationId: number; memberId: string }): Promise<{ memberAssignment: Buffer }>
+  heartbeat(request: { groupGenerationId: number }): Promise<unknown>
+  offsetCommit(request: OffsetCommit): Promise<unknown>
+}
+
+interface OffsetCommit {
+  groupId: string
+  groupGenerationId: number
+  memberId: string
+  topics: { topic: string; partitions: { partition: number; offset: string; metadata?: string }[] }[]
+}
+
+export interface Joined {
+  generation: number
+  memberId: string
+  partitions: number[]
+}
+
+export interface MembershipListener {
+  /** The coordinator has answered with an assignment; kafkajs does not know it yet. `at` is when it was asked. */
+  assigned(joined: Joined, at: number): void
+  /** A heartbeat that was sent at `at` was accepted. */
+  heartbeat(at: number): void
+  /** kafkajs wanted to forget the position of a partition that lies outside of its log: nothing was committed. */
+  outOfRange(partition: number): void
+}
+
+export interface Membership {
+  commit(member: Joined, partition: number, offset: number, metadata: string): Promise<void>
+}
+
+export function watchMembership(
+  cluster: Cluster,
+  names: { group: string; topic: string },
+  listener: MembershipListener,
+): Membership {
+  const originals = new WeakMap<Broker, GroupBroker['offsetCommit']>()
+  let coordinator: string | undefined
+
+  const findBroker = cluster.findBroker.bind(cluster)
+  cluster.findBroker = async (node) => {
+    const broker = await findBroker(node)
+    if (!originals.has(broker)) watch(broker)
+    return broker
+  }
+  function watch(watched: Broker): void {
+    const broker = watched as unknown as GroupBroker
+    originals.set(watched, broker.offsetCommit.bind(broker))
+    const syncGroup = broker.syncGroup.bind(broker)
+    broker.syncGroup = async (request) => {
+      const at = Date.now()
+      const response = await syncGroup(request)
+      coordinator = String(broker.nodeId)
+      const { generationId: generation, memberId } = request
+      listener.assigned({ generation, memberId, partitions: partitionsIn(response.memberAssignment) }, at)
+      return response
+    }
+    const heartbeat = broker.heartbeat.bind(broker)
+    broker.heartbeat = async (request) => {
+      const at = Date.now()
+      const response = await heartbeat(request).catch((error: unknown) => {
+        throw asMoved(error)
+      })
+      listener.heartbeat(at)
+      return response
+    }
+    broker.offsetCommit = async (request) => {
+      for (const { partitions } of request.topics) {
+        for (const { partition } of partitions) listener.outOfRange(partition)
+      }
+    }
+  }
+  function partitionsIn(assignment: Buffer): number[] {
+    return kafkajs.AssignerProtocol.MemberAssignment.decode(assignment)?.assignment[names.topic] ?? []
+  }
+  return {
+    async commit({ generation, memberId }, partition, offset, metadata) {
+      if (coordinator === undefined) throw new Error('no coordinator yet')
+      try {
+        const broker = await cluster.findBroker({ nodeId: coordinator })
+        await originals.get(broker)!({
+          groupId: names.group,
+          groupGenerationId: generation,
+          memberId,
+          topics: [{ topic: names.topic, partitions: [{ partition, offset: String(offset), metadata }] }],
+        })
+      } catch (error) {
+        if (faultType(error) === 'NOT_COORDINATOR_FOR_GROUP' || faultType(error) === null)
+          await findCoordinator()
+        throw error
+      }
+    },
+  }
+  async function findCoordinator(): Promise<void> {
+    const found = await cluster.findGroupCoordinator({ groupId: names.group }).catch(() => null)
+    if (found) coordinator = String((found as unknown as GroupBroker).nodeId)
+  }
+}
+
+/**
+ * A heartbeat that met a broken connection: said in the protocol's terms, kafkajs looks for the coordinator and joins
+ * again as the same member. Otherwise it would repeat the call on the dead connection until it gives the member up.
+ */
+function asMoved(error: unknown): unknown {
+  if (faultType(error) !== null) return error
+  const moved = new Error('the connection to the coordinator is lost')
+  return Object.assign(moved, { type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true, cause: error })
+}

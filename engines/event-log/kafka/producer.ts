@@ -1,0 +1,93 @@
+/** Appends in, offsets out: one lane for each topic-partition, all lanes side by side, bounded together. */
+
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { NewRecord } from '../port.ts'
+import { logUnavailable } from './faults.ts'
+import { type Append, createLane, type Lane, storedBytes } from './lane.ts'
+import type { Sender } from './sender.ts'
+import type { TopicFactsCache } from './topic-facts.ts'
+
+export interface Producer extends Closeable {
+  append(topic: string, partition: number, records: NewRecord[], timeoutMs?: number): Promise<number>
+}
+
+const appendTimeoutMs = 2_000
+/** Bytes that wait in all lanes together. */
+const waitingBytesMax = 256 * 1_048_576
+const drainTimeoutMs = 10_000
+
+export function createProducer(sender: Sender, facts: TopicFactsCache): Producer {
+  const lanes = new Map<string, Lane>()
+  let waitingBytes = 0
+  let closed = false
+
+  function laneOf(topic: string, partition: number): Lane {
+    const name = `${topic}/${partition}`
+    let lane = lanes.get(name)
+    if (!lane) {
+      const count = (bytes: number) => {
+        waitingBytes += bytes
+      }
+      lane = createLane({ topic, partition, sender, facts, count, drained: () => lanes.delete(name) })
+      lanes.set(name, lane)
+    }
+    return lane
+  }
+  return {
+    append(topic, partition, records, timeoutMs = appendTimeoutMs) {
+      if (closed) return Promise.reject(logUnavailable())
+      const bytes = records.reduce((sum, record) => sum + storedBytes(record), 0)
+      return new Promise<number>((resolve, reject) => {
+        const append = createAppend(records, bytes, timeoutMs, resolve, reject)
+        const fits = waitingBytes === 0 || waitingBytes + bytes <= waitingBytesMax
+        if (!fits || !laneOf(topic, partition).offer(append)) append.reject(overloaded())
+      })
+    },
+    async close() {
+      closed = true
+      const drained = Promise.all([...lanes.values()].map((lane) => lane.idle()))
+      await withTimeout(drained, drainTimeoutMs, () => logUnavailable()).catch(() => {})
+      await sender.close()
+    },
+  }
+}
+
+function createAppend(
+  records: NewRecord[],
+  bytes: number,
+  timeoutMs: number,
+  resolve: (offset: number) => void,
+  reject: (error: AppError) => void,
+): Append {
+  const settle = () => {
+    append.settled = true
+    clearTimeout(deadline)
+  }
+  const append: Append = {
+    records,
+    bytes,
+    settled: false,
+    resolve(offset) {
+      settle()
+      resolve(offset)
+    },
+    reject(error) {
+      settle()
+      reject(error)
+    },
+  }
+  const deadline = setTimeout(() => append.reject(logUnavailable()), timeoutMs)
+  return append
+}
+
+function overloaded(): AppError {
+  return new AppError(
+    'overloaded',
+    'Too much waits to be written to this partition; try again in a second.',
+    {
+      retryAfter: 1,
+    },
+  )
+}
