@@ -40,6 +40,8 @@ export class Calls {
   readonly #timeoutMs: number
   /** In the order of their start, so that a sweep may stop at the first that is in time. */
   readonly #open = new Set<Call>()
+  /** Given up, and still running. */
+  readonly #strays = new Set<Call>()
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs
@@ -58,7 +60,14 @@ export class Calls {
       this.#open.delete(call)
       end(result, error, call)
     }
-    call.giveUp = () => finish(undefined, new Error('the call did not heed its signal and was given up'))
+    call.giveUp = () => {
+      this.#strays.add(call)
+      finish(undefined, new Error('the call did not heed its signal and was given up'))
+    }
+    const settle = (result: T | undefined, error: unknown) => {
+      if (over) this.#strays.delete(call)
+      else finish(result, error)
+    }
     this.#open.add(call)
     let running: Promise<T>
     try {
@@ -67,8 +76,8 @@ export class Calls {
       running = Promise.reject(error)
     }
     Promise.resolve(running).then(
-      (result) => finish(result, undefined),
-      (error) => finish(undefined, error ?? new Error('the handler threw nothing')),
+      (result) => settle(result, undefined),
+      (error) => settle(undefined, error ?? new Error('the handler threw nothing')),
     )
   }
 
@@ -88,6 +97,11 @@ export class Calls {
         call.giveUp()
       }
     }
+  }
+
+  /** True while any call of a partition runs, given up or not. */
+  running(partition: number): boolean {
+    return [...this.#open, ...this.#strays].some((call) => call.partition === partition)
   }
 
   /** Aborts the calls of one partition. */

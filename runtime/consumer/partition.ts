@@ -195,7 +195,7 @@ export class Partition implements RunnerHost {
       this.group.calls.abort(this.id)
       await Promise.race([this.runner.idle(), sleep(Math.min(1_000, this.group.options.callTimeoutMs))])
     }
-    this.#released = this.runner.inFlight() === 0
+    this.#released = !this.group.calls.running(this.id)
     // Without a call of its own, what the owner before left behind still holds.
     if (this.#opened === 'yes') await Promise.race([this.committer.flush(), sleep(drainCommitMsMax)])
     this.lose()

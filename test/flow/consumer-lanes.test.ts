@@ -67,10 +67,7 @@ describe('lane mode', () => {
     await eventually('the window is used up', () => others === inWindow)
     await eventually('the other partition is through', () => lastCommit(log, 1).offset === many.length)
     expect(elsewhere).toBe(many.length)
-    await eventually(
-      'what is done is noted',
-      () => lastSaved(log).finished.size === inWindow,
-    )
+    await eventually('what is done is noted', () => lastSaved(log).finished.size === inWindow)
     stuck.resolve()
     await eventually('all are committed', () => lastCommit(log, 0).offset === many.length)
     expect(others).toBe(many.filter((key) => key !== 'slow').length)
