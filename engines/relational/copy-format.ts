@@ -16,7 +16,7 @@ export function copyStatement(table: string, columns: CopyColumn[], source: stri
   return `copy ${table.split('.').map(quoteIdentifier).join('.')} (${names}) from ${source} with (format binary)`
 }
 
-/** Rows as chunks of about `chunkBytes`, each a whole number of rows, without header and trailer. */
+/** Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer. */
 export function* copyChunks(
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,
@@ -25,6 +25,7 @@ export function* copyChunks(
   let parts: Buffer[] = []
   let bytes = 0
   let count = 0
+  let yielded = false
   for (const row of rows) {
     const encoded = encodeRow(columns, row)
     parts.push(encoded)
@@ -32,11 +33,12 @@ export function* copyChunks(
     count++
     if (bytes < chunkBytes) continue
     yield { body: Buffer.concat(parts, bytes), rows: count }
+    yielded = true
     parts = []
     bytes = 0
     count = 0
   }
-  if (count > 0) yield { body: Buffer.concat(parts, bytes), rows: count }
+  if (count > 0 || !yielded) yield { body: Buffer.concat(parts, bytes), rows: count }
 }
 
 function encodeRow(columns: CopyColumn[], row: CopyValue[]): Buffer {

@@ -15,34 +15,38 @@ interface Connection {
   stream: { writableNeedDrain: boolean; once(event: 'drain' | 'close', heard: () => void): void }
 }
 
-/** Resolves with the number of rows once the server has taken all of them; on a fault it keeps none. */
-export function createCopyIn(
+/** `fault` is what the source of the rows threw: the server then keeps none, and the connection is as good as before. */
+export type CopyResult = { rows: number } | { fault: unknown }
+
+/** Resolves once the server has taken all rows; rejects with the server's or the connection's fault. */
+export function copyIn(
   client: pg.ClientBase,
   statement: string,
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,
-): Promise<number> {
+): Promise<CopyResult> {
   return new Promise((resolve, reject) => {
     let copied = 0
-    let fault: unknown
+    let source: { fault: unknown } | undefined
     const submittable = {
+      /** pg wraps it to stop its time-out: so every end must go through it. */
+      callback(error: unknown) {
+        if (source) resolve(source)
+        else if (error) reject(error)
+        else resolve({ rows: copied })
+      },
       submit: (connection: Connection) => connection.query(statement),
       handleCopyInResponse(connection: Connection) {
-        send(connection, columns, rows).catch((error) => {
-          fault = error
+        send(connection, columns, rows).catch((fault: unknown) => {
+          source = { fault }
           connection.sendCopyFail('the rows could not be encoded')
         })
       },
       handleCommandComplete(message: { text: string }) {
         copied = Number(message.text.split(' ').at(-1))
       },
-      handleError(error: unknown) {
-        fault ??= error
-        reject(fault)
-      },
-      handleReadyForQuery() {
-        if (fault === undefined) resolve(copied)
-      },
+      handleError: (error: unknown) => submittable.callback(error),
+      handleReadyForQuery: () => submittable.callback(null),
       handleRowDescription() {},
       handleDataRow() {},
       handlePortalSuspended() {},

@@ -6,7 +6,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { copyStatement } from './copy-format.ts'
 import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
-import { createCopyIn } from './postgres-copy.ts'
+import { copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
@@ -74,8 +74,12 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
     query: <Row>(text: string, params?: SqlValue[]) =>
       onConnection((client) => run<Row>(client, text, params)),
     transaction: (work) => guard.run(async () => openTransaction(await connect(), options.log), work),
-    copy: (table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) =>
-      onConnection((client) => createCopyIn(client, copyStatement(table, columns, 'stdin'), columns, rows)),
+    async copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) {
+      const statement = copyStatement(table, columns, 'stdin')
+      const result = await onConnection((client) => copyIn(client, statement, columns, rows))
+      if ('fault' in result) throw result.fault
+      return result.rows
+    },
     listen: listener.listen,
     async ping(timeoutMs = 2_000) {
       await withTimeout(

@@ -44,6 +44,7 @@ const nodeCodes = new Set(['EPIPE', 'EPERM', 'EBUSY', 'EBADF', 'EINTR', 'EAGAIN'
 
 /** Data exceptions (class 22) quote the value they dislike: that may be a secret, or three megabytes. */
 function cutMessage(code: string, message: string): string {
-  const text = code.startsWith('22') ? message.replace(/".*"/s, '"…"').replace(/".*$/s, '"…"') : message
+  const quote = message.indexOf('"')
+  const text = code.startsWith('22') && quote >= 0 ? `${message.slice(0, quote)}"…"` : message
   return text.length > messageCharsMax ? `${text.slice(0, messageCharsMax)}…` : text
 }

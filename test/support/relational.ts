@@ -1,7 +1,8 @@
 /** An embedded relational engine for tests: its cluster is copied from one that was made once for this checkout. */
 
 import { randomUUID } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
@@ -9,24 +10,38 @@ import { onTestFinished } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import { openPglite } from '#engines/relational/pglite.ts'
 import type { Relational } from '#engines/relational/port.ts'
-import { temporaryFolder } from './temporary.ts'
 
 export const silentLog = pino({ level: 'silent' })
 
 const cache = fileURLToPath(new URL('../../node_modules/.cache/flotilla-tests/', import.meta.url))
 const packageFile = new URL('../../node_modules/@electric-sql/pglite/package.json', import.meta.url)
 
-/** An empty engine with all migrations, closed when the running test ends. */
+/** An engine with all migrations, closed when the running test ends. */
 export async function openTestRelational(options: { statementTimeoutMs?: number } = {}): Promise<Relational> {
-  const relational = await openPglite({ directory: await emptyCluster(), log: silentLog, ...options })
+  const relational = await openEmptyRelational(options)
   onTestFinished(() => relational.close())
   await migrate(relational, silentLog)
   return relational
 }
 
-/** A folder with an empty cluster: copying one takes a fraction of the seconds that making one takes. */
-export async function emptyCluster(): Promise<string> {
-  const directory = join(temporaryFolder(), 'postgres')
+/** An engine without any table; whoever opens it closes it, and its folder goes with it. */
+export async function openEmptyRelational(
+  options: { statementTimeoutMs?: number } = {},
+): Promise<Relational> {
+  const folder = mkdtempSync(join(tmpdir(), 'fl-'))
+  const relational = await openPglite({ directory: await copyCluster(folder), log: silentLog, ...options })
+  return {
+    ...relational,
+    async close() {
+      await relational.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** An empty cluster inside of `folder`: copying one takes a fraction of the seconds that making one takes. */
+export async function copyCluster(folder: string): Promise<string> {
+  const directory = join(folder, 'postgres')
   cpSync(await template(), directory, { recursive: true })
   return directory
 }

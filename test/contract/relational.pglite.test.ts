@@ -1,0 +1,4 @@
+import { openEmptyRelational } from '../support/relational.ts'
+import { describeRelational } from './relational.contract.ts'
+
+describeRelational('embedded', { open: () => openEmptyRelational() })

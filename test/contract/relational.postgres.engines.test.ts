@@ -1,0 +1,8 @@
+import { openPostgres } from '#engines/relational/postgres.ts'
+import { silentLog } from '../support/relational.ts'
+import { databaseUrl } from '../support/servers.ts'
+import { describeRelational } from './relational.contract.ts'
+
+describeRelational('postgres', {
+  open: async () => openPostgres({ url: await databaseUrl(), log: silentLog }),
+})
