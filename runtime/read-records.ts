@@ -1,7 +1,7 @@
-/** Reads stored records from chosen offsets, beside the groups that work on them: for looking at a topic. */
+/** Reads stored records from chosen offsets, beside the groups that work on them: for looking at a topic and copying it. */
 
 import { randomBytes } from 'node:crypto'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { EventLog, GroupConsumer, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 
 /** Where compaction took the last records of a partition, its end is never read: quiet for this long counts as read. */
@@ -12,61 +12,86 @@ export interface ReadOptions {
   eventLog: EventLog
   /** Physical name. */
   topic: string
-  /** How many of the newest records of each partition; null reads from the start. */
-  last: number | null
+  /** The offset to begin at. */
+  startOf(range: PartitionRange): number
   /** Goes on with what is appended until the signal aborts; else ends with what is there now. */
-  follow: boolean
-  /** Of one partition, in order. */
-  records(records: StoredRecord[]): void
+  follow?: boolean
+  /** Of one partition, in order. The partition's next records come when it resolves; a rejection ends the reading. */
+  records(records: StoredRecord[]): void | Promise<void>
   /** Called once, when all that was there at the beginning is read. */
   caughtUp?(): void
   signal: AbortSignal
 }
 
-export async function readRecords(options: ReadOptions): Promise<void> {
-  const { eventLog, topic, last, signal } = options
+/** Resolves with the ranges that were read: what lies in the topic beyond their ends came later. */
+export async function readRecords(options: ReadOptions): Promise<PartitionRange[]> {
+  const { eventLog, topic, signal } = options
   const ranges = await eventLog.offsets(topic)
-  const starts = new Map(
-    ranges.map(({ partition, start, end }) => [
-      partition,
-      last === null ? start : Math.max(start, end - last),
-    ]),
-  )
+  const reading = createReading(options, ranges)
+  const group = `flotilla-read-${randomBytes(6).toString('hex')}`
+  const consumer = await eventLog.consume({ group, topic, listener: reading.listener(() => consumer) })
+  try {
+    while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)
+    options.caughtUp?.()
+    while (options.follow && !signal.aborted && !reading.fault()) await sleep(pollMs * 5, signal)
+  } finally {
+    await consumer.close()
+    // It never committed; some engines keep its name for a while all the same.
+    await eventLog.deleteGroup(group).catch(() => {})
+  }
+  const fault = reading.fault()
+  if (fault) throw fault.error
+  return ranges
+}
+
+function createReading(options: ReadOptions, ranges: PartitionRange[]) {
+  const starts = new Map(ranges.map((range) => [range.partition, options.startOf(range)]))
   const missing = new Map(
     ranges
       .filter(({ partition, end }) => (starts.get(partition) ?? 0) < end)
       .map(({ partition, end }) => [partition, end]),
   )
   let heardAt = Date.now()
-  const group = `flotilla-read-${randomBytes(6).toString('hex')}`
-  const consumer = await eventLog.consume({
-    group,
-    topic,
-    listener: {
-      async assigned(gained) {
-        heardAt = Date.now()
-        return new Map(gained.map(({ partition, start }) => [partition, starts.get(partition) ?? start]))
-      },
-      lost: () => {},
-      records(partition, records) {
-        heardAt = Date.now()
-        const end = missing.get(partition)
-        if (end !== undefined && (records.at(-1)?.offset ?? -1) >= end - 1) missing.delete(partition)
-        options.records(records)
-      },
-      misplaced: (partition, { start }) => consumer.seek(partition, start),
-    },
-  })
-  try {
-    const joined = () => consumer.assignment().length > 0
-    while (!signal.aborted && missing.size > 0 && !(joined() && Date.now() - heardAt > quietMs)) {
-      await sleep(pollMs, signal)
+  let busy = 0
+  let fault: { error: unknown } | undefined
+
+  async function hand(partition: number, records: StoredRecord[]): Promise<void> {
+    busy += 1
+    try {
+      await options.records(records)
+      const end = missing.get(partition)
+      if (end !== undefined && (records.at(-1)?.offset ?? -1) >= end - 1) missing.delete(partition)
+    } catch (error) {
+      fault ??= { error }
+    } finally {
+      busy -= 1
+      heardAt = Date.now()
     }
-    options.caughtUp?.()
-    while (options.follow && !signal.aborted) await sleep(1_000, signal)
-  } finally {
-    await consumer.close()
-    // It never committed; some engines keep its name for a while all the same.
-    await eventLog.deleteGroup(group).catch(() => {})
+  }
+
+  return {
+    fault: () => fault,
+    isDone(consumer: GroupConsumer): boolean {
+      if (fault || missing.size === 0) return true
+      return busy === 0 && consumer.assignment().length > 0 && Date.now() - heardAt > quietMs
+    },
+    listener(consumer: () => GroupConsumer) {
+      const queues = new Map<number, Promise<void>>()
+      return {
+        async assigned(gained: PartitionRange[]) {
+          heardAt = Date.now()
+          return new Map(gained.map(({ partition, start }) => [partition, starts.get(partition) ?? start]))
+        },
+        lost: () => {},
+        records(partition: number, records: StoredRecord[]) {
+          consumer().pause(partition)
+          const queue = (queues.get(partition) ?? Promise.resolve())
+            .then(() => hand(partition, records))
+            .then(() => consumer().resume(partition))
+          queues.set(partition, queue)
+        },
+        misplaced: (partition: number, { start }: { start: number }) => consumer().seek(partition, start),
+      }
+    },
   }
 }
