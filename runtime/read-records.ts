@@ -28,7 +28,7 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   const { eventLog, topic, signal } = options
   const ranges = await eventLog.offsets(topic)
   const reading = createReading(options, ranges)
-  const group = `flotilla-read-${randomBytes(6).toString('hex')}`
+  const group = `flotilla-tail-${randomBytes(6).toString('hex')}`
   const consumer = await eventLog.consume({ group, topic, listener: reading.listener(() => consumer) })
   try {
     while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)

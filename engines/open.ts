@@ -1,0 +1,233 @@
+/**
+ * Settings in, opened engines out. The one file that names drivers: an engine that the environment names is the
+ * distributed one, every other runs embedded in this process.
+ */
+
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { type Static, Type } from 'typebox'
+import { AppError, describeError } from '#lib/errors.ts'
+import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import type { Embedder } from './embedder/port.ts'
+import type { EventLog } from './event-log/port.ts'
+import type { Relational } from './relational/port.ts'
+import type { SchemaRegistry } from './schema-registry/port.ts'
+import { collections } from './vectors/collections.ts'
+import type { VectorStore } from './vectors/port.ts'
+
+const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
+
+/** Environment variables that choose and reach the engines. */
+export const engineSettings = Type.Object({
+  KAFKA_BROKERS: text('host:port, comma-separated; without it the log is embedded'),
+  KAFKA_SSL: Type.Optional(Type.Boolean({ description: 'true for TLS' })),
+  KAFKA_SASL_MECHANISM: Type.Optional(
+    Type.Union([Type.Literal('plain'), Type.Literal('scram-sha-256'), Type.Literal('scram-sha-512')]),
+  ),
+  KAFKA_USERNAME: text('SASL user'),
+  KAFKA_PASSWORD: text('SASL password'),
+  SCHEMA_REGISTRY_URL: text('Confluent-compatible API; without it the schemas folder'),
+  QDRANT_URL: text('without it the vector engine is embedded'),
+  QDRANT_API_KEY: text('of Qdrant'),
+  DATABASE_URL: text('postgres://…; without it Postgres is embedded'),
+  EMBEDDINGS_URL: text('OpenAI-compatible endpoint; without it texts are embedded locally'),
+  EMBEDDINGS_API_KEY: text('of that endpoint'),
+  EMBEDDINGS_MODEL: text('of that endpoint'),
+})
+
+export type EngineSettings = Static<typeof engineSettings>
+
+export interface OpenEngines {
+  eventLog: EventLog
+  schemaRegistry: SchemaRegistry
+  vectors: VectorStore
+  relational: Relational
+  embedder: Embedder
+  localEmbedder: Embedder
+}
+
+type Name = keyof OpenEngines
+
+export interface EngineChoice {
+  driver: string
+  /** Owned by one process: its data lie in this process's data directory. */
+  embedded: boolean
+  /** Naming the distributed engine in this variable makes it shared. */
+  variable: string
+}
+
+/** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
+export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
+  const sasl = [settings.KAFKA_SASL_MECHANISM, settings.KAFKA_USERNAME, settings.KAFKA_PASSWORD]
+  if (sasl.some(Boolean) && !sasl.every(Boolean)) {
+    throw misconfigured(
+      'KAFKA_SASL_MECHANISM, KAFKA_USERNAME and KAFKA_PASSWORD belong together: set all or none.',
+    )
+  }
+  for (const name of ['SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL', 'EMBEDDINGS_URL'] as const) {
+    const url = settings[name]
+    if (url !== undefined && !URL.canParse(url)) throw misconfigured(`${name} is not a URL.`)
+  }
+  return {
+    eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
+    // Both folders are read-only: any number of processes may share them.
+    schemaRegistry: {
+      ...choice(settings.SCHEMA_REGISTRY_URL, 'confluent', 'folder', 'SCHEMA_REGISTRY_URL'),
+      embedded: false,
+    },
+    vectors: choice(settings.QDRANT_URL, 'qdrant', 'embedded', 'QDRANT_URL'),
+    relational: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
+    embedder: { ...choice(settings.EMBEDDINGS_URL, 'openai', 'local', 'EMBEDDINGS_URL'), embedded: false },
+    localEmbedder: { driver: 'local', embedded: false, variable: 'EMBEDDINGS_URL' },
+  }
+}
+
+function choice(value: string | undefined, named: string, otherwise: string, variable: string): EngineChoice {
+  return { driver: value ? named : otherwise, embedded: !value, variable }
+}
+
+/**
+ * Refuses services that would share an embedded engine with services of other processes. `needs` are the engines of
+ * each service; `chosen` are the services that this process is to run.
+ */
+export function refuseSharing(
+  choices: Record<Name, EngineChoice>,
+  needs: ReadonlyMap<string, readonly Name[]>,
+  chosen: readonly string[],
+): void {
+  const others = [...needs.keys()].filter((service) => !chosen.includes(service))
+  const shared = (Object.keys(choices) as Name[]).filter((engine) => {
+    const usedBy = (services: readonly string[]) =>
+      services.some((service) => needs.get(service)?.includes(engine))
+    return choices[engine].embedded && usedBy(chosen) && usedBy(others)
+  })
+  if (shared.length === 0) return
+  throw misconfigured(
+    `An embedded engine belongs to one process, and ${others.join(', ')} would need it, too: set ` +
+      `${shared.map((engine) => choices[engine].variable).join(', ')}, or start all services in one process with \`flotilla start\`.`,
+  )
+}
+
+function misconfigured(message: string): AppError {
+  return new AppError('invalid_configuration', message)
+}
+
+export interface OpenEnginesOptions {
+  settings: EngineSettings
+  needs: Iterable<Name>
+  /** Embedded engines keep their data in folders below it. */
+  directory: string
+  schemasDirectory: string
+  /** Names this process to the engines. */
+  clientId: string
+  log: Logger
+}
+
+/** Opens what is needed, once each; closes it in reverse, also when one of them does not open. */
+export async function openEngines(
+  options: OpenEnginesOptions,
+): Promise<{ engines: Partial<OpenEngines> } & Closeable> {
+  const scope = createScope((name, error) =>
+    options.log.error({ engine: name, err: error }, 'engine.close-failed'),
+  )
+  const engines: Partial<OpenEngines> = {}
+  try {
+    for (const name of new Set(options.needs)) {
+      await openOne(name, engines, options, scope)
+    }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+  return { engines, close: () => scope.close() }
+}
+
+async function openOne<N extends Name>(
+  name: N,
+  engines: Partial<OpenEngines>,
+  options: OpenEnginesOptions,
+  scope: Scope,
+): Promise<void> {
+  const engine = await openers[name](options)
+  engines[name] = scope.add(name, engine)
+}
+
+const openers: { [N in Name]: (options: OpenEnginesOptions) => Promise<OpenEngines[N]> } = {
+  eventLog: openEventLog,
+  schemaRegistry: openSchemaRegistry,
+  vectors: openVectors,
+  relational: openRelational,
+  embedder: openEmbedder,
+  async localEmbedder() {
+    const { openLocalEmbedder } = await import('./embedder/local.ts')
+    return openLocalEmbedder()
+  },
+}
+
+async function openEventLog({ settings, directory, clientId, log }: OpenEnginesOptions): Promise<EventLog> {
+  if (!settings.KAFKA_BROKERS) {
+    const { openEmbeddedLog } = await import('./event-log/embedded.ts')
+    return openEmbeddedLog({
+      directory: folder(directory, 'log'),
+      onFault: (error) => log.error({ reason: describeError(error) }, 'event-log.fault'),
+    })
+  }
+  const { openKafkaLog } = await import('./event-log/kafka.ts')
+  const brokers = settings.KAFKA_BROKERS.split(',').map((broker) => broker.trim())
+  const sasl = settings.KAFKA_SASL_MECHANISM
+    ? {
+        mechanism: settings.KAFKA_SASL_MECHANISM,
+        username: settings.KAFKA_USERNAME ?? '',
+        password: settings.KAFKA_PASSWORD ?? '',
+      }
+    : undefined
+  return openKafkaLog({ brokers, clientId, log, ssl: settings.KAFKA_SSL ?? false, ...(sasl ? { sasl } : {}) })
+}
+
+async function openSchemaRegistry({
+  settings,
+  schemasDirectory,
+}: OpenEnginesOptions): Promise<SchemaRegistry> {
+  if (!settings.SCHEMA_REGISTRY_URL) {
+    const { openFolderRegistry } = await import('./schema-registry/folder.ts')
+    return openFolderRegistry({ directory: schemasDirectory })
+  }
+  const { openConfluentRegistry } = await import('./schema-registry/confluent.ts')
+  return openConfluentRegistry({ url: settings.SCHEMA_REGISTRY_URL })
+}
+
+async function openVectors({ settings, directory, log }: OpenEnginesOptions): Promise<VectorStore> {
+  if (!settings.QDRANT_URL) {
+    const { openEmbeddedVectors } = await import('./vectors/embedded.ts')
+    return openEmbeddedVectors({ directory: folder(directory, 'vectors'), collections, log })
+  }
+  const { openQdrantVectors } = await import('./vectors/qdrant.ts')
+  const apiKey = settings.QDRANT_API_KEY
+  return openQdrantVectors({ url: settings.QDRANT_URL, collections, log, ...(apiKey ? { apiKey } : {}) })
+}
+
+async function openRelational({ settings, directory, log }: OpenEnginesOptions): Promise<Relational> {
+  if (!settings.DATABASE_URL) {
+    const { openPglite } = await import('./relational/pglite.ts')
+    return openPglite({ directory: folder(directory, 'postgres'), log })
+  }
+  const { openPostgres } = await import('./relational/postgres.ts')
+  return openPostgres({ url: settings.DATABASE_URL, log })
+}
+
+async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder> {
+  if (!settings.EMBEDDINGS_URL) return openers.localEmbedder({} as OpenEnginesOptions)
+  const { openOpenAiEmbedder } = await import('./embedder/openai.ts')
+  return openOpenAiEmbedder({
+    url: settings.EMBEDDINGS_URL,
+    ...(settings.EMBEDDINGS_API_KEY ? { apiKey: settings.EMBEDDINGS_API_KEY } : {}),
+    ...(settings.EMBEDDINGS_MODEL ? { model: settings.EMBEDDINGS_MODEL } : {}),
+  })
+}
+
+function folder(directory: string, name: string): string {
+  const path = join(directory, name)
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  return path
+}

@@ -1,0 +1,151 @@
+/** The ground under services and commands: settings in; opened engines, current topics, publisher and codec out. */
+
+import { randomBytes } from 'node:crypto'
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { Type } from 'typebox'
+import { chooseEngines, type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
+import { migrate } from '#engines/relational/migrate.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { type Environment, loadConfig } from '#lib/config.ts'
+import { openDataDirectory } from '#lib/data-directory.ts'
+import { describeError, isUnavailable } from '#lib/errors.ts'
+import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { createCodec, schemasDirectory } from './codec.ts'
+import type { Codec, Publisher, TopicPlace } from './messages.ts'
+import { createMetrics } from './metrics.ts'
+import { createPublisher } from './publisher.ts'
+import type { EngineName, Engines } from './service.ts'
+import { ensureTopics } from './topics.ts'
+
+export const homeSettings = Type.Object({ FLOTILLA_HOME: Type.String({ default: './.flotilla' }) })
+
+/** What every service and command needs, whatever it does. */
+const groundNeeds: readonly EngineName[] = ['eventLog', 'schemaRegistry', 'relational']
+const waitBackoff = { baseMs: 250, maxMs: 5_000 }
+
+export interface Platform extends Closeable {
+  home: string
+  choices: Record<EngineName, EngineChoice>
+  /** Those that were asked for; the others are absent. */
+  engines: Engines
+  places: Map<string, TopicPlace>
+  publisher: Publisher
+  codec: Codec
+  log: Logger
+  metrics: Registry
+  /** Random per process. */
+  instanceId: string
+}
+
+export interface OpenPlatformOptions {
+  env: Environment
+  needs: Iterable<EngineName>
+  /** Goes into the records' `producer` header. */
+  producerName: string
+  log: Logger
+  /** False where nothing of the data directory is touched, so that several processes may share it. */
+  lock: boolean
+  /** Ends the waiting for engines that are away. */
+  signal?: AbortSignal
+}
+
+/** The data directory that the environment names, absolute. */
+export function homeOf(env: Environment): string {
+  return resolve(loadConfig(homeSettings, env).FLOTILLA_HOME)
+}
+
+/** The drivers that the environment chooses. */
+export function choicesOf(env: Environment): Record<EngineName, EngineChoice> {
+  return chooseEngines(loadConfig(engineSettings, env))
+}
+
+/**
+ * Opens the engines, brings database and topics up to date, and builds publisher and codec. Waits while engines are
+ * away. Closes what it opened when it fails; throws AppError `data_directory_in_use`, `invalid_configuration`,
+ * `topic_mismatch`, or what the last try met when the signal ended the waiting.
+ */
+export async function openPlatform(options: OpenPlatformOptions): Promise<Platform> {
+  const { log } = options
+  const scope = createScope((name, error) =>
+    log.error({ part: name, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    return await openInto(scope, options)
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}
+
+async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Platform> {
+  const { env, log, signal } = options
+  const home = homeOf(env)
+  const choices = choicesOf(env)
+  const instanceId = randomBytes(6).toString('hex')
+  if (options.lock) scope.add('data directory', await openDataDirectory(home))
+  const opened = await openEngines({
+    settings: loadConfig(engineSettings, env),
+    needs: [...groundNeeds, ...options.needs],
+    directory: home,
+    schemasDirectory,
+    clientId: `flotilla-${options.producerName}-${instanceId}`,
+    log,
+  })
+  scope.add('engines', opened)
+  const engines = opened.engines as Engines
+  await untilAvailable('migrations', () => migrate(engines.relational, log), log, signal)
+  await untilAvailable('installation', () => ensureInstallation(engines.relational), log, signal)
+  const places = await ensureTopics({
+    eventLog: engines.eventLog,
+    relational: engines.relational,
+    log,
+    ...(signal ? { signal } : {}),
+  })
+  const codec = createCodec(engines.schemaRegistry)
+  const publisher = createPublisher({
+    eventLog: engines.eventLog,
+    codec,
+    places,
+    producerName: options.producerName,
+  })
+  return {
+    home,
+    choices,
+    engines,
+    places,
+    publisher,
+    codec,
+    log,
+    metrics: createMetrics(),
+    instanceId,
+    close: () => scope.close(),
+  }
+}
+
+/** The secret behind operation ids, written by the first start of an installation. */
+async function ensureInstallation(relational: Relational): Promise<void> {
+  await relational.query('insert into platform.installation (secret) values ($1) on conflict do nothing', [
+    randomBytes(32),
+  ])
+}
+
+async function untilAvailable(
+  what: string,
+  work: () => Promise<unknown>,
+  log: Logger,
+  signal?: AbortSignal,
+): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await work()
+      return
+    } catch (error) {
+      if (!isUnavailable(error) || signal?.aborted) throw error
+      log.warn({ what, tries, reason: describeError(error) }, 'start.waiting')
+      await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
+    }
+  }
+}
