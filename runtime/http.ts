@@ -9,6 +9,7 @@ import { registerAccessLog } from './http/access-log.ts'
 import { registerErrors } from './http/errors.ts'
 import { registerJsonBodies } from './http/json-body.ts'
 import { registerProbes } from './http/probes.ts'
+import { problemSchema } from './http/problem.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
 import { createValidator } from './http/validation.ts'
@@ -68,6 +69,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)
   app.setValidatorCompiler(createValidator)
+  app.addSchema(problemSchema)
   registerDrain(app)
   registerRequestIds(app)
   registerErrors(app, options.log)

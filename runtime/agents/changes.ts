@@ -7,6 +7,8 @@ import { AppError } from '#lib/errors.ts'
 import type { AgentChange } from '#schemas/types.ts'
 import { agentsChanges } from '#topics/catalog.ts'
 import type { Agent } from '../agents.ts'
+import { headerNames } from '../messages.ts'
+import { writeOutbox } from '../outbox.ts'
 
 export type AgentChangeKind = AgentChange['change']
 
@@ -15,11 +17,7 @@ const cachesStaleMsMax = 1_000
 const pollMs = 25
 
 /** Writes the change's outbox row and returns its id. Call it in the transaction that holds the agent's row. */
-export async function writeAgentChange(
-  tx: SqlExecutor,
-  agent: Agent,
-  change: AgentChangeKind,
-): Promise<number> {
+export function writeAgentChange(tx: SqlExecutor, agent: Agent, change: AgentChangeKind): Promise<number> {
   const value: AgentChange = {
     uid: agent.uid,
     agent_id: agent.agent_id,
@@ -33,18 +31,13 @@ export async function writeAgentChange(
     version: agent.version,
     occurred_at: Date.now(),
   }
-  const { rows } = await tx.query<{ id: number }>(
-    `insert into platform.outbox (topic, key, event_id, value, headers)
-     values ($1, $2, $3, $4::jsonb, $5::jsonb) returning id`,
-    [
-      agentsChanges.name,
-      agentsChanges.key(agent.agent_id),
-      uuidv7(),
-      JSON.stringify(value),
-      JSON.stringify({ agent: agent.agent_id }),
-    ],
-  )
-  return rows[0]!.id
+  return writeOutbox(tx, {
+    topic: agentsChanges.name,
+    key: agentsChanges.key(agent.agent_id),
+    eventId: uuidv7(),
+    value,
+    headers: { [headerNames.agent]: agent.agent_id },
+  })
 }
 
 /**

@@ -20,6 +20,7 @@ const contentSecurityPolicy =
 /** Must be awaited before the routes that it shall describe are added. */
 export async function registerApiDescription(app: FastifyInstance, api: ApiDescription): Promise<void> {
   await app.register(swagger, {
+    refResolver: { buildLocalReference: (schema) => String(schema.$id) },
     openapi: {
       openapi: '3.1.0',
       info: { title: api.title, description: api.description, version: api.version },

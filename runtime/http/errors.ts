@@ -9,7 +9,7 @@ import { problemContentType, problemOf, publicError } from './problem.ts'
 export function registerErrors(app: FastifyInstance, log: Logger): void {
   const methodsAt = createRouteTable(app)
   app.setErrorHandler((error, request, reply) => {
-    const told = isMissingBody(error, request) ? missingBody() : publicError(error)
+    const told = toldFault(error, request)
     if (told.statusCode >= 500) logFault(log, request, told, error)
     answerProblem(reply, request, told)
   })
@@ -25,6 +25,12 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
       new AppError('method_not_allowed', `Use ${allowed.join(' or ')} at this address.`),
     )
   })
+}
+
+/** The fault that the caller of this request is told of. */
+export function toldFault(error: unknown, request: FastifyRequest): AppError {
+  if (!isMissingBody(error, request)) return publicError(error)
+  return new AppError('invalid_json', 'The body is missing: send a JSON object.')
 }
 
 function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppError): void {
@@ -44,10 +50,6 @@ function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppE
 function isMissingBody(error: unknown, request: FastifyRequest): boolean {
   const context = (error as { validationContext?: string } | null)?.validationContext
   return context === 'body' && request.body === undefined
-}
-
-function missingBody(): AppError {
-  return new AppError('invalid_json', 'The body is missing: send a JSON object.')
 }
 
 function logFault(log: Logger, request: FastifyRequest, told: AppError, error: unknown): void {

@@ -38,6 +38,7 @@ export const problemSchema = Type.Object(
     ),
   },
   {
+    $id: 'Problem',
     title: 'Problem',
     description: 'RFC 9457 problem document.',
     examples: [
@@ -59,7 +60,10 @@ export function problemResponses(descriptions: Record<number, string>): Record<n
   return Object.fromEntries(
     Object.entries(descriptions).map(([status, description]) => [
       status,
-      { description, content: { [problemContentType]: { schema: problemSchema } } } as unknown as TSchema,
+      {
+        description,
+        content: { [problemContentType]: { schema: { $ref: 'Problem#' } } },
+      } as unknown as TSchema,
     ]),
   )
 }

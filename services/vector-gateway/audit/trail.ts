@@ -1,0 +1,178 @@
+/** Handshakes and vector operations in, their audit records in the log out: the beginning acknowledged, the end after. */
+
+import { v7 as uuidv7 } from 'uuid'
+import { isUnavailable } from '#lib/errors.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { headerNames, type Publisher } from '#runtime/messages.ts'
+import type { AuditEvent } from '#schemas/types.ts'
+import { auditEvents } from '#topics/catalog.ts'
+import { createRefusals } from './refusals.ts'
+
+/** Two tries must end within the two seconds after which a caller is told that the log is away. */
+const ownPartitionTimeoutMs = 700
+const otherPartitionTimeoutMs = 900
+/** A partition that did not answer is passed over for this long. */
+const avoidMs = 5_000
+/** Ends that wait for the log at once; further ones are given up (their notes read outcome `unknown`). */
+const endsOpenMax = 20_000
+
+export interface AuditedRequest {
+  agentId: string
+  operation: string
+  collection: string | null
+  requestId: string
+  /** Further record headers: request id, traceparent. */
+  headers: Record<string, string>
+}
+
+export interface AuditEntry {
+  /** Resolves when the beginning is in the log; rejects with AppError `log_unavailable` or `overloaded`. */
+  acknowledged: Promise<void>
+  /** Writes the end without waiting. Only the first call counts. */
+  end(outcome: string, statusCode: number, tookMs: number): void
+}
+
+export interface AuditTrail extends Closeable {
+  begin(request: AuditedRequest): AuditEntry
+  /** Counts a refused request; `agentId` null for callers that are nobody's. One summary a minute tells of them. */
+  refused(agentId: string | null, operation: string, outcome: string, statusCode: number): void
+  /** Ends that could not be written, and summaries, since the start. */
+  lost(): number
+}
+
+export interface AuditTrailParts {
+  publisher: Pick<Publisher, 'publish' | 'partitions'>
+  /** Told when a record is given up. */
+  onLost(error: unknown): void
+  now?(): number
+}
+
+export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
+  const now = parts.now ?? Date.now
+  const publishBegun = createBegunPublisher(parts.publisher, now)
+  const open = new Set<Promise<unknown>>()
+  let lost = 0
+
+  function lose(error: unknown): void {
+    lost += 1
+    parts.onLost(error)
+  }
+  function track(work: Promise<unknown>): void {
+    const tracked: Promise<unknown> = work.catch(lose).finally(() => open.delete(tracked))
+    open.add(tracked)
+  }
+  function publishEnd(event: AuditEvent, headers: Record<string, string>, begun: Promise<number>): void {
+    if (open.size >= endsOpenMax) {
+      lose(new Error('too many audit ends wait for the log'))
+      return
+    }
+    track(
+      begun.then(
+        (partition) => parts.publisher.publish(auditEvents, [messageOf(event, headers)], { partition }),
+        // Without its beginning the request was answered 503: there is nothing to end.
+        () => undefined,
+      ),
+    )
+  }
+  const refusals = createRefusals((event) => {
+    track(parts.publisher.publish(auditEvents, [messageOf(event, {})]))
+  }, now)
+
+  return {
+    begin(request) {
+      const event = begunEvent(request, now())
+      const headers = { ...request.headers, [headerNames.agent]: request.agentId }
+      const begun = publishBegun(event, headers)
+      const acknowledged = begun.then(() => undefined)
+      // Whoever does not wait for it must not end the process.
+      acknowledged.catch(() => undefined)
+      let ended = false
+      return {
+        acknowledged,
+        end(outcome, statusCode, tookMs) {
+          if (ended) return
+          ended = true
+          const end: AuditEvent = {
+            ...event,
+            phase: 'ended',
+            outcome,
+            status_code: statusCode,
+            took_ms: Math.round(tookMs * 1_000) / 1_000,
+          }
+          // The answer goes first.
+          setImmediate(publishEnd, end, headers, begun)
+        },
+      }
+    },
+    refused: refusals.count,
+    lost: () => lost,
+    async close() {
+      await new Promise((resolve) => setImmediate(resolve))
+      refusals.close()
+      while (open.size > 0) await Promise.all(open)
+    },
+  }
+}
+
+function begunEvent(request: AuditedRequest, occurredAt: number): AuditEvent {
+  return {
+    event_id: uuidv7(),
+    phase: 'begun',
+    agent_id: request.agentId,
+    operation: request.operation,
+    collection: request.collection,
+    outcome: 'unknown',
+    status_code: null,
+    took_ms: null,
+    request_id: request.requestId,
+    count: 1,
+    occurred_at: occurredAt,
+  }
+}
+
+function messageOf(event: AuditEvent, headers: Record<string, string>) {
+  // Both records are the whole note under the same id, yet two events: consumers drop repeats by the record's event id.
+  return { key: event.agent_id, value: event, eventId: `${event.event_id}-${event.phase}`, headers }
+}
+
+/** The agent's own partition first, so that its records keep their order; another one when that does not answer. */
+function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () => number) {
+  const avoidedUntil = new Map<number, number>()
+  async function send(
+    event: AuditEvent,
+    headers: Record<string, string>,
+    partition: number,
+    timeoutMs: number,
+  ): Promise<number> {
+    try {
+      await publisher.publish(auditEvents, [messageOf(event, headers)], { partition, timeoutMs })
+      if (avoidedUntil.size > 0) avoidedUntil.delete(partition)
+      return partition
+    } catch (error) {
+      if (isUnavailable(error)) avoidedUntil.set(partition, now() + avoidMs)
+      throw error
+    }
+  }
+  function isAvoided(partition: number): boolean {
+    return (avoidedUntil.get(partition) ?? 0) > now()
+  }
+  function anotherThan(own: number, partitions: number): number {
+    const others = Array.from({ length: partitions }, (_, n) => n).filter((n) => n !== own)
+    const good = others.filter((n) => !isAvoided(n))
+    const from = good.length > 0 ? good : others
+    return from[Math.floor(Math.random() * from.length)] ?? own
+  }
+  return async function publishBegun(event: AuditEvent, headers: Record<string, string>): Promise<number> {
+    const partitions = publisher.partitions(auditEvents)
+    const own = partitionOf(Buffer.from(event.agent_id), partitions)
+    if (!isAvoided(own)) {
+      try {
+        return await send(event, headers, own, ownPartitionTimeoutMs)
+      } catch (error) {
+        if (!isUnavailable(error)) throw error
+      }
+    }
+    return send(event, headers, anotherThan(own, partitions), otherPartitionTimeoutMs)
+  }
+}

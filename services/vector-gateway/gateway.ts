@@ -1,0 +1,128 @@
+/** The engines in, what the gateway's routes work with out: keys, handshakes, audit trail, operations, back-pressure. */
+
+import { Counter, type Registry } from 'prom-client'
+import { describeError } from '#lib/errors.ts'
+import { type Closeable, createScope } from '#lib/resource.ts'
+import { type GatewayKeys, openGatewayKeys } from '#runtime/agents/gateway-keys.ts'
+import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
+import { repeatUntil } from '#runtime/repeat.ts'
+import type { ServiceContext } from '#runtime/service.ts'
+import { type AuditTrail, createAuditTrail } from './audit/trail.ts'
+import { createHandshakeLimits, type HandshakeLimits } from './auth/handshake-limits.ts'
+import { createHandshakes, type Handshakes } from './auth/handshakes.ts'
+import { type HealthProbe, openHealthProbe } from './health-probe.ts'
+import { type Backlog, createBacklog } from './operations/backlog.ts'
+import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
+import { createOperations, type Operations } from './operations/operations.ts'
+import { openProgress } from './operations/progress.ts'
+import type { ParsedUpsert } from './points/parse-upsert.ts'
+import { createPointPublisher, type PointPublisher } from './points/publish.ts'
+
+export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'embedder'
+export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
+
+export interface Gateway extends Closeable {
+  context: GatewayContext
+  keys: GatewayKeys
+  handshakes: Handshakes
+  handshakeLimits: HandshakeLimits
+  audit: AuditTrail
+  operations: Operations
+  backlog: Backlog
+  points: PointPublisher
+  upsertThread: BodyThread<ParsedUpsert>
+  health: HealthProbe
+}
+
+const sweepEveryMs = 10 * 60_000
+
+/** Follows the topics it needs and starts the background probe; close it after the last answer. */
+export async function openGateway(context: GatewayContext): Promise<Gateway> {
+  const { engines, publisher, codec, log } = context
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    const ids = createOperationIds(await loadInstallationSecret(engines.relational))
+    const keys = scope.add(
+      'keys',
+      await openGatewayKeys({ relational: engines.relational, eventLog: engines.eventLog, publisher }),
+    )
+    const progress = scope.add(
+      'progress',
+      await openProgress({
+        eventLog: engines.eventLog,
+        codec,
+        publisher,
+        vectors: engines.vectors,
+        onFault: (what) => log.warn({ what }, 'gateway.progress'),
+      }),
+    )
+    const health = scope.add('health', await openHealthProbe(engines))
+    const lost = auditLostCounter(context.metrics)
+    const audit = createAuditTrail({
+      publisher,
+      onLost(error) {
+        lost.inc()
+        log.warn({ reason: describeError(error) }, 'gateway.audit-lost')
+      },
+    })
+    scope.add('audit', audit)
+    scope.add('sweep', startSweep(context))
+    const upsertThread = scope.add(
+      'upsert thread',
+      createBodyThread<ParsedUpsert>(new URL('./points/upsert-thread.ts', import.meta.url), 'upsert'),
+    )
+    return {
+      context,
+      keys,
+      handshakes: createHandshakes(engines.relational, context.config.GATEWAY_KEY_TTL_S),
+      handshakeLimits: createHandshakeLimits(),
+      audit,
+      operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
+      backlog: createBacklog(progress),
+      points: createPointPublisher(publisher),
+      upsertThread,
+      health,
+      close: () => scope.close(),
+    }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}
+
+/** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */
+function startSweep({ engines, log }: GatewayContext): Closeable {
+  const stop = new AbortController()
+  const sweeping = repeatUntil(
+    {
+      what: 'sweep of expired keys',
+      everyMs: sweepEveryMs,
+      firstAfterMs: sweepEveryMs,
+      signal: stop.signal,
+      log,
+    },
+    async () => {
+      await engines.relational.query('delete from platform.gateway_keys where expires_at < now()')
+      await engines.relational.query('delete from platform.challenges where expires_at < now()')
+    },
+  )
+  return {
+    async close() {
+      stop.abort()
+      await sweeping
+    },
+  }
+}
+
+function auditLostCounter(registry: Registry): Counter {
+  const name = 'vector_gateway_audit_lost_total'
+  const present = registry.getSingleMetric(name)
+  if (present) return present as Counter
+  return new Counter({
+    name,
+    help: 'Audit ends and summaries that could not be written',
+    registers: [registry],
+  })
+}

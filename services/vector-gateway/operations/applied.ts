@@ -1,0 +1,96 @@
+/** The greatest applied offset of each generation and partition, and those who wait for one. */
+
+import { AppError } from '#lib/errors.ts'
+import type { Position } from '#runtime/messages.ts'
+import type { VectorsProgress } from '#schemas/types.ts'
+
+/** Requests that wait for an operation at once. */
+const waitersMax = 10_000
+
+interface Place {
+  through: number
+  failures: number
+}
+
+interface Waiter {
+  /** Partition → offset, of what is not applied yet. */
+  missing: Map<number, number>
+  resolve(reached: boolean): void
+}
+
+/** Pure state: fed with progress records, asked about the generation that is live. */
+export function createApplied() {
+  const generations = new Map<number, Map<number, Place>>()
+  const listeners: ((partition: number, through: number) => void)[] = []
+  const waiters = new Set<Waiter>()
+  let live: number | undefined
+
+  function placeOf(partition: number): Place | undefined {
+    return live === undefined ? undefined : generations.get(live)?.get(partition)
+  }
+  function through(partition: number): number {
+    return placeOf(partition)?.through ?? -1
+  }
+  function moved(partition: number): void {
+    const reached = through(partition)
+    for (const listener of listeners) listener(partition, reached)
+    for (const waiter of waiters) {
+      const offset = waiter.missing.get(partition)
+      if (offset === undefined || offset > reached) continue
+      waiter.missing.delete(partition)
+      if (waiter.missing.size === 0) waiter.resolve(true)
+    }
+  }
+  function missingOf(positions: readonly Position[]): Map<number, number> {
+    const missing = positions.filter(({ partition, offset }) => offset > through(partition))
+    return new Map(missing.map(({ partition, offset }) => [partition, offset]))
+  }
+
+  return {
+    through,
+    failures: (partition: number) => placeOf(partition)?.failures ?? 0,
+    live: () => live,
+    waiting: () => waiters.size,
+    onApplied(listener: (partition: number, through: number) => void) {
+      listeners.push(listener)
+    },
+    /** Progress is repeated and may come out of order: the greatest counts. */
+    take(value: Pick<VectorsProgress, 'generation' | 'partition' | 'applied_through' | 'failures'>): void {
+      const places = generations.get(value.generation) ?? new Map<number, Place>()
+      generations.set(value.generation, places)
+      const before = places.get(value.partition)
+      places.set(value.partition, {
+        through: Math.max(value.applied_through, before?.through ?? -1),
+        failures: Math.max(value.failures, before?.failures ?? 0),
+      })
+      if (value.generation === live) moved(value.partition)
+    },
+    goLive(generation: number): void {
+      if (generation === live) return
+      live = generation
+      for (const old of generations.keys()) if (old < generation) generations.delete(old)
+      for (const partition of generations.get(generation)?.keys() ?? []) moved(partition)
+    },
+    reached(positions: readonly Position[], timeoutMs: number): Promise<boolean> {
+      const missing = missingOf(positions)
+      if (missing.size === 0) return Promise.resolve(true)
+      if (waiters.size >= waitersMax) {
+        throw new AppError('overloaded', 'Too many requests wait for their operations.', { retryAfter: 1 })
+      }
+      return new Promise((resolve) => {
+        const end = (reached: boolean) => {
+          clearTimeout(timer)
+          waiters.delete(waiter)
+          resolve(reached)
+        }
+        const timer = setTimeout(end, timeoutMs, false)
+        const waiter = { missing, resolve: end }
+        waiters.add(waiter)
+      })
+    },
+    /** Ends every waiting with false. */
+    close(): void {
+      for (const waiter of [...waiters]) waiter.resolve(false)
+    },
+  }
+}

@@ -1,0 +1,90 @@
+/** Operation ids in, how far they are out: accepted, applied or failed. */
+
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Position, Publisher } from '#runtime/messages.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { lastPositions, type Operation, type OperationIds } from './operation-id.ts'
+import type { Progress } from './progress.ts'
+
+const waitMs = 10_000
+
+export type OperationState =
+  | { status: 'accepted' }
+  | { status: 'applied' }
+  /** `error` is the reason of its first failed point, in the platform's words. */
+  | { status: 'failed'; error: string }
+
+export interface Operations {
+  /** The id of an operation whose records are at these positions. */
+  idOf(number: string, positions: readonly Position[]): string
+  /**
+   * Throws AppError `invalid_operation_id` for a forged id or one of another installation, `operation_not_found` for one
+   * of another epoch of the log.
+   */
+  parse(id: string): Operation
+  state(operation: Operation): Promise<OperationState>
+  /** As `state`, after at most ten seconds of waiting for a final one. */
+  wait(operation: Operation): Promise<OperationState>
+  /** Resolves when reads reflect the operation; throws `not_yet_applied` or `operation_failed`. */
+  after(id: string): Promise<void>
+}
+
+export interface OperationsParts {
+  relational: Relational
+  publisher: Pick<Publisher, 'placeOf'>
+  progress: Pick<Progress, 'appliedThrough' | 'failures' | 'reached'>
+  ids: OperationIds
+  waitMs?: number
+}
+
+export function createOperations(parts: OperationsParts): Operations {
+  const { progress, ids } = parts
+  const epoch = () => parts.publisher.placeOf(vectorsCommands).epoch
+
+  function parse(id: string): Operation {
+    const operation = ids.decode(id)
+    if (operation.epoch !== epoch()) {
+      throw new AppError('operation_not_found', 'The log was made anew since this operation.')
+    }
+    return operation
+  }
+  /** Failure rows are written before progress passes them: no failed record, no question to the database. */
+  async function finished(operation: Operation): Promise<OperationState> {
+    if (operation.last.every(({ partition }) => progress.failures(partition) === 0)) {
+      return { status: 'applied' }
+    }
+    const { rows } = await parts.relational.query<{ error: string }>(
+      `select error from platform.operation_failures where operation = $1 order by partition, "offset" limit 1`,
+      [operation.number],
+    )
+    return rows[0] ? { status: 'failed', error: rows[0].error } : { status: 'applied' }
+  }
+  async function wait(operation: Operation): Promise<OperationState> {
+    const reached = await progress.reached(operation.last, parts.waitMs ?? waitMs)
+    return reached ? finished(operation) : { status: 'accepted' }
+  }
+
+  return {
+    idOf: (number, positions) => ids.encode({ number, epoch: epoch(), last: lastPositions(positions) }),
+    parse,
+    async state(operation) {
+      const applied = operation.last.every(
+        ({ partition, offset }) => offset <= progress.appliedThrough(partition),
+      )
+      return applied ? finished(operation) : { status: 'accepted' }
+    },
+    wait,
+    async after(id) {
+      const state = await wait(parse(id))
+      if (state.status === 'accepted') {
+        throw new AppError('not_yet_applied', 'The operation named in after is not applied yet.', {
+          retryAfter: 1,
+        })
+      }
+      if (state.status === 'failed') {
+        throw new AppError('operation_failed', 'The operation named in after failed.')
+      }
+    },
+  }
+}

@@ -1,0 +1,67 @@
+/** Checked points in, their records in the log out. */
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { vectorDimension } from '#engines/vectors/collections.ts'
+import { headerNames, type OutgoingMessage, type Position, type Publisher } from '#runtime/messages.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import type { ParsedUpsert } from './parse-upsert.ts'
+
+/** Below the two seconds within which a caller is told that the log is away. */
+const timeoutMs = 1_600
+/** Records that are encoded without a turn for other requests. */
+const sliceMax = 100
+const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
+
+type PointMessage = OutgoingMessage<{ collection: string; id: string }, VectorUpsert>
+
+export interface PointHeaders {
+  operation: string
+  agentId: string
+  /** Request id and traceparent. */
+  request: Record<string, string>
+}
+
+export interface PointPublisher {
+  /** Resolves with the position of each point. Throws AppError `log_unavailable`: some may then be stored. */
+  upsert(
+    points: Pick<ParsedUpsert, 'collection' | 'ids' | 'payloads' | 'vectors'>,
+    headers: PointHeaders,
+  ): Promise<Position[]>
+  delete(collection: string, ids: readonly string[], headers: PointHeaders): Promise<Position[]>
+}
+
+export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): PointPublisher {
+  /** Slice by slice, so that a thousand points never hold up a search; the log's queues gather them again. */
+  async function publish(count: number, messageAt: (n: number) => PointMessage): Promise<Position[]> {
+    const slices: Promise<Position[]>[] = []
+    for (let begin = 0; begin < count; begin += sliceMax) {
+      if (begin > 0) await nextTurn()
+      const length = Math.min(sliceMax, count - begin)
+      const messages = Array.from({ length }, (_, n) => messageAt(begin + n))
+      const slice = publisher.publish(vectorsCommands, messages, { timeoutMs })
+      // Heard below; a slice that fails early must not end the process.
+      slice.catch(() => undefined)
+      slices.push(slice)
+    }
+    return (await Promise.all(slices)).flat()
+  }
+  return {
+    upsert({ collection, ids, payloads, vectors }, given) {
+      const headers = headersOf(given)
+      return publish(ids.length, (n) => ({
+        key: { collection, id: ids[n]! },
+        value: { vector: Buffer.from(vectors, n * vectorBytes, vectorBytes), payload: payloads[n]! },
+        headers,
+      }))
+    },
+    delete(collection, ids, given) {
+      const headers = headersOf(given)
+      return publish(ids.length, (n) => ({ key: { collection, id: ids[n]! }, value: null, headers }))
+    },
+  }
+}
+
+function headersOf({ operation, agentId, request }: PointHeaders): Record<string, string> {
+  return { ...request, [headerNames.operation]: operation, [headerNames.agent]: agentId }
+}

@@ -1,0 +1,11 @@
+/** Thread: the bytes of a big upsert in, checked points out, their vectors moved instead of copied. */
+
+import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
+import { parseUpsert } from './parse-upsert.ts'
+
+serveWorker({
+  parse(bytes: Uint8Array) {
+    const parsed = parseUpsert(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+    return new Transferred(parsed, [parsed.vectors])
+  },
+})

@@ -1,0 +1,83 @@
+/** All routes of the gateway, below /v1. */
+
+import type { FastifyInstance } from 'fastify'
+import type { Closeable } from '#lib/resource.ts'
+import type { Caller } from '#runtime/agents/gateway-keys.ts'
+import { registerApiDescription } from '#runtime/http.ts'
+import type { AuditEntry } from './audit/trail.ts'
+import { type GatewayContext, openGateway } from './gateway.ts'
+import { registerAudit } from './routes/audited.ts'
+import { registerAuth } from './routes/auth.ts'
+import { registerCount } from './routes/count.ts'
+import { registerDelete } from './routes/delete.ts'
+import { registerEmbeddings } from './routes/embeddings.ts'
+import { registerGet } from './routes/get.ts'
+import { registerHealth } from './routes/health.ts'
+import { requireKey } from './routes/keyed.ts'
+import { registerOperations } from './routes/operations.ts'
+import { registerScroll } from './routes/scroll.ts'
+import { registerSearch } from './routes/search.ts'
+import { registerUpsert } from './routes/upsert.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The agent behind the gateway key; set before a keyed route's handler runs. */
+    caller: Caller | null
+    /** The audit entry of this request, once it has begun. */
+    audit: AuditEntry | null
+  }
+  interface FastifyContextConfig {
+    /** Name of the operation in audit notes. */
+    operation?: string
+  }
+}
+
+export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
+  const gateway = await openGateway(context)
+  app.decorateRequest('caller', null)
+  app.decorateRequest('audit', null)
+  await registerApiDescription(app, {
+    prefix: '/v1',
+    title: 'Flotilla vector gateway',
+    version: '1',
+    description:
+      'Managed vector search for agents. Prove possession of an Ed25519 key by handshake and verify, then send the ' +
+      'api_key as Bearer credential. Writes are accepted into a log and applied in order; every fault is an RFC 9457 ' +
+      'problem document with a stable code.',
+    tags: [
+      { name: 'auth', description: 'Challenge and response' },
+      { name: 'vectors', description: 'Points of a collection' },
+      { name: 'platform', description: 'Health, operations, embeddings' },
+    ],
+  })
+  await app.register(
+    async (v1) => {
+      registerHealth(v1, gateway)
+      await v1.register(async (scope) => registerAuth(scope, gateway), { prefix: '/auth' })
+      await v1.register(async (keyed) => {
+        requireKey(keyed, gateway)
+        registerOperations(keyed, gateway)
+        registerEmbeddings(keyed, gateway)
+      })
+      await v1.register(
+        async (vectors) => {
+          registerAudit(vectors, gateway)
+          requireKey(vectors, gateway)
+          for (const register of [
+            registerSearch,
+            registerScroll,
+            registerCount,
+            registerGet,
+            registerDelete,
+          ]) {
+            register(vectors, gateway)
+          }
+          await vectors.register(async (scope) => registerUpsert(scope, gateway))
+        },
+        { prefix: '/vectors' },
+      )
+    },
+    { prefix: '/v1' },
+  )
+  return gateway
+}

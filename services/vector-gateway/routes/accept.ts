@@ -1,0 +1,43 @@
+/** Points ready for the log in, 202 (or, when asked to wait, 200 or 502) out. */
+
+import type { FastifyReply } from 'fastify'
+import { AppError } from '#lib/errors.ts'
+import type { Position } from '#runtime/messages.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Reservation } from '../operations/backlog.ts'
+
+export interface Acceptance {
+  collection: string
+  /** Points or ids of the request. */
+  points: number
+  operation: string
+  wait: boolean
+  reservation: Reservation
+  publish(): Promise<Position[]>
+}
+
+export interface AcceptedAnswer {
+  operation_id: string
+  status: 'accepted' | 'applied'
+  collection: string
+  points: number
+}
+
+/** Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails. */
+export async function acceptPoints(
+  gateway: Pick<Gateway, 'operations'>,
+  reply: FastifyReply,
+  { collection, points, operation, wait, reservation, publish }: Acceptance,
+): Promise<AcceptedAnswer> {
+  const positions = await publish()
+  reservation.accepted(positions)
+  const operation_id = gateway.operations.idOf(operation, positions)
+  const state = wait
+    ? await gateway.operations.wait(gateway.operations.parse(operation_id))
+    : ({ status: 'accepted' } as const)
+  if (state.status === 'failed') {
+    throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
+  }
+  reply.code(state.status === 'applied' ? 200 : 202)
+  return { operation_id, status: state.status, collection, points }
+}

@@ -1,0 +1,50 @@
+/** GET /v1/health: open to all, answered from the background probe. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Gateway } from '../gateway.ts'
+import type { ComponentHealth } from '../health-probe.ts'
+
+const component = Type.Object({
+  status: Type.Union([Type.Literal('pass'), Type.Literal('fail'), Type.Literal('none')]),
+  latency_ms: Type.Union([Type.Number(), Type.Null()]),
+})
+
+const answer = Type.Object(
+  {
+    status: Type.Union([Type.Literal('pass'), Type.Literal('fail')]),
+    components: Type.Object({
+      proxy: component,
+      api: component,
+      vector_engine: component,
+      relational_engine: component,
+      event_log: component,
+    }),
+  },
+  { title: 'Health', description: 'fail when any component fails.' },
+)
+
+export function registerHealth(scope: FastifyInstance, gateway: Pick<Gateway, 'health'>): void {
+  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+    '/health',
+    {
+      schema: {
+        tags: ['platform'],
+        summary: 'Liveness of proxy, API layer, vector engine, relational engine and event log',
+        response: { 200: answer, 503: answer },
+      },
+    },
+    (request, reply): Static<typeof answer> => {
+      const components = { proxy: proxyOf(request), api: gateway.health.api(), ...gateway.health.engines() }
+      const failing = Object.values(components).some((one) => one.status === 'fail')
+      reply.code(failing ? 503 : 200)
+      return { status: failing ? 'fail' : 'pass', components }
+    },
+  )
+}
+
+/** A request that came through a trusted proxy shows that it lives; nothing is known of one that did not. */
+function proxyOf(request: FastifyRequest): ComponentHealth {
+  return { status: (request.ips?.length ?? 0) > 1 ? 'pass' : 'none', latency_ms: null }
+}

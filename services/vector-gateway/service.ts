@@ -1,0 +1,26 @@
+/** The vector gateway: agents prove who they are, write points into the log and search the vector engine. */
+
+import { type Static, Type } from 'typebox'
+import { defineIngress } from '#runtime/service.ts'
+import type { GatewayContext, GatewayEngines } from './gateway.ts'
+import { registerGateway } from './routes.ts'
+
+const config = Type.Object({
+  GATEWAY_KEY_TTL_S: Type.Integer({
+    minimum: 1,
+    maximum: 30 * 86_400,
+    default: 3_600,
+    description: 'Lifetime of a gateway key in seconds',
+  }),
+})
+
+export type VectorGatewayConfig = Static<typeof config>
+
+export const vectorGateway = defineIngress<GatewayEngines, typeof config>({
+  name: 'vector-gateway',
+  purpose: 'Serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
+  needs: ['eventLog', 'vectors', 'relational', 'embedder'],
+  config,
+  address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
+  routes: (app, context) => registerGateway(app, context as GatewayContext),
+})
