@@ -1,0 +1,211 @@
+/** A typed client of the vector gateway: an agent's id and private key in, vector operations out. */
+
+import { readFileSync } from 'node:fs'
+import { createKeyHolder } from './key-holder.ts'
+import { ProblemError } from './problem-error.ts'
+import { type Call, createTransport, type TransportOptions } from './transport.ts'
+import type {
+  AcceptedOperation,
+  Embeddings,
+  Filter,
+  Health,
+  OperationState,
+  Point,
+  ReadOptions,
+  ScrollAnswer,
+  ScrolledPoint,
+  ScrollRequest,
+  SearchAnswer,
+  SearchRequest,
+  StoredPoint,
+  UpsertOptions,
+  WriteOptions,
+} from './types.ts'
+
+export { ProblemError } from './problem-error.ts'
+export type * from './types.ts'
+
+const waitForMs = 60_000
+const pollMs = { least: 50, most: 1_000 }
+
+export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
+  /** For example `http://127.0.0.1:8080`. */
+  vectorUrl: string
+  agentId: string
+  /** PKCS#8 PEM of the agent's Ed25519 key, or the file that holds it. */
+  privateKeyPem?: string
+  privateKeyFile?: string
+}
+
+export interface Client {
+  /** A valid gateway key: made by a handshake when none is held. */
+  handshake(): Promise<string>
+  /** At most 1,000 points. Retried only with an `idempotencyKey`. */
+  upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
+  search(request: SearchRequest): Promise<SearchAnswer>
+  scroll(request: ScrollRequest): Promise<ScrollAnswer>
+  /** Every point of a collection (or of a filter), page by page. */
+  scrollAll(request: ScrollRequest): AsyncGenerator<ScrolledPoint>
+  count(collection: string, options?: ReadOptions & { filter?: Filter }): Promise<number>
+  /** Deleting is safe to repeat, so it is retried. */
+  delete(collection: string, ids: string[], options?: WriteOptions): Promise<AcceptedOperation>
+  /** One point; throws ProblemError `point_not_found`. */
+  get(collection: string, id: string, options?: ReadOptions): Promise<StoredPoint>
+  getMany(
+    collection: string,
+    ids: string[],
+    options?: ReadOptions,
+  ): Promise<{ points: StoredPoint[]; missing: string[] }>
+  operation(operationId: string): Promise<OperationState>
+  /** Resolves once the operation is applied or failed; throws ProblemError `timeout` after `timeoutMs` (60 s). */
+  waitFor(
+    operation: string | AcceptedOperation,
+    options?: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<OperationState>
+  embeddings(input: string | string[]): Promise<Embeddings>
+  /** Also when it says `fail`. */
+  health(): Promise<Health>
+}
+
+/** Builds a client; nothing is sent before the first call. Every method throws ProblemError. */
+export function createClient(options: ClientOptions): Client {
+  const transport = createTransport({ ...options, baseUrl: options.vectorUrl })
+  const keys = createKeyHolder(transport, {
+    agentId: options.agentId,
+    privateKeyPem: () => privateKeyOf(options),
+  })
+
+  /** Once more with a new key when the one that was held is refused. */
+  async function keyed<T>(call: Call): Promise<T> {
+    const send = (key: string) =>
+      transport.call<T>({ ...call, headers: { ...call.headers, authorization: `Bearer ${key}` } })
+    const key = await keys.key()
+    try {
+      return await send(key)
+    } catch (error) {
+      if (!(error instanceof ProblemError) || error.status !== 401) throw error
+      keys.refused(key)
+      return send(await keys.key())
+    }
+  }
+  const operation = (id: string, signal?: AbortSignal) =>
+    keyed<OperationState>(get(`v1/operations/${encodeURIComponent(id)}`, {}, signal))
+
+  const client: Client = {
+    handshake: () => keys.key(),
+    upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
+    search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
+    scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
+    async *scrollAll(request) {
+      let offset = request.offset
+      do {
+        const page = await client.scroll({ ...request, ...(offset === undefined ? {} : { offset }) })
+        yield* page.points
+        offset = page.next_offset ?? undefined
+      } while (offset !== undefined)
+    },
+    async count(collection, given = {}) {
+      const filter = given.filter && JSON.stringify(given.filter)
+      const answer = await keyed<{ count: number }>(
+        get('v1/vectors/count', { collection, filter, after: given.after }, given.signal),
+      )
+      return answer.count
+    },
+    delete: (collection, ids, given = {}) =>
+      keyed({
+        ...post('v1/vectors/delete', { collection, ids }, given.signal),
+        method: 'DELETE',
+        query: waitQuery(given),
+      }),
+    get: (collection, id, given = {}) =>
+      keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
+    getMany: (collection, ids, given = {}) =>
+      keyed(get('v1/vectors/get', { collection, ids, after: given.after }, given.signal)),
+    operation: (id) => operation(id),
+    waitFor: (given, waiting = {}) =>
+      waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
+    embeddings: (input) => keyed(post('v1/embeddings', { input })),
+    health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
+  }
+  return client
+}
+
+function privateKeyOf(options: ClientOptions): string {
+  if (options.privateKeyPem !== undefined) return options.privateKeyPem
+  if (options.privateKeyFile !== undefined) return readFileSync(options.privateKeyFile, 'utf8')
+  throw new TypeError('give createClient a privateKeyPem or a privateKeyFile')
+}
+
+function get(path: string, query: NonNullable<Call['query']>, signal?: AbortSignal): Call {
+  return { method: 'GET', path, query, repeatable: true, ...(signal ? { signal } : {}) }
+}
+
+function post(path: string, body: unknown, signal?: AbortSignal): Call {
+  return { method: 'POST', path, body, repeatable: true, ...(signal ? { signal } : {}) }
+}
+
+function upsertCall(collection: string, points: Point[], options: UpsertOptions): Call {
+  const body = {
+    collection,
+    points: points.map((point) => ({ ...point, vector: Array.from(point.vector) })),
+  }
+  return {
+    ...post('v1/vectors/upsert', body, options.signal),
+    query: waitQuery(options),
+    headers: options.idempotencyKey === undefined ? {} : { 'idempotency-key': options.idempotencyKey },
+    repeatable: options.idempotencyKey !== undefined,
+  }
+}
+
+function waitQuery(options: WriteOptions): NonNullable<Call['query']> {
+  return { wait: options.wait ? 'true' : undefined }
+}
+
+function searchBody(request: SearchRequest) {
+  return {
+    ...scrollBody(request),
+    vector: Array.from(request.vector),
+    score_threshold: request.scoreThreshold,
+  }
+}
+
+/** What is undefined is left out by JSON. */
+function scrollBody(request: ScrollRequest | SearchRequest) {
+  return {
+    collection: request.collection,
+    limit: request.limit,
+    offset: 'offset' in request ? request.offset : undefined,
+    filter: request.filter,
+    with_payload: request.withPayload,
+    with_vector: request.withVector,
+    after: request.after,
+  }
+}
+
+function idOf(operation: string | AcceptedOperation): string {
+  return typeof operation === 'string' ? operation : operation.operation_id
+}
+
+async function waitFor(
+  ask: (signal?: AbortSignal) => Promise<OperationState>,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<OperationState> {
+  const end = performance.now() + timeoutMs
+  for (let pause = pollMs.least; ; pause = Math.min(pollMs.most, pause * 1.5)) {
+    signal?.throwIfAborted()
+    const state = await ask(signal)
+    if (state.status !== 'accepted') return state
+    if (performance.now() + pause > end) {
+      throw new ProblemError({
+        code: 'timeout',
+        status: 0,
+        detail: `the operation was not applied within ${timeoutMs} ms`,
+        requestId: undefined,
+        retryAfter: undefined,
+        errors: [],
+      })
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause))
+  }
+}

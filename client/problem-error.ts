@@ -1,0 +1,82 @@
+/** A problem document of the platform, as an error that callers can match on. */
+
+export interface FieldError {
+  path: string
+  message: string
+}
+
+export interface Problem {
+  code: string
+  status: number
+  detail: string
+  requestId: string | undefined
+  /** Seconds after which trying again helps. */
+  retryAfter: number | undefined
+  errors: FieldError[]
+}
+
+/**
+ * Thrown for every answer that is not a success. `code` is stable: match on it. Without an answer the code is
+ * `no_answer` (the connection failed) or `timeout`, and the status 0.
+ */
+export class ProblemError extends Error {
+  readonly code: string
+  readonly status: number
+  readonly requestId: string | undefined
+  readonly retryAfter: number | undefined
+  readonly errors: FieldError[]
+
+  constructor(problem: Problem, cause?: unknown) {
+    super(`${problem.code}: ${problem.detail}`, cause === undefined ? undefined : { cause })
+    this.name = 'ProblemError'
+    this.code = problem.code
+    this.status = problem.status
+    this.requestId = problem.requestId
+    this.retryAfter = problem.retryAfter
+    this.errors = problem.errors
+  }
+}
+
+/** The error of an answer that is not 2xx, also when a proxy in between wrote it. */
+export async function problemOfResponse(response: Response): Promise<ProblemError> {
+  const text = await response.text().catch(() => '')
+  const body = parseObject(text)
+  const retryAfter =
+    numberOf(body.retryAfter) ?? numberOf(Number(response.headers.get('retry-after') ?? Number.NaN))
+  return new ProblemError({
+    code: typeof body.code === 'string' ? body.code : `http_${response.status}`,
+    status: response.status,
+    detail: typeof body.detail === 'string' ? body.detail : `the answer was ${response.status}`,
+    requestId: response.headers.get('x-request-id') ?? undefined,
+    retryAfter,
+    errors: Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
+  })
+}
+
+export function noAnswer(cause: unknown, timeoutMs: number): ProblemError {
+  const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
+  return new ProblemError(
+    {
+      code: timedOut ? 'timeout' : 'no_answer',
+      status: 0,
+      detail: timedOut ? `no answer within ${timeoutMs} ms` : 'the connection failed before an answer came',
+      requestId: undefined,
+      retryAfter: undefined,
+      errors: [],
+    },
+    cause,
+  )
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
+}
