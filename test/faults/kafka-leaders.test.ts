@@ -1,0 +1,121 @@
+/** Leaders of a three-broker cluster are killed under load: nothing acknowledged is lost, no key's order is broken. */
+
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { openTestCluster, type TestCluster } from '#test/support/servers-cluster.ts'
+
+const partitions = 6
+const keys = 60
+const total = 20_000
+const outstandingMax = 400
+const topic = 'kills'
+
+let cluster: TestCluster
+let log: EventLog
+
+beforeAll(async () => {
+  cluster = await openTestCluster()
+  log = await openKafkaLog({
+    brokers: cluster.brokers,
+    clientId: 'faults',
+    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
+  })
+})
+
+afterAll(async () => {
+  await log?.close()
+  await cluster?.close()
+})
+
+interface Acknowledged {
+  id: string
+  partition: number
+  offset: number
+}
+
+describe('killed leaders', () => {
+  test('every acknowledged record is where it was said to be, and each key keeps its order', async () => {
+    await log.createTopic({
+      name: topic,
+      partitions,
+      cleanup: 'delete',
+      retentionMs: null,
+      tombstoneRetentionMs: 86_400_000,
+      segmentBytes: 67_108_864,
+      segmentMs: 600_000,
+      recordBytesMax: 1_000_000,
+    })
+    const acknowledged: Acknowledged[] = []
+    const producing = produce(acknowledged)
+    for (const share of [0.25, 0.75]) {
+      await eventually(`${share} is acknowledged`, () => acknowledged.length >= total * share, 60_000)
+      const leader = await cluster.leaderOf(topic, 0)
+      expect(acknowledged.length).toBeLessThan(total)
+      await cluster.kill9(leader)
+      await new Promise((resolve) => setTimeout(resolve, 2_500))
+      await cluster.start(leader)
+    }
+    await producing
+    expect(acknowledged).toHaveLength(total)
+    const stored = await readAll()
+    checkNothingLost(acknowledged, stored)
+    checkOrder(stored)
+  }, 240_000)
+})
+
+/** Keeps many appends outstanding; the next record of a key is appended without waiting for the one before. */
+async function produce(acknowledged: Acknowledged[]): Promise<void> {
+  const outstanding = new Set<Promise<void>>()
+  for (let n = 0; n < total; n++) {
+    const key = `key${n % keys}`
+    const id = `${key}/${Math.floor(n / keys)}`
+    const partition = partitionOf(Buffer.from(key), partitions)
+    const append = log
+      .append(topic, partition, [{ key: Buffer.from(key), value: Buffer.from(id) }], { timeoutMs: 90_000 })
+      .then((offset) => {
+        acknowledged.push({ id, partition, offset })
+        outstanding.delete(append)
+      })
+    outstanding.add(append)
+    if (outstanding.size >= outstandingMax) await Promise.race(outstanding)
+  }
+  await Promise.all(outstanding)
+}
+
+async function readAll(): Promise<StoredRecord[]> {
+  const records: StoredRecord[] = []
+  const tail = await log.tail({
+    topic,
+    from: 'beginning',
+    records: (_, heard) => void records.push(...heard),
+  })
+  await tail.ready
+  await tail.close()
+  return records
+}
+
+function checkNothingLost(acknowledged: Acknowledged[], stored: StoredRecord[]): void {
+  const at = new Map(
+    stored.map((record) => [`${record.partition}/${record.offset}`, record.value!.toString()]),
+  )
+  const wrong = acknowledged.filter(({ id, partition, offset }) => at.get(`${partition}/${offset}`) !== id)
+  expect(wrong).toEqual([])
+}
+
+function checkOrder(stored: StoredRecord[]): void {
+  const next = new Map<string, number>()
+  const outOfOrder: string[] = []
+  for (const { key, value } of stored) {
+    const name = key!.toString()
+    const number = Number(value!.toString().split('/')[1])
+    const expected = next.get(name) ?? 0
+    if (number === expected) next.set(name, number + 1)
+    else if (number > expected) outOfOrder.push(`${value} came before ${name}/${expected}`)
+  }
+  expect(outOfOrder).toEqual([])
+  console.error(`${stored.length - total} records are stored twice`)
+}
