@@ -24,6 +24,8 @@ export interface Parking {
 
 /** Header of a dead letter: the physical topic that its position belongs to. */
 export const originHeader = 'origin-topic'
+/** Header of a dead letter whose record was too large to be kept in it: the value is not there. */
+export const valueLostHeader = 'value-lost'
 const reasonCharactersMax = 2_000
 
 /** Resolves true when the dead letters are durable, false when `signal` aborted first. */
@@ -47,19 +49,19 @@ export async function park(parked: Parked[], parking: Parking, signal: AbortSign
 
 async function publish(entry: Parked, parking: Parking): Promise<void> {
   try {
-    await publishLetter(entry, entry.record.value, entry.reason, parking)
+    await publishLetter(entry, entry.reason, false, parking)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'payload_too_large') throw error
     const { partition, offset } = entry.record
     const where = `its value is too large to be kept here and stands at ${partition}/${offset}`
-    await publishLetter(entry, null, `${entry.reason} (${where})`, parking)
+    await publishLetter(entry, `${entry.reason} (${where})`, true, parking)
   }
 }
 
 async function publishLetter(
   { record, attempts }: Parked,
-  value: Buffer | null,
   reason: string,
+  valueLost: boolean,
   { group, topic, publisher }: Parking,
 ): Promise<void> {
   const origin = { group, ...positionOf(record) }
@@ -72,13 +74,16 @@ async function publishLetter(
         offset: record.offset,
         consumer_group: group,
         key: record.key,
-        value,
+        value: valueLost ? null : record.value,
         headers: record.headers,
-        reason: reason.slice(0, reasonCharactersMax),
+        reason: reason.slice(0, reasonCharactersMax).toWellFormed(),
         attempts,
         parked_at: Date.now(),
       },
-      headers: { [originHeader]: publisher.placeOf(topic).physicalName },
+      headers: {
+        [originHeader]: publisher.placeOf(topic).physicalName,
+        ...(valueLost ? { [valueLostHeader]: 'true' } : {}),
+      },
     },
   ])
 }

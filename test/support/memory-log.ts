@@ -93,7 +93,13 @@ export function createMemoryLog(): MemoryLog {
     append: async (topic, partition, records) => append(topic, partition, records),
     consume: async (options) => {
       const member = createMember(options)
-      log.members.push(member)
+      // A throw-away group has one member, which nobody moves.
+      if (options.group.startsWith('flotilla-tail-')) {
+        const all = topics.get(options.topic)!.partitions.map((_, id) => id)
+        setImmediate(() => void member.gain(all))
+      } else {
+        log.members.push(member)
+      }
       return member
     },
     tail: async (options) => createTail(options),

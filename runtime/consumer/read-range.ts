@@ -1,0 +1,54 @@
+/** Some records of one partition, read under a throw-away group: a position in, each record out, once. */
+
+import { randomUUID } from 'node:crypto'
+import type { EventLog, GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
+import { AppError } from '#lib/errors.ts'
+
+export interface RecordRange {
+  topic: string
+  partition: number
+  /** First offset to read. */
+  from: number
+  /** Behind the last offset to read; no more than the partition's end. */
+  to: number
+  timeoutMs: number
+}
+
+/** Calls `visit` with each record in order. Throws AppError `log_unavailable` when it takes longer than `timeoutMs`. */
+export async function readRange(
+  eventLog: EventLog,
+  { topic, partition, from, to, timeoutMs }: RecordRange,
+  visit: (record: StoredRecord) => void,
+): Promise<void> {
+  if (from >= to) return
+  const group = `flotilla-tail-${randomUUID()}`
+  const end = Promise.withResolvers<void>()
+  const late = setTimeout(() => {
+    end.reject(
+      new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 }),
+    )
+  }, timeoutMs)
+  let consumer: GroupConsumer | undefined
+  try {
+    consumer = await eventLog.consume({
+      group,
+      topic,
+      listener: {
+        // The other partitions stay silent.
+        assigned: async () => new Map([[partition, from]]),
+        lost() {},
+        records(_, records) {
+          for (const record of records) if (record.offset < to) visit(record)
+          // The newest record of a partition is never compacted away, so the end is always seen.
+          if (records.at(-1)!.offset >= to - 1) end.resolve()
+        },
+        misplaced: () => end.reject(new AppError('not_found', 'The position is not in the log any more.')),
+      },
+    })
+    await end.promise
+  } finally {
+    clearTimeout(late)
+    await consumer?.close()
+    await eventLog.deleteGroup(group).catch(() => {})
+  }
+}
