@@ -86,6 +86,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
       if (place.topic.spec.cleanup === 'compact') refuseKeyless(records)
       return queue.append(place, records, options?.timeoutMs ?? appendTimeoutMs)
     }),
+    // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
     consume: whileOpen(async (options) => groups.join(places.topic(options.topic), options)),
     tail: whileOpen(async (options) => {
       const parts = { fetch: threads.reader.call.fetch, fault, alive: threads.alive }

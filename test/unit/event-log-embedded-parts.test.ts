@@ -3,6 +3,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shareOut } from '#engines/event-log/embedded/assignment.ts'
+import type { Place } from '#engines/event-log/embedded/places.ts'
 import {
   createCursor,
   packPrepared,
@@ -10,6 +11,7 @@ import {
   takeRecords,
   weigh,
 } from '#engines/event-log/embedded/record-block.ts'
+import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'
 
 describe('sharing out partitions', () => {
@@ -118,5 +120,80 @@ describe('packing records', () => {
       ['__proto__', 'x'],
       ['constructor', 'y'],
     ])
+  })
+})
+
+describe('appends that wait', () => {
+  const places = [0, 1, 2].map((partition) => ({ partition }) as Place)
+  const append = (place: number, bytes: number): Append => ({
+    place: places[place]!,
+    records: [{ key: null, value: null, headers: '' }],
+    bytes,
+    resolve() {},
+    reject() {},
+  })
+
+  test('each partition keeps its order, every batch takes something, and nothing is left behind', () => {
+    const sizes = fc.constantFrom(10, 20_000, 100_000, 600_000)
+    const added = fc.array(fc.tuple(fc.nat(2), sizes), { maxLength: 60 })
+    fc.assert(
+      fc.property(added, fc.nat(3), (all, takesBetween) => {
+        const waiting = createWaitingAppends()
+        const taken: Append[] = []
+        const appends = all.map(([place, bytes]) => append(place, bytes))
+        for (const one of appends) {
+          waiting.add(one)
+          if (takesBetween > 0 && appends.indexOf(one) % (takesBetween * 5) === 0)
+            taken.push(...waiting.take())
+        }
+        while (!waiting.empty()) {
+          const batch = waiting.take()
+          expect(batch.length).toBeGreaterThan(0)
+          taken.push(...batch)
+        }
+        for (const place of places) {
+          expect(taken.filter((one) => one.place === place)).toEqual(
+            appends.filter((one) => one.place === place),
+          )
+        }
+      }),
+    )
+  })
+
+  test('a small append passes the large ones of other partitions, and large ones take turns', () => {
+    const waiting = createWaitingAppends()
+    const [a, b, c] = [append(0, 600_000), append(0, 600_000), append(1, 600_000)]
+    const small = append(2, 100)
+    for (const one of [a, b, c, small]) waiting.add(one)
+    expect(waiting.take()).toEqual([small, a])
+    expect(waiting.take()).toEqual([c])
+    expect(waiting.take()).toEqual([b])
+    expect(waiting.empty()).toBe(true)
+  })
+
+  test('one whose time is over leaves; one that was taken does not', () => {
+    const waiting = createWaitingAppends()
+    const [a, b] = [append(0, 10), append(0, 600_000)]
+    waiting.add(a)
+    waiting.add(b)
+    expect(waiting.remove(a)).toBe(true)
+    expect(waiting.remove(a)).toBe(false)
+    expect(waiting.take()).toEqual([b])
+    expect(waiting.remove(b)).toBe(false)
+  })
+
+  test('what is not yet durable is bounded, and a large append is taken when there is no other', () => {
+    const waiting = createWaitingAppends()
+    const large = append(0, 100_000_000)
+    waiting.add(large)
+    expect(() => waiting.add(append(0, 1))).toThrow(expect.objectContaining({ code: 'overloaded' }))
+    waiting.add(append(1, 60_000_000))
+    expect(waiting.take()).toHaveLength(1)
+    expect(() => waiting.add(append(0, 1))).toThrow(expect.objectContaining({ code: 'overloaded' }))
+    waiting.settle(large)
+    waiting.add(append(0, 1))
+    waiting.add(append(2, 60_000_000))
+    waiting.add(append(2, 1))
+    expect(() => waiting.add(append(1, 250_000_000))).toThrow(expect.objectContaining({ code: 'overloaded' }))
   })
 })

@@ -23,9 +23,13 @@ export function unavailable(cause: unknown): AppError {
   return new AppError('log_unavailable', 'The event log does not answer.', { retryAfter: 1, cause })
 }
 
-/** `promise`, or AppError `log_unavailable` after `ms`. */
-export function bounded<T>(promise: Promise<T>, ms: number): Promise<T> {
-  return withTimeout(promise, ms, () => unavailable(new Error(`no answer within ${ms} ms`)))
+/** The result; AppError `log_unavailable` when the engine fails or `ms` pass first. */
+export async function bounded<T>(promise: Promise<T>, ms: number): Promise<T> {
+  try {
+    return await withTimeout(promise, ms, () => unavailable(new Error(`no answer within ${ms} ms`)))
+  } catch (error) {
+    throw error instanceof AppError ? error : unavailable(error)
+  }
 }
 
 /** The writer comes first: it makes the file. */

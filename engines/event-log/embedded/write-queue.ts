@@ -3,38 +3,18 @@
 import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
 import type { Place } from './places.ts'
-import {
-  createCursor,
-  type PreparedRecord,
-  packPrepared,
-  prepare,
-  takeRecords,
-  weigh,
-} from './record-block.ts'
+import { createCursor, packPrepared, prepare, takeRecords, weigh } from './record-block.ts'
+import { unavailable } from './threads.ts'
+import { type Append, createWaitingAppends } from './waiting-appends.ts'
 import type { PositionRow, WriteBatch } from './writer.ts'
 
-/** One batch ends at these; a single append may be larger. */
-const batchBytesMax = 4_194_304
-const batchRecordsMax = 4_096
-const batchPositionsMax = 1_024
 /** Batches that the writing thread has at once: it commits one while the next is made ready. */
 const batchesUnderWayMax = 2
-/** Waiting for one partition; one append above it is still taken when nothing waits. */
-const partitionBytesMax = 67_108_864
-const partitionRecordsMax = 100_000
-/** Waiting for all partitions. */
-const totalBytesMax = 268_435_456
-/** Positions that wait to be written. */
-const positionsMax = 10_000
-
-interface Append {
-  place: Place
-  records: PreparedRecord[]
-  bytes: number
-  resolve(first: number): void
-  reject(error: unknown): void
-  timer: NodeJS.Timeout | undefined
-}
+const batchPositionsMax = 1_024
+/** Commits that wait to be written. */
+const commitsMax = 10_000
+/** A larger append is read back from the file instead of being handed to readers at once. */
+const handOverBytesMax = 1_048_576
 
 interface Commit {
   rows: PositionRow[]
@@ -56,112 +36,83 @@ export function createWriteQueue(
   write: (batch: WriteBatch) => Promise<number[]>,
   wrote: (bytes: number) => void,
 ): WriteQueue {
-  const appends: Append[] = []
+  const appends = createWaitingAppends()
   const commits: Commit[] = []
-  const waiting = new Map<Place, { bytes: number; records: number }>()
-  let waitingBytes = 0
+  const idle: (() => void)[] = []
   let underWay = 0
   let scheduled = false
-  const idle: (() => void)[] = []
 
-  function tellIdle(): void {
-    if (underWay + appends.length + commits.length > 0) return
-    for (const heard of idle.splice(0)) heard()
-  }
+  const nothingWaits = () => appends.empty() && commits.length === 0
 
+  /** All calls of one moment come into one batch. */
   function schedule(): void {
-    if (scheduled || underWay >= batchesUnderWayMax || appends.length + commits.length === 0) return
+    if (nothingWaits() && underWay === 0) for (const heard of idle.splice(0)) heard()
+    if (scheduled || underWay >= batchesUnderWayMax || nothingWaits()) return
     scheduled = true
     queueMicrotask(() => {
       scheduled = false
-      const taken = { appends: takeAppends(appends), commits: takeCommits(commits) }
-      if (taken.appends.length + taken.commits.length > 0) void send(taken)
+      if (!nothingWaits()) void send(appends.take(), commits.splice(0, batchPositionsMax))
       schedule()
     })
   }
 
-  async function send(taken: { appends: Append[]; commits: Commit[] }): Promise<void> {
+  async function send(taken: Append[], positions: Commit[]): Promise<void> {
     underWay++
-    const bytes = taken.appends.reduce((sum, one) => sum + one.bytes, 0)
+    const bytes = taken.reduce((sum, one) => sum + one.bytes, 0)
     try {
-      const records = taken.appends.flatMap((one) => one.records)
+      const records = taken.flatMap((one) => one.records)
       const block = packPrepared(records, bytes, Date.now())
       const firsts = await write({
-        appends: taken.appends.map((one) => ({ place: one.place.id, records: one.records.length })),
+        appends: taken.map((one) => ({ place: one.place.id, records: one.records.length })),
         block,
-        positions: taken.commits.flatMap((one) => one.rows),
+        positions: positions.flatMap((one) => one.rows),
       })
-      underWay--
-      schedule()
       wrote(bytes)
-      acknowledge(taken.appends, firsts, block, records.length)
-      for (const one of taken.commits) one.resolve()
+      acknowledge(taken, firsts, block, records.length)
+      for (const one of positions) one.resolve()
     } catch (cause) {
-      underWay--
-      const error = unavailable(cause)
-      for (const one of [...taken.appends, ...taken.commits]) one.reject(error)
-      schedule()
+      const error = notStored(cause)
+      for (const one of [...taken, ...positions]) one.reject(error)
     }
-    tellIdle()
-  }
-
-  function enter(one: Append): void {
-    const load = waiting.get(one.place) ?? { bytes: 0, records: 0 }
-    const full =
-      load.bytes + one.bytes > partitionBytesMax || load.records + one.records.length > partitionRecordsMax
-    if ((full && load.records > 0) || (waitingBytes + one.bytes > totalBytesMax && waitingBytes > 0)) {
-      throw new AppError('overloaded', 'Too much is waiting to be written; try again in a second.', {
-        retryAfter: 1,
-      })
-    }
-    waiting.set(one.place, {
-      bytes: load.bytes + one.bytes,
-      records: load.records + one.records.length,
-    })
-    waitingBytes += one.bytes
-  }
-
-  function leave(one: Append): void {
-    clearTimeout(one.timer)
-    const load = waiting.get(one.place)
-    if (!load) return
-    load.bytes -= one.bytes
-    load.records -= one.records.length
-    waitingBytes -= one.bytes
-    if (load.records <= 0) waiting.delete(one.place)
+    underWay--
+    schedule()
   }
 
   return {
     append(place, records, timeoutMs) {
       const prepared = records.map(prepare)
-      const bytes = checkSizes(place, prepared)
+      const bytes = checkSizes(place, prepared.map(weigh))
       return new Promise<number>((resolve, reject) => {
-        const one: Append = { place, records: prepared, bytes, resolve, reject, timer: undefined }
-        enter(one)
-        // Answered exactly once: by the acknowledgement, a fault or the time-out, whichever comes first. Its weight
-        // counts until the thread is done with it.
-        one.resolve = (first) => {
-          leave(one)
-          resolve(first)
+        const one: Append = {
+          place,
+          records: prepared,
+          bytes,
+          resolve(first) {
+            settle()
+            resolve(first)
+          },
+          reject(error) {
+            settle()
+            reject(error)
+          },
         }
-        one.reject = (error) => {
-          leave(one)
-          reject(error)
-        }
-        one.timer = setTimeout(() => {
-          const at = appends.indexOf(one)
-          if (at < 0) return reject(unavailable(new Error('no answer in time')))
-          appends.splice(at, 1)
-          one.reject(unavailable(new Error('no turn in time')))
-          tellIdle()
+        appends.add(one)
+        // One that is under way counts until the thread has answered, though its caller does not wait any more.
+        const timer = setTimeout(() => {
+          const error = notStored(new Error(`not durable within ${timeoutMs} ms`))
+          if (appends.remove(one)) one.reject(error)
+          else reject(error)
         }, timeoutMs)
-        appends.push(one)
+        function settle(): void {
+          clearTimeout(timer)
+          appends.settle(one)
+        }
         schedule()
       })
     },
     commit(rows) {
       return new Promise((resolve, reject) => {
-        if (commits.length >= positionsMax) return reject(unavailable(new Error('too many commits wait')))
+        if (commits.length >= commitsMax) return reject(notStored(new Error('too many commits wait')))
         commits.push({ rows, resolve, reject })
         schedule()
       })
@@ -169,17 +120,17 @@ export function createWriteQueue(
     settled() {
       return new Promise((resolve) => {
         idle.push(resolve)
-        tellIdle()
+        schedule()
       })
     },
   }
 }
 
-function checkSizes(place: Place, records: PreparedRecord[]): number {
+/** The sum of the sizes; throws when one is above the topic's limit. */
+function checkSizes(place: Place, sizes: number[]): number {
   const { name, recordBytesMax } = place.topic.spec
   let bytes = 0
-  for (const record of records) {
-    const size = weigh(record)
+  for (const size of sizes) {
     if (size > recordBytesMax) {
       throw new AppError(
         'payload_too_large',
@@ -190,21 +141,6 @@ function checkSizes(place: Place, records: PreparedRecord[]): number {
   }
   return bytes
 }
-
-function takeAppends(appends: Append[]): Append[] {
-  let bytes = 0
-  let records = 0
-  let count = 0
-  for (const one of appends) {
-    bytes += one.bytes
-    records += one.records.length
-    if (count > 0 && (bytes > batchBytesMax || records > batchRecordsMax)) break
-    count++
-  }
-  return appends.splice(0, count)
-}
-
-const takeCommits = (commits: Commit[]): Commit[] => commits.splice(0, batchPositionsMax)
 
 /** Tells the readers first: who awaits an append may rely on tails that are not current any more. */
 function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, total: number): void {
@@ -218,7 +154,7 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
       place.end = first + records.length
       const take = () => takeRecords(cursor.fork(), records.length, place.partition, first)
       for (const reader of [...place.readers]) {
-        reader.appended(first, records.length, bytes > batchBytesMax ? null : take)
+        reader.appended(first, records.length, bytes > handOverBytesMax ? null : take)
       }
       one.resolve(first)
     }
@@ -226,7 +162,6 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
   }
 }
 
-function unavailable(cause: unknown): AppError {
-  if (cause instanceof AppError) return cause
-  return new AppError('log_unavailable', 'The event log did not store the records.', { retryAfter: 1, cause })
+function notStored(cause: unknown): AppError {
+  return cause instanceof AppError ? cause : unavailable(cause)
 }

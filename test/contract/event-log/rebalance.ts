@@ -1,7 +1,7 @@
 /** Two members: what moves, what stays undisturbed, who may commit. */
 
 import { describe, expect, test } from 'vitest'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { commit, join, type Member, numbered, range, record, type World } from './world.ts'
@@ -15,32 +15,23 @@ export function describeRebalance(world: World): void {
   })
 }
 
+/** What was delivered to whomever, in the order of delivery. */
+type History = StoredRecord[]
+
 /** Joins a member that commits all that it hears. */
-async function joinCommitting(log: EventLog, group: string, topic: string): Promise<Member> {
-  const member: Member = await join(log, {
-    group,
-    topic,
+async function joinCommitting(
+  log: EventLog,
+  options: { group: string; topic: string; history: History },
+): Promise<Member> {
+  let member: Member | undefined
+  member = await join(log, {
+    group: options.group,
+    topic: options.topic,
     heard(partition, records) {
-      void member.consumer.commit(partition, records.at(-1)!.offset + 1, '').catch(() => {})
+      options.history.push(...records)
+      member?.consumer.commit(partition, records.at(-1)!.offset + 1, '').catch(() => {})
     },
-    // Nothing is heard before `member` is set: partitions start by seek.
-    start: () => null,
   })
-  const started = new Set<Member['gained'][number]>()
-  const starting = setInterval(() => {
-    for (const one of member.gained) {
-      if (started.has(one)) continue
-      started.add(one)
-      if (member.consumer.assignment().includes(one.partition)) {
-        member.consumer.seek(one.partition, one.committed?.offset ?? one.start)
-      }
-    }
-  }, 5)
-  const close = member.consumer.close.bind(member.consumer)
-  member.consumer.close = () => {
-    clearInterval(starting)
-    return close()
-  }
   return member
 }
 
@@ -61,38 +52,40 @@ async function produce(log: EventLog, topic: string, from: number, rounds: numbe
   }
 }
 
-/** For each key the numbers in the order of their first delivery. */
-function firstSeen(members: Member[]): Map<string, number[]> {
-  const seen = new Map<string, number[]>()
-  const all = members.flatMap((member) => member.records).toSorted((a, b) => a.offset - b.offset)
-  for (const one of all) {
-    const numbers = seen.get(one.key!.toString()) ?? []
-    const number = Number(one.value!.toString())
-    if (!numbers.includes(number)) numbers.push(number)
-    seen.set(one.key!.toString(), numbers)
-  }
-  return seen
+/** For each of the 60 keys the numbers in the order of their first delivery. */
+function firstSeen(history: History): number[][] {
+  const seen = new Map<string, Set<number>>(range(0, 60).map((key) => [`key${key}`, new Set()]))
+  for (const one of history) seen.get(one.key!.toString())!.add(Number(one.value!.toString()))
+  return [...seen.values()].map((numbers) => [...numbers])
 }
+
+function seenAll(history: History, count: number): Promise<boolean> {
+  return eventually(
+    'all is seen',
+    () => firstSeen(history).every((numbers) => numbers.length === count),
+    40_000,
+  )
+}
+
+const halves = (members: Member[]) =>
+  eventually('each owns half', () =>
+    members.every((member) => member.consumer.assignment().length === partitions / 2),
+  )
 
 function describeOrderThrough(world: World): void {
   test('each key keeps its order while a second member joins; kept partitions repeat nothing', async () => {
     const log = await world.client()
-    const topic = await world.topic(log, { partitions })
-    const group = world.name('group')
-    const first = await joinCommitting(log, group, topic)
-    await produce(log, topic, 0, 15)
+    const options = { group: world.name('group'), topic: await world.topic(log, { partitions }), history: [] }
+    const first = await joinCommitting(log, options)
+    await produce(log, options.topic, 0, 15)
     await eventually('the first reads', () => first.records.length > 0)
-    const second = await joinCommitting(await world.client(), group, topic)
-    const writing = produce(log, topic, 15, 15)
-    await eventually('each owns half', () =>
-      [first, second].every((member) => member.consumer.assignment().length === partitions / 2),
-    )
+    const second = await joinCommitting(await world.client(), options)
+    const writing = produce(log, options.topic, 15, 15)
+    await halves([first, second])
     await writing
-    await produce(log, topic, 30, 10)
-    await eventually('all is seen', () =>
-      [...firstSeen([first, second]).values()].every((numbers) => numbers.length === 40),
-    )
-    for (const numbers of firstSeen([first, second]).values()) expect(numbers).toEqual(range(0, 40))
+    await produce(log, options.topic, 30, 10)
+    await seenAll(options.history, 40)
+    for (const numbers of firstSeen(options.history)) expect(numbers).toEqual(range(0, 40))
     for (const partition of first.consumer.assignment()) {
       expect(first.offsets(partition)).toEqual(range(0, first.offsets(partition).length))
       expect(first.gained.filter((one) => one.partition === partition)).toHaveLength(1)
@@ -102,33 +95,43 @@ function describeOrderThrough(world: World): void {
       expect(offsets).toEqual(range(one.committed?.offset ?? 0, offsets.at(-1)! + 1))
     }
     expect(first.lost.toSorted()).toEqual(second.consumer.assignment().toSorted())
-  })
+  }, 90_000)
 
   test('when a member leaves, the other takes over what it had and goes on from its commits', async () => {
     const log = await world.client()
-    const topic = await world.topic(log, { partitions })
-    const group = world.name('group')
-    const first = await joinCommitting(log, group, topic)
-    const second = await joinCommitting(await world.client(), group, topic)
-    await eventually('each owns half', () =>
-      [first, second].every((member) => member.consumer.assignment().length === partitions / 2),
-    )
+    const options = { group: world.name('group'), topic: await world.topic(log, { partitions }), history: [] }
+    const first = await joinCommitting(log, options)
+    const second = await joinCommitting(await world.client(), options)
+    await halves([first, second])
     const kept = first.consumer.assignment()
-    await produce(log, topic, 0, 10)
-    await eventually('all is seen', () =>
-      [...firstSeen([first, second]).values()].every((numbers) => numbers.length === 10),
-    )
+    await produce(log, options.topic, 0, 10)
+    await seenAll(options.history, 10)
     await second.consumer.close()
     await eventually('the first owns all', () => first.consumer.assignment().length === partitions)
-    await produce(log, topic, 10, 10)
-    await eventually('all is seen', () =>
-      [...firstSeen([first, second]).values()].every((numbers) => numbers.length === 20),
-    )
+    await produce(log, options.topic, 10, 10)
+    await seenAll(options.history, 20)
+    for (const numbers of firstSeen(options.history)) expect(numbers).toEqual(range(0, 20))
     for (const partition of kept) {
       expect(first.offsets(partition)).toEqual(range(0, first.offsets(partition).length))
     }
-    expect((await log.groupState(group, topic)).members).toBe(1)
-  })
+    expect((await log.groupState(options.group, options.topic)).members).toBe(1)
+  }, 90_000)
+
+  test('members that come and go under load: every record is seen, each key in order', async () => {
+    const log = await world.client()
+    const options = { group: world.name('group'), topic: await world.topic(log, { partitions }), history: [] }
+    let stays = await joinCommitting(log, options)
+    const writing = produce(log, options.topic, 0, 60)
+    for (const _ of range(0, 4)) {
+      const joins = await joinCommitting(log, options)
+      await eventually('it owns its half', () => joins.consumer.assignment().length === partitions / 2)
+      await stays.consumer.close()
+      stays = joins
+    }
+    await writing
+    await seenAll(options.history, 60)
+    for (const numbers of firstSeen(options.history)) expect(numbers).toEqual(range(0, 60))
+  }, 120_000)
 }
 
 function describeOwnership(world: World): void {

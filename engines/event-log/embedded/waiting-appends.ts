@@ -1,0 +1,108 @@
+/** Appends that wait for their turn: a bounded queue per partition in, fair batches out. */
+
+import { AppError } from '#lib/errors.ts'
+import type { Place } from './places.ts'
+import type { PreparedRecord } from './record-block.ts'
+
+/** A batch ends here (a single larger append makes one of its own): the next one waits no longer than its commit. */
+const batchBytesMax = 524_288
+const batchRecordsMax = 4_096
+/** Up to this an append is small: it goes before large ones of other partitions. */
+const smallBytesMax = 32_768
+/** Not yet durable, for one partition; one append above it is still taken when there is no other. */
+const partitionBytesMax = 67_108_864
+const partitionRecordsMax = 100_000
+/** Not yet durable, for all partitions. */
+const totalBytesMax = 268_435_456
+
+export interface Append {
+  place: Place
+  records: PreparedRecord[]
+  bytes: number
+  resolve(first: number): void
+  reject(error: unknown): void
+}
+
+export interface WaitingAppends {
+  /** Throws AppError `overloaded` when too much is not yet durable. */
+  add(one: Append): void
+  /** Takes out one whose time is over; false when it has left already. */
+  remove(one: Append): boolean
+  /** What the next batch writes: in order per partition, small before large, and a large one in every batch. */
+  take(): Append[]
+  /** The append is durable or refused: it counts no more. */
+  settle(one: Append): void
+  empty(): boolean
+}
+
+export function createWaitingAppends(): WaitingAppends {
+  /** Partitions take turns: one that gave a large append goes to the end. */
+  const queues = new Map<Place, Append[]>()
+  const loads = new Map<Place, { appends: number; bytes: number; records: number }>()
+  let totalBytes = 0
+
+  /** Moves heads of the queues into `taken` until the batch is full; of large ones one a partition. */
+  function takeHeads(taken: Append[], large: boolean): void {
+    let bytes = taken.reduce((sum, one) => sum + one.bytes, 0)
+    let records = taken.reduce((sum, one) => sum + one.records.length, 0)
+    // The first one is taken whatever is there already, so that many small ones never starve the large.
+    let some = false
+    for (const [place, queue] of [...queues]) {
+      for (let head = queue[0]; head && head.bytes > smallBytesMax === large; head = queue[0]) {
+        bytes += head.bytes
+        records += head.records.length
+        if (some && (bytes > batchBytesMax || records > batchRecordsMax)) return
+        some = true
+        taken.push(head)
+        queue.shift()
+        if (large) break
+      }
+      if (large || queue.length === 0) queues.delete(place)
+      if (large && queue.length > 0) queues.set(place, queue)
+    }
+  }
+
+  return {
+    add(one) {
+      const load = loads.get(one.place) ?? { appends: 0, bytes: 0, records: 0 }
+      const partitionFull =
+        load.bytes + one.bytes > partitionBytesMax || load.records + one.records.length > partitionRecordsMax
+      if ((partitionFull && load.appends > 0) || (totalBytes + one.bytes > totalBytesMax && totalBytes > 0)) {
+        throw new AppError('overloaded', 'Too much is waiting to be written; try again in a second.', {
+          retryAfter: 1,
+        })
+      }
+      load.appends++
+      load.bytes += one.bytes
+      load.records += one.records.length
+      totalBytes += one.bytes
+      loads.set(one.place, load)
+      const queue = queues.get(one.place)
+      if (queue) queue.push(one)
+      else queues.set(one.place, [one])
+    },
+    remove(one) {
+      const queue = queues.get(one.place)
+      const at = queue?.indexOf(one) ?? -1
+      if (!queue || at < 0) return false
+      queue.splice(at, 1)
+      if (queue.length === 0) queues.delete(one.place)
+      return true
+    },
+    take() {
+      const taken: Append[] = []
+      takeHeads(taken, false)
+      takeHeads(taken, true)
+      return taken
+    },
+    settle(one) {
+      const load = loads.get(one.place)!
+      load.appends--
+      load.bytes -= one.bytes
+      load.records -= one.records.length
+      totalBytes -= one.bytes
+      if (load.appends === 0) loads.delete(one.place)
+    },
+    empty: () => queues.size === 0,
+  }
+}
