@@ -1,0 +1,4 @@
+import { openLocalEmbedder } from '#engines/embedder/local.ts'
+import { describeEmbedder } from './embedder.contract.ts'
+
+describeEmbedder('local', { open: async () => openLocalEmbedder() })

@@ -1,0 +1,11 @@
+import { afterAll, beforeAll } from 'vitest'
+import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
+import { type EmbeddingsServer, openEmbeddingsServer } from '../support/embeddings-server.ts'
+import { describeEmbedder } from './embedder.contract.ts'
+
+let server: EmbeddingsServer
+beforeAll(async () => {
+  server = await openEmbeddingsServer()
+})
+afterAll(() => server.close())
+describeEmbedder('openai', { open: async () => openOpenAiEmbedder({ url: server.url }) })
