@@ -22,7 +22,7 @@ export function sizeFaults(file: string, text: string): string[] {
   if (suite) return faults
   const lineAt = lineCounter(text)
   for (const node of functionsOf(parseAst(text, { lang: 'ts' }))) {
-    const length = lineAt(node.end) - lineAt(node.start) + 1
+    const length = ownLines(node, lineAt)
     if (length <= functionLinesMax) continue
     const name = node.id?.name ?? 'a function'
     faults.push(`${file}:${lineAt(node.start)} ${name} has ${length} lines, at most ${functionLinesMax}`)
@@ -30,14 +30,23 @@ export function sizeFaults(file: string, text: string): string[] {
   return faults
 }
 
+/** Lines of a function without those of the functions of several lines inside it: these count for themselves. */
+function ownLines(node: Node, lineAt: (offset: number) => number): number {
+  const span = (one: Node) => lineAt(one.end) - lineAt(one.start) + 1
+  const inner = Object.values(node).flatMap(outermostFunctions)
+  return span(node) - inner.map(span).reduce((sum, lines) => sum + (lines > 1 ? lines : 0), 0)
+}
+
 function functionsOf(value: unknown): Node[] {
-  if (Array.isArray(value)) return value.flatMap(functionsOf)
+  return outermostFunctions(value).flatMap((node) => [node, ...Object.values(node).flatMap(functionsOf)])
+}
+
+function outermostFunctions(value: unknown): Node[] {
+  if (Array.isArray(value)) return value.flatMap(outermostFunctions)
   if (value === null || typeof value !== 'object') return []
   const node = value as Node
-  const inner = Object.values(node).flatMap(functionsOf)
-  return /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type)
-    ? [node, ...inner]
-    : inner
+  if (/^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type)) return [node]
+  return Object.values(node).flatMap(outermostFunctions)
 }
 
 /** Line number (from 1) of a character offset. */

@@ -48,6 +48,12 @@ describe('the size check', () => {
     ])
   })
 
+  it('counts the functions inside a factory for themselves', () => {
+    const inner = Array.from({ length: 40 }, (_, i) => `    use(${i})`).join('\n')
+    const text = `function create() {\n  return {\n    a() {\n${inner}\n    },\n    b() {\n${inner}\n    },\n  }\n}\n`
+    expect(sizeFaults('lib/a.ts', text)).toEqual([])
+  })
+
   it('lets a suite be longer than a source file', () => {
     const text = '// line\n'.repeat(350)
     expect(sizeFaults('test/unit/a.test.ts', text)).toEqual([])

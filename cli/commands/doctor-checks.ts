@@ -1,0 +1,152 @@
+/** The questions that `flotilla doctor` asks, each with an answer and what to do about it. */
+
+import type { EventLog } from '#engines/event-log/port.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { readLag } from '#runtime/lag.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { listGenerations } from '#runtime/rebuild.ts'
+import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
+
+export interface Check {
+  check: string
+  status: 'ok' | 'warn' | 'fail'
+  found: string
+  /** What to do; absent when all is well. */
+  advice?: string
+}
+
+const pingTimeoutMs = 5_000
+const lagWorth = 10_000
+
+/** Runs where the engines are open. Never throws: what fails is an answer, too. */
+export async function checkEngines(platform: Platform): Promise<Check[]> {
+  const pings = await Promise.all([
+    ping('event log', platform.choices.eventLog.variable, () =>
+      platform.engines.eventLog.ping(pingTimeoutMs),
+    ),
+    ping('schema registry', platform.choices.schemaRegistry.variable, () =>
+      platform.engines.schemaRegistry.ping(pingTimeoutMs),
+    ),
+    ping('vector engine', platform.choices.vectors.variable, () =>
+      platform.engines.vectors.ping(pingTimeoutMs),
+    ),
+    ping('relational engine', platform.choices.relational.variable, () =>
+      platform.engines.relational.ping(pingTimeoutMs),
+    ),
+    ping('embedder', platform.choices.embedder.variable, () => platform.engines.embedder.embed(['ping'])),
+  ])
+  const deeper = [checkGroups, checkDeadLetters, checkIndex]
+  const answers = await Promise.all(
+    deeper.map((check) =>
+      check(platform).catch((error): Check[] => [
+        {
+          check: check.name.slice('check'.length).toLowerCase(),
+          status: 'fail',
+          found: describeError(error),
+        },
+      ]),
+    ),
+  )
+  return [...pings, ...answers.flat()]
+}
+
+async function ping(check: string, variable: string, ask: () => Promise<unknown>): Promise<Check> {
+  const startedAt = performance.now()
+  try {
+    await withTimeout(ask(), pingTimeoutMs + 1_000, () => new AppError('overloaded', 'no answer in time'))
+    return { check, status: 'ok', found: `answers in ${Math.round(performance.now() - startedAt)} ms` }
+  } catch (error) {
+    return {
+      check,
+      status: 'fail',
+      found: describeError(error),
+      advice: `Start it, or mend ${variable}; what waits for it goes on by itself.`,
+    }
+  }
+}
+
+async function checkGroups(platform: Platform): Promise<Check[]> {
+  const { eventLog, relational } = platform.engines
+  const groups = await readLag({ eventLog, relational, places: platform.places })
+  return groups.map(({ group, members, lag, partitions }) => {
+    const check = `group ${group}`
+    const found = `${members} members, ${lag} records behind`
+    const lost = partitions.filter(({ committed, start, end }) => {
+      return committed === null || committed < start || committed > end
+    })
+    if (lost.length > 0) {
+      return {
+        check,
+        status: 'fail',
+        found: `${lost.length} partitions have no position that the log still holds`,
+        advice: `Look why; then \`flotilla groups reset ${group} --to beginning\` (or \`flotilla rebuild vectors\`).`,
+      }
+    }
+    if (members === 0 && lag > 0) {
+      return { check, status: 'warn', found, advice: `Start its service: nothing works on these records.` }
+    }
+    if (lag > lagWorth) {
+      return {
+        check,
+        status: 'warn',
+        found,
+        advice: 'Watch it with `flotilla lag --watch`; add instances if it grows.',
+      }
+    }
+    return { check, status: 'ok', found }
+  })
+}
+
+async function checkDeadLetters(platform: Platform): Promise<Check[]> {
+  const topics = catalog.filter((topic) => topic.name.endsWith(deadLetterSuffix))
+  const checks: Check[] = []
+  for (const topic of topics) {
+    const records = await recordsIn(platform.engines.eventLog, platform.places.get(topic.name)?.physicalName)
+    if (records === 0) continue
+    checks.push({
+      check: topic.name,
+      status: 'warn',
+      found: `up to ${records} dead letters`,
+      advice: '`flotilla dead-letters list` shows them and why.',
+    })
+  }
+  return checks.length > 0 ? checks : [{ check: 'dead letters', status: 'ok', found: 'none' }]
+}
+
+async function recordsIn(eventLog: EventLog, topic: string | undefined): Promise<number> {
+  if (!topic) return 0
+  const ranges = await eventLog.offsets(topic)
+  return ranges.reduce((sum, range) => sum + range.end - range.start, 0)
+}
+
+async function checkIndex(platform: Platform): Promise<Check[]> {
+  const generations = await listGenerations(platform.engines.relational)
+  const live = await platform.engines.vectors.liveGeneration()
+  const known = generations.find((one) => one.state === 'live')
+  const underWay = generations.find((one) => one.state === 'building' || one.state === 'switching')
+  const found = `generation ${live} is live`
+  if (underWay) {
+    const advice = '`flotilla rebuild vectors` watches it.'
+    return [
+      {
+        check: 'vector index',
+        status: 'warn',
+        found: `${found}, ${underWay.generation} is ${underWay.state}`,
+        advice,
+      },
+    ]
+  }
+  if (known && known.generation !== live) {
+    const advice = 'The engine was replaced or restored: run `flotilla rebuild vectors`.'
+    return [
+      {
+        check: 'vector index',
+        status: 'fail',
+        found: `${found}, but ${known.generation} was written`,
+        advice,
+      },
+    ]
+  }
+  return [{ check: 'vector index', status: 'ok', found }]
+}

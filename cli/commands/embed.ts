@@ -1,0 +1,48 @@
+/** `flotilla embed`: a text's vector by the platform's embedder. */
+
+import type { Command as Program } from 'commander'
+import { engineSettings, openEngines } from '#engines/open.ts'
+import { loadConfig } from '#lib/config.ts'
+import { schemasDirectory } from '#runtime/codec.ts'
+import { createLog } from '#runtime/log.ts'
+import { homeOf } from '#runtime/platform.ts'
+import { type Cli, describe } from '../cli.ts'
+
+const shownComponents = 8
+
+export function registerEmbed(program: Program, cli: Cli): void {
+  const embed = program
+    .command('embed')
+    .argument('<text>', 'the text')
+    .description("a vector of 1536 numbers for a text, by the platform's embedder")
+  describe(embed, 'flotilla embed "where is the harbour master" --json').action(
+    async (text: string, options: { json?: boolean }) => {
+      const { model, vector } = await embedText(cli, text)
+      const shown = vector.slice(0, shownComponents).map((component) => component.toFixed(4))
+      console.log(
+        options.json
+          ? JSON.stringify({ model, dimension: vector.length, embedding: vector })
+          : `${model}, ${vector.length} components: ${shown.join(' ')} …`,
+      )
+    },
+  )
+}
+
+/** Needs no data directory: beside the embedder nothing is opened. */
+async function embedText(cli: Cli, text: string): Promise<{ model: string; vector: number[] }> {
+  const opened = await openEngines({
+    settings: loadConfig(engineSettings, cli.env),
+    needs: ['embedder'],
+    directory: homeOf(cli.env),
+    schemasDirectory,
+    clientId: 'flotilla-command',
+    log: createLog({ level: 'warn' }),
+  })
+  try {
+    const embedder = opened.engines.embedder!
+    const [vector] = await embedder.embed([text])
+    return { model: embedder.model, vector: [...vector!] }
+  } finally {
+    await opened.close()
+  }
+}

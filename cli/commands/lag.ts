@@ -1,0 +1,57 @@
+/** `flotilla lag`: how far each reader group is behind. */
+
+import type { Command as Program } from 'commander'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { type GroupLag, readLag } from '#runtime/lag.ts'
+import { type Cli, describe } from '../cli.ts'
+import { defineCommand } from '../command.ts'
+import { table } from '../output.ts'
+
+const refreshMs = 1_000
+
+export const lagCommand = defineCommand<{ watch?: boolean }, { groups: GroupLag[]; as_of: string }>({
+  name: 'lag',
+  needs: [],
+  async run({ platform, output, signal }, { watch }) {
+    const read = async () => ({
+      groups: await readLag({
+        eventLog: platform.engines.eventLog,
+        relational: platform.engines.relational,
+        places: platform.places,
+      }),
+      as_of: new Date().toISOString(),
+    })
+    while (watch && !signal.aborted) {
+      output.item(await read())
+      await sleep(refreshMs, signal)
+    }
+    return read()
+  },
+})
+
+export function registerLag(program: Program, cli: Cli): void {
+  const lag = program
+    .command('lag')
+    .description('how many records each reader group has still to read')
+    .option('--watch', 'refresh once a second until Ctrl-C')
+  describe(lag, 'flotilla lag --watch').action(async (options: { watch?: boolean; json?: boolean }) => {
+    if (options.watch && options.json) {
+      throw new AppError('bad_request', '--json prints one document: leave --watch out.')
+    }
+    await cli.run(lagCommand, options.watch ? { watch: true } : {}, {
+      json: options.json,
+      item: (value: { groups: GroupLag[]; as_of: string }) => `${clearScreen()}${render(value)}`,
+      render: (result) => (options.watch ? '' : render(result)),
+    })
+  })
+}
+
+function clearScreen(): string {
+  return process.stdout.isTTY ? '\u001b[2J\u001b[H' : ''
+}
+
+function render(result: { groups: GroupLag[]; as_of: string }): string {
+  const rows = result.groups.map((group) => [group.group, group.topic, group.members, group.lag])
+  return `${result.as_of}\n${table(['group', 'topic', 'members', 'lag'], rows)}`
+}

@@ -1,0 +1,55 @@
+/** `flotilla start`: all services in one process, or those that are named. */
+
+import type { Command as Program } from 'commander'
+import { createLog } from '#runtime/log.ts'
+import { startPlatform } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+import { type Cli, exitDone } from '../cli.ts'
+import { createControlHandler } from '../execute.ts'
+import { commands } from './list.ts'
+
+/** A stop that takes longer than this is cut off. */
+const stopMsMax = 10_000
+
+export function registerStart(program: Program, cli: Cli): void {
+  program
+    .command('start')
+    .argument('[service...]', `of: ${services.map((service) => service.name).join(', ')}; none starts all`)
+    .description('run the platform in this process until SIGTERM or Ctrl-C')
+    .addHelpText(
+      'after',
+      `\nServices:\n${services.map((service) => `  ${service.name.padEnd(18)} ${service.purpose}`).join('\n')}` +
+        '\n\nExample:\n  $ flotilla start\n  $ flotilla start vector-writer audit-writer',
+    )
+    .action((names: string[]) => start(names, cli))
+}
+
+/** Runs until the signal aborts; then drains, ten seconds at most, and ends the process with code 0. */
+async function start(names: string[], cli: Cli): Promise<void> {
+  const { env, signal } = cli
+  const log = createLog({ level: env.LOG_LEVEL || 'info', pretty: process.stderr.isTTY })
+  const stopped = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  void stopped.then(() => setTimeout(() => process.exit(exitDone), stopMsMax).unref())
+  try {
+    const running = await startPlatform({
+      services,
+      chosen: names,
+      env,
+      log,
+      print: (line) => console.log(line),
+      control: createControlHandler(commands),
+      signal,
+    })
+    await stopped
+    log.info('stopping')
+    await running.close()
+    log.info('stopped')
+  } catch (error) {
+    // Stopped while it waited for engines that are away: that is no fault.
+    if (!signal.aborted) throw error
+  }
+  process.exit(exitDone)
+}

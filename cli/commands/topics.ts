@@ -1,0 +1,59 @@
+/** `flotilla topics`: look into a topic, and give it more partitions. */
+
+import { InvalidArgumentError, type Command as Program } from 'commander'
+import { growTopic } from '#runtime/grow.ts'
+import { catalog } from '#topics/catalog.ts'
+import { type Cli, describe } from '../cli.ts'
+import { defineCommand } from '../command.ts'
+import { findTopic, registerTopicsTail } from './topics-tail.ts'
+
+interface GrowResult {
+  topic: string
+  partitions: number
+  physical_name: string
+  epoch: number
+}
+
+export const topicsGrowCommand = defineCommand<{ topic: string; partitions: number }, GrowResult>({
+  name: 'topics grow',
+  needs: [],
+  async run({ platform, output, signal }, { topic, partitions }) {
+    const { eventLog, relational } = platform.engines
+    const { places } = platform
+    const progress = output.progress.bind(output)
+    const place = await growTopic(
+      { eventLog, relational, places, progress, signal },
+      findTopic(topic),
+      partitions,
+    )
+    return { topic, partitions: place.partitions, physical_name: place.physicalName, epoch: place.epoch }
+  },
+})
+
+export function registerTopics(program: Program, cli: Cli): void {
+  const topics = program.command('topics').description('the topics of the log')
+  registerTopicsTail(topics, cli)
+  const grow = topics
+    .command('grow')
+    .argument('<topic>', `of: ${catalog.map((topic) => topic.name).join(', ')}`)
+    .description('more partitions, while the platform is stopped and its workers had read everything')
+    .requiredOption('--partitions <count>', 'the new number', count)
+  describe(grow, 'flotilla topics grow vectors.commands --partitions 24').action(
+    async (topic: string, { partitions, json }: { partitions: number; json?: boolean }) => {
+      await cli.run(
+        topicsGrowCommand,
+        { topic, partitions },
+        {
+          json,
+          render: (result) =>
+            `${result.topic} has ${result.partitions} partitions (${result.physical_name}, epoch ${result.epoch})`,
+        },
+      )
+    },
+  )
+}
+
+function count(text: string): number {
+  if (/^[1-9]\d{0,4}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It must be a whole number from 1.')
+}

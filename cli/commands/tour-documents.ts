@@ -1,0 +1,51 @@
+/** Real text for the tour: the Markdown documents below node_modules. */
+
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export interface TourDocument {
+  /** The same for the same document, so that a second tour changes nothing. */
+  id: string
+  title: string
+  path: string
+  text: string
+}
+
+const packages = fileURLToPath(new URL('../../node_modules/', import.meta.url))
+const textCharactersMax = 8_000
+const textCharactersMin = 400
+
+/** At most `max` documents of different content, in a stable order. */
+export function findDocuments(max: number): TourDocument[] {
+  const documents = new Map<string, TourDocument>()
+  for (const path of markdownFiles(packages)) {
+    const text = readFileSync(path, 'utf8').slice(0, textCharactersMax).toWellFormed().replaceAll('\0', '')
+    if (text.length < textCharactersMin) continue
+    const id = `tour-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
+    const shownPath = relative(join(packages, '..'), path)
+    if (!documents.has(id)) documents.set(id, { id, title: titleOf(text, shownPath), path: shownPath, text })
+    if (documents.size === max) break
+  }
+  return [...documents.values()]
+}
+
+/** READMEs first: they say what a package is for. */
+function markdownFiles(folder: string): string[] {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter(
+      (entry) => entry.isFile() && /\.md$/i.test(entry.name) && !/^(licen[cs]e|changelog)/i.test(entry.name),
+    )
+    .map((entry) => join(entry.parentPath, entry.name))
+  const rank = (path: string) => (/readme\.md$/i.test(path) ? 0 : 1)
+  return files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+}
+
+function titleOf(text: string, path: string): string {
+  const heading = /^#+\s+(.{1,120})/m
+    .exec(text)?.[1]
+    ?.replace(/[#*`<>]|\[|\]\([^)]*\)/g, '')
+    .trim()
+  return heading || path
+}

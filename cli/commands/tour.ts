@@ -1,0 +1,68 @@
+/** `flotilla tour`: the whole way of an agent through the running platform, with real text, checked and timed. */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Command as Program } from 'commander'
+import { AppError } from '#lib/errors.ts'
+import { readAddresses } from '#runtime/addresses.ts'
+import { homeOf } from '#runtime/platform.ts'
+import { type Cli, describe } from '../cli.ts'
+import { table } from '../output.ts'
+import { runTour, type TourResult } from './tour-steps.ts'
+
+export function registerTour(program: Program, cli: Cli): void {
+  const tour = program
+    .command('tour')
+    .description(
+      'beside a running platform: an agent proves who it is, stores a few hundred documents, finds them again',
+    )
+    .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
+  describe(tour, 'flotilla tour').action(async (options: { vectorUrl?: string; json?: boolean }) => {
+    const vectorUrl = options.vectorUrl ?? runningGateway(cli)
+    const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
+    try {
+      const result = await runTour(cli, { vectorUrl, folder, quiet: options.json === true })
+      console.log(options.json ? JSON.stringify(result) : render(result))
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+}
+
+function runningGateway(cli: Cli): string {
+  const home = homeOf(cli.env)
+  const url = readAddresses(home)?.vector_url
+  if (typeof url === 'string') return url
+  throw new AppError(
+    'not_found',
+    `No vector gateway runs on ${home}. Start the platform in another terminal with \`npm start\`, wait for \`ready\`, and run the tour again.`,
+  )
+}
+
+function render(result: TourResult): string {
+  const searches = result.searches.flatMap(({ query, took_ms, hits }) =>
+    hits.map((hit, n) => [
+      n === 0 ? query : '',
+      n === 0 ? took_ms : '',
+      hit.score.toFixed(3),
+      hit.title.slice(0, 60),
+    ]),
+  )
+  return [
+    table(
+      ['step', 'ms', 'what came of it'],
+      result.steps.map((step) => [step.step, step.took_ms, step.found]),
+    ),
+    table(['search', 'ms', 'score', 'document'], searches),
+    table(
+      ['audit note', 'status', 'ms'],
+      result.audit_notes.map((note) => [note.title, note.status_code, note.took_ms]),
+    ),
+    table(
+      ['group', 'lag'],
+      result.lag.map((group) => [group.group, group.lag]),
+    ),
+    'The tour is done: everything answered as it should.',
+  ].join('\n')
+}

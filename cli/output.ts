@@ -1,0 +1,54 @@
+/** Results onto the terminal: one JSON document, or tables, lines and a progress bar for people. */
+
+import { SingleBar } from 'cli-progress'
+import Table from 'cli-table3'
+import type { Output, Progress } from '#runtime/control.ts'
+
+/** A table with a head, without colours where the output is no terminal. */
+export function table(head: string[], rows: (string | number | null)[][]): string {
+  const colours = process.stdout.isTTY ? {} : { style: { head: [], border: [] } }
+  const plain = new Table({ head, ...colours })
+  for (const row of rows) plain.push(row.map((cell) => (cell === null ? '-' : String(cell))))
+  return plain.toString()
+}
+
+/** `name  value` lines, aligned. */
+export function fields(values: Record<string, unknown>): string {
+  const width = Math.max(...Object.keys(values).map((name) => name.length))
+  return Object.entries(values)
+    .map(([name, value]) => `${name.padEnd(width)}  ${shown(value)}`)
+    .join('\n')
+}
+
+function shown(value: unknown): string {
+  if (value === null || value === undefined) return '-'
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** Prints items as they come; progress as a bar on a terminal's standard error, else not at all. */
+export function createOutput(onItem: (value: never) => void): Output & { end(): void } {
+  let bar: SingleBar | undefined
+  let label = ''
+  const end = () => {
+    bar?.stop()
+    bar = undefined
+  }
+  return {
+    item: onItem as (value: unknown) => void,
+    progress(state: Progress) {
+      if (!process.stderr.isTTY) return
+      if (!bar || label !== state.label) {
+        end()
+        label = state.label
+        bar = new SingleBar({
+          format: `${label} {bar} {percentage}% {value}/{total}`,
+          stream: process.stderr,
+        })
+        bar.start(state.total, state.done)
+      }
+      bar.setTotal(state.total)
+      bar.update(state.done)
+    },
+    end,
+  }
+}
