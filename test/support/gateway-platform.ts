@@ -1,0 +1,55 @@
+/** The whole platform on embedded engines in this process, for the flow tests of the vector gateway. */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pino from 'pino'
+import { type Client, type ClientOptions, createClient } from '#client/client.ts'
+import { type NewAgent, provisionAgent } from '#runtime/agents.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { startPlatform } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+
+export interface GatewayPlatform {
+  vectorUrl: string
+  platform: Platform
+  /** Everything that was logged. */
+  lines: string[]
+  provision(agent: NewAgent): Promise<{ uid: string; privateKeyPem: string }>
+  /** Provisions the agent and gives its client. */
+  clientOf(agentId: string, options?: Partial<ClientOptions>): Promise<Client>
+  close(): Promise<void>
+}
+
+export async function openGatewayPlatform(env: Record<string, string> = {}): Promise<GatewayPlatform> {
+  const home = mkdtempSync(join(tmpdir(), 'fl-'))
+  const lines: string[] = []
+  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
+  const running = await startPlatform({
+    services,
+    chosen: [],
+    env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', ...env },
+    log,
+    print() {},
+    control: () => async () => null,
+  })
+  const vectorUrl = running.addresses.vector_url as string
+  async function provision(agent: NewAgent) {
+    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, agent)
+    return { uid: made.uid, privateKeyPem }
+  }
+  return {
+    vectorUrl,
+    platform: running.platform,
+    lines,
+    provision,
+    async clientOf(agentId, options = {}) {
+      const { privateKeyPem } = await provision({ agentId })
+      return createClient({ vectorUrl, agentId, privateKeyPem, ...options })
+    },
+    async close() {
+      await running.close()
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
