@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { createKeyHolder } from './key-holder.ts'
-import { ProblemError } from './problem-error.ts'
+import { ownProblem, ProblemError } from './problem-error.ts'
 import { type Call, createTransport, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
@@ -38,8 +38,8 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
 }
 
 export interface Client {
-  /** A valid gateway key: made by a handshake when none is held. */
-  handshake(): Promise<string>
+  /** A valid gateway key: made by handshake and verification when none is held. */
+  apiKey(): Promise<string>
   /** At most 1,000 points. Retried only with an `idempotencyKey`. */
   upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
   search(request: SearchRequest): Promise<SearchAnswer>
@@ -65,6 +65,8 @@ export interface Client {
   embeddings(input: string | string[]): Promise<Embeddings>
   /** Also when it says `fail`. */
   health(): Promise<Health>
+  /** Ends the calls under way; later ones fail at once. */
+  close(): Promise<void>
 }
 
 /** Builds a client; nothing is sent before the first call. Every method throws ProblemError. */
@@ -92,7 +94,7 @@ export function createClient(options: ClientOptions): Client {
     keyed<OperationState>(get(`v1/operations/${encodeURIComponent(id)}`, {}, signal))
 
   const client: Client = {
-    handshake: () => keys.key(),
+    apiKey: () => keys.key(),
     upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
     search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
     scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
@@ -126,6 +128,7 @@ export function createClient(options: ClientOptions): Client {
       waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
     embeddings: (input) => keyed(post('v1/embeddings', { input })),
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
+    close: async () => transport.close(),
   }
   return client
 }
@@ -197,14 +200,7 @@ async function waitFor(
     const state = await ask(signal)
     if (state.status !== 'accepted') return state
     if (performance.now() + pause > end) {
-      throw new ProblemError({
-        code: 'timeout',
-        status: 0,
-        detail: `the operation was not applied within ${timeoutMs} ms`,
-        requestId: undefined,
-        retryAfter: undefined,
-        errors: [],
-      })
+      throw ownProblem('timeout', `the operation was not applied within ${timeoutMs} ms`)
     }
     await new Promise((resolve) => setTimeout(resolve, pause))
   }

@@ -17,7 +17,7 @@ export interface Problem {
 
 /**
  * Thrown for every answer that is not a success. `code` is stable: match on it. Without an answer the code is
- * `no_answer` (the connection failed) or `timeout`, and the status 0.
+ * `no_answer` (the connection failed), `timeout` or `closed`, and the status 0.
  */
 export class ProblemError extends Error {
   readonly code: string
@@ -54,16 +54,19 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
 }
 
 export function noAnswer(cause: unknown, timeoutMs: number): ProblemError {
-  const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
+  return cause instanceof Error && cause.name === 'TimeoutError'
+    ? ownProblem('timeout', `no answer within ${timeoutMs} ms`, cause)
+    : ownProblem('no_answer', 'the connection failed before an answer came', cause)
+}
+
+export function closed(): ProblemError {
+  return ownProblem('closed', 'the client was closed')
+}
+
+/** A fault that no server answered. */
+export function ownProblem(code: 'timeout' | 'no_answer' | 'closed', detail: string, cause?: unknown) {
   return new ProblemError(
-    {
-      code: timedOut ? 'timeout' : 'no_answer',
-      status: 0,
-      detail: timedOut ? `no answer within ${timeoutMs} ms` : 'the connection failed before an answer came',
-      requestId: undefined,
-      retryAfter: undefined,
-      errors: [],
-    },
+    { code, status: 0, detail, requestId: undefined, retryAfter: undefined, errors: [] },
     cause,
   )
 }

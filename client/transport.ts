@@ -1,6 +1,6 @@
 /** One call in, one answer out: time-outs, and retries of what is safe to retry. */
 
-import { noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
+import { closed, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
 export interface TransportOptions {
   baseUrl: string
@@ -36,6 +36,8 @@ export interface Call {
 export interface Transport {
   /** Resolves with the parsed answer; throws ProblemError. */
   call<T>(call: Call): Promise<T>
+  /** Ends the calls under way with the code `closed`; later ones fail so at once. */
+  close(): void
 }
 
 const backoffBaseMs = 100
@@ -47,6 +49,7 @@ export function createTransport(options: TransportOptions): Transport {
   const waitMsMax = options.waitMsMax ?? 10_000
   const sleep = options.sleep ?? pause
   const random = options.random ?? Math.random
+  const closing = new AbortController()
 
   async function attempt<T>(call: Call): Promise<T> {
     const timeout = AbortSignal.timeout(timeoutMs)
@@ -60,7 +63,7 @@ export function createTransport(options: TransportOptions): Transport {
           ...call.headers,
         },
         ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-        signal: call.signal ? AbortSignal.any([call.signal, timeout]) : timeout,
+        signal: AbortSignal.any([closing.signal, timeout, ...(call.signal ? [call.signal] : [])]),
         ...(options.dispatcher === undefined ? {} : { dispatcher: options.dispatcher }),
       } as RequestInit)
       if (!response.ok && !call.alsoAnswers?.includes(response.status))
@@ -69,7 +72,7 @@ export function createTransport(options: TransportOptions): Transport {
     } catch (error) {
       if (error instanceof ProblemError) throw error
       call.signal?.throwIfAborted()
-      throw noAnswer(error, timeoutMs)
+      throw closing.signal.aborted ? closed() : noAnswer(error, timeoutMs)
     }
     return JSON.parse(text) as T
   }
@@ -88,12 +91,14 @@ export function createTransport(options: TransportOptions): Transport {
         }
       }
     },
+    close: () => closing.abort(),
   }
 }
 
 function mayRepeat(call: Call, error: ProblemError): boolean {
   if (error.status === 429) return error.code !== 'quota_exceeded'
   if (!call.repeatable) return false
+  if (error.code === 'closed') return false
   return error.status === 0 || error.status === 503 || error.code === 'idempotency_in_progress'
 }
 
