@@ -12,9 +12,11 @@ import { drainCommitMsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
 import { type Parked, park } from './parking.ts'
 import { persist } from './persist.ts'
-import { type Start, staleReason } from './position.ts'
+import { misplacedReason, type Start, staleReason } from './position.ts'
 import type { GroupContext, Runner, RunnerHost } from './runner.ts'
 import { Sieve } from './sieve.ts'
+
+const strayAlarmsMax = 10
 
 export interface PartitionOptions {
   group: GroupContext
@@ -48,6 +50,8 @@ export class Partition implements RunnerHost {
   #progressedAtMs: number
   #readPosition: number
   #lastDelivered = -1
+  /** Positions called misplaced although the log holds them, since the last records came. */
+  #strayAlarms = 0
   #wakes: (() => void)[] = []
 
   constructor({ group, id, start, end, formerDone }: PartitionOptions) {
@@ -99,6 +103,7 @@ export class Partition implements RunnerHost {
     const first = records[0]!.offset
     const fresh = first >= this.#readPosition ? 0 : firstFrom(records, this.#readPosition)
     this.#lastDelivered = records.at(-1)!.offset
+    this.#strayAlarms = 0
     this.runner.refill(first, fresh === 0 ? [] : records.slice(0, fresh), fresh < records.length)
     if (fresh < records.length) {
       this.#readPosition = this.#lastDelivered + 1
@@ -150,6 +155,17 @@ export class Partition implements RunnerHost {
 
   readOn(): void {
     this.group.consumer.seek(this.id, this.#readPosition)
+  }
+
+  /** The log cannot be read on. A fetch from before a seek may say so of a position that is there: it is asked again. */
+  misplaced(problem: { position: number; start: number; end: number }): void {
+    if (this.#gone.signal.aborted) return
+    const { position, start, end } = problem
+    if (position >= start && position <= end && this.#strayAlarms++ < strayAlarmsMax) {
+      this.group.consumer.seek(this.id, position)
+    } else {
+      this.stop(misplacedReason(problem))
+    }
   }
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */

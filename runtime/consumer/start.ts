@@ -12,7 +12,7 @@ import { Gate } from './gate.ts'
 import { heldBytesMax, partitionBytesMax, partitionBytesMin, persistWaitMsMax } from './limits.ts'
 import { type PartitionReading, registerGroup } from './metrics.ts'
 import { Partition } from './partition.ts'
-import { decideStart, misplacedReason } from './position.ts'
+import { decideStart } from './position.ts'
 import type { AnyOptions, GroupContext } from './runner.ts'
 
 /** Starts a member of the group `options.group`. Resolves at once; partitions come when the log gives them. */
@@ -152,7 +152,7 @@ class Member implements RunningConsumer {
         for (const id of partitions) this.#lose(id)
       },
       records: (id, records) => this.#partitions.get(id)?.receive(records),
-      misplaced: (id, problem) => this.#partitions.get(id)?.stop(misplacedReason(problem)),
+      misplaced: (id, problem) => this.#partitions.get(id)?.misplaced(problem),
     }
   }
 
