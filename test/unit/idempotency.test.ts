@@ -12,7 +12,7 @@ beforeAll(async () => {
   await migrate(relational, silentLog)
 })
 afterAll(() => relational.close())
-beforeEach(() => relational.query('truncate platform.idempotency_keys'))
+beforeEach(() => relational.query('delete from platform.idempotency_keys'))
 
 const created: Answer = {
   statusCode: 202,

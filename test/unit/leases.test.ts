@@ -11,7 +11,7 @@ beforeAll(async () => {
   await migrate(relational, silentLog)
 })
 afterAll(() => relational.close())
-beforeEach(() => relational.query('truncate platform.leases'))
+beforeEach(() => relational.query('delete from platform.leases'))
 
 const minute = 60_000
 const acquire = (holder: string, ttlMs = minute) => acquireLease(relational, 'job', holder, ttlMs)

@@ -18,7 +18,7 @@ beforeAll(async () => {
   await migrate(relational, silentLog)
 })
 afterAll(() => relational.close())
-beforeEach(() => relational.query('truncate platform.leases; truncate platform.outbox'))
+beforeEach(() => relational.query('delete from platform.leases; delete from platform.outbox'))
 
 const places = new Map(
   catalog.map(({ name, partitions }) => [name, { physicalName: name, epoch: 1, partitions }]),

@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => relational.close())
 beforeEach(async () => {
-  await relational.query('truncate platform.topics, platform.readers')
+  await relational.query('delete from platform.topics; delete from platform.readers')
 })
 
 async function openLog(): Promise<EventLog> {
