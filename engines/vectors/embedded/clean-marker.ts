@@ -3,30 +3,35 @@
 import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Name of a collection and generation → where its index lies and how many points it holds. */
-export type CleanIndexes = Record<string, { folder: string; documents: number }>
+export interface CleanIndexes {
+  /** Name of a collection and generation → where its index lies and how many points it holds. */
+  indexes: Record<string, { folder: string; documents: number }>
+  /** The file of filter words. */
+  words: string
+}
 
 const markerName = 'CLEAN'
 
 /** Reads the marker and removes it for good, before anything is written: a second reader never finds it. */
-export function takeCleanMarker(directory: string): CleanIndexes {
+export function takeCleanMarker(directory: string): CleanIndexes | undefined {
   const path = join(directory, markerName)
-  let indexes: CleanIndexes = {}
+  let clean: CleanIndexes | undefined
   try {
-    indexes = JSON.parse(readFileSync(path, 'utf8')) as CleanIndexes
+    clean = JSON.parse(readFileSync(path, 'utf8')) as CleanIndexes
   } catch {
     // Absent or torn: nothing was closed cleanly.
   }
   rmSync(path, { force: true })
   syncPath(directory)
-  return indexes
+  return clean
 }
 
 /** Writes the marker once the index files themselves are on the disk. */
-export function writeCleanMarker(directory: string, indexes: CleanIndexes): void {
-  for (const { folder } of Object.values(indexes)) syncTree(join(directory, folder))
+export function writeCleanMarker(directory: string, clean: CleanIndexes): void {
+  for (const { folder } of Object.values(clean.indexes)) syncTree(join(directory, folder))
+  syncPath(join(directory, clean.words))
   const path = join(directory, markerName)
-  writeFileSync(path, JSON.stringify(indexes))
+  writeFileSync(path, JSON.stringify(clean))
   syncPath(path)
   syncPath(directory)
 }

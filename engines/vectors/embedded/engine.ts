@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Generations, openGenerations } from './generations.ts'
-import { type IndexFolder, openRamFolder, openZvecFolder } from './index-folder.ts'
+import { type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
 import type { MessageLog } from './message-log.ts'
 import type { PointCollection } from './point-collection.ts'
 import { openPointsFile } from './points-file.ts'
@@ -30,15 +30,16 @@ export interface Engine {
  * nothing is being written fewer are worth the work.
  */
 const mergeEveryMs = 500
+const idleAfterMs = 1_000
 const mergeIdle = { atLeast: 2_000, share: 0.05 }
-const mergeBusy = { atLeast: 10_000, share: 0.2 }
+const mergeBusy = { atLeast: 20_000, share: 0.25 }
 
 /** Opens what `directory` holds; resolves when every index is there (built again where it was not closed cleanly). */
 export async function openEngine(options: EngineOptions, log: MessageLog): Promise<Engine> {
   mkdirSync(options.directory, { recursive: true })
   const { folder, driver } = await openFolder(options, log)
-  const file = openPointsFile(options.directory, options.collections, options.dimension)
-  const queue = createWriteQueue(file.writer)
+  const file = openPointsFile(options.directory, options.collections, options.dimension, log)
+  const queue = createWriteQueue(file)
   const generations = openGenerations(file, folder, queue, options.collections, log)
   await generations.prepare()
   const merging = keepMerging(generations, queue, log)
@@ -54,8 +55,8 @@ export async function openEngine(options: EngineOptions, log: MessageLog): Promi
         const total = each.total()
         if (each.keeper.close()) documents.set(each.name, total)
       }
-      folder.markClean(documents)
-      file.close()
+      folder.close(documents)
+      await file.close()
     },
   }
 }
@@ -66,7 +67,7 @@ async function openFolder(
 ): Promise<{ folder: IndexFolder; driver: Engine['driver'] }> {
   if (index === 'exact') return { folder: openRamFolder(directory, dimension), driver: 'exact' }
   const { zvec, cause } = await loadZvec()
-  if (zvec) return { folder: openZvecFolder(zvec, directory, dimension), driver: 'embedded' }
+  if (zvec) return { folder: openDiskFolder(zvec, directory, dimension), driver: 'embedded' }
   log('warn', 'vectors.no-native-index', {
     effect: 'every search compares with all points, which is slower with many',
     cause: describeError(cause),
@@ -78,11 +79,10 @@ async function openFolder(
 function keepMerging(generations: Generations, queue: WriteQueue, log: MessageLog): { end(): void } {
   const stop = new AbortController()
   const run = async () => {
-    let quietSince = 0
     while (!stop.signal.aborted) {
       await sleep(mergeEveryMs, stop.signal)
-      quietSince = queue.waiting() > 0 ? 0 : quietSince + 1
-      const due = stop.signal.aborted ? undefined : mostDue(generations.all(), quietSince > 1)
+      const idle = queue.quietMs() >= idleAfterMs
+      const due = stop.signal.aborted ? undefined : mostDue(generations.all(), idle)
       if (!due) continue
       const begun = performance.now()
       await due.keeper.optimize()

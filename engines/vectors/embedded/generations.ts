@@ -8,7 +8,7 @@ import { openPointCollection, type PointCollection } from './point-collection.ts
 import type { PointsFile } from './points-file.ts'
 import type { WriteQueue } from './write-queue.ts'
 
-const rowsPerPurge = 64
+const rowsPerPurge = 256
 
 export interface Generations {
   live(): number
@@ -52,7 +52,10 @@ export function openGenerations(
   /** Frees a dropped generation's rows little by little, so that nobody waits for a large table to go. */
   async function clear(generation: number, left?: Map<string, PointCollection>): Promise<void> {
     // Who began to read before the flip still finds everything.
-    for (const collection of left?.values() ?? []) await collection.unread()
+    for (const collection of left?.values() ?? []) {
+      await collection.unread()
+      collection.forgetWords()
+    }
     await queue.exclusively(() => file.addGeneration(generation, 'dropped'))
     for (const name of names) {
       const table = file.table(name, generation)

@@ -6,32 +6,43 @@ import { type CleanIndexes, takeCleanMarker, writeCleanMarker } from './clean-ma
 import type { OpenIndex } from './index-keeper.ts'
 import type { NeighbourIndex } from './neighbour-index.ts'
 import { createRamIndex } from './ram-index.ts'
+import { openWordsFile, type Words } from './words-index.ts'
 import { createZvecIndex, openZvecIndex, type Zvec } from './zvec-index.ts'
 
 export interface IndexFolder {
   create(name: string): OpenIndex
   /** The index of a clean stop when it holds `documents`; undefined: build it. */
   reopen(name: string, documents: number): OpenIndex | undefined
-  /** To be called when all are closed; `documents` of those that may be opened again. */
-  markClean(documents: Map<string, number>): void
+  /** The filter words of a collection. */
+  words(name: string): Words
+  /** True when the words of the last run are gone and must be gathered again. */
+  wordsLost: boolean
+  /** To be called when all indexes are closed; `documents` of those that may be opened again. */
+  close(documents: Map<string, number>): void
 }
 
-/** Indexes in memory: nothing to reopen. What zvec left would miss what is written now: its marker goes. */
+/** Indexes in memory: nothing to reopen. What the other driver left would miss what is written now: its marker goes. */
 export function openRamFolder(directory: string, dimension: number): IndexFolder {
   takeCleanMarker(indexRoot(directory))
+  const words = openWordsFile(':memory:')
   return {
     create: () => ({ index: createRamIndex(dimension), discard: () => {} }),
     reopen: () => undefined,
-    markClean: () => {},
+    words: words.open,
+    wordsLost: true,
+    close: words.close,
   }
 }
 
-/** Indexes of zvec below `directory`; takes the marker of the last clean stop away. */
-export function openZvecFolder(zvec: Zvec, directory: string, dimension: number): IndexFolder {
+/** Indexes on disk below `directory`; takes the marker of the last clean stop away. */
+export function openDiskFolder(zvec: Zvec, directory: string, dimension: number): IndexFolder {
   const root = indexRoot(directory)
   mkdirSync(root, { recursive: true })
-  const clean: CleanIndexes = takeCleanMarker(root)
-  removeOthers(root, new Set(Object.values(clean).map(({ folder }) => folder)))
+  const clean = takeCleanMarker(root)
+  removeOthers(root, clean)
+  const stamp = Date.now().toString(36)
+  const wordsName = clean?.words ?? `words-${stamp}.db`
+  const words = openWordsFile(join(root, wordsName))
   const folders = new Map<string, string>()
   let made = 0
 
@@ -42,11 +53,11 @@ export function openZvecFolder(zvec: Zvec, directory: string, dimension: number)
   return {
     create(name) {
       // Never a name used before: a dropped index may still hold its folder.
-      const folder = `${name}-${Date.now().toString(36)}-${made++}`
+      const folder = `${name}-${stamp}-${made++}`
       return keep(name, folder, createZvecIndex(zvec, join(root, folder), dimension))
     },
     reopen(name, documents) {
-      const found = clean[name]
+      const found = clean?.indexes[name]
       if (!found) return undefined
       if (found.documents === documents) {
         try {
@@ -60,19 +71,24 @@ export function openZvecFolder(zvec: Zvec, directory: string, dimension: number)
       rmSync(join(root, found.folder), { recursive: true, force: true })
       return undefined
     },
-    markClean(documents) {
-      const indexes: CleanIndexes = {}
+    words: words.open,
+    wordsLost: !clean,
+    close(documents) {
+      words.close()
+      const indexes: CleanIndexes['indexes'] = {}
       for (const [name, count] of documents) indexes[name] = { folder: folders.get(name)!, documents: count }
-      writeCleanMarker(root, indexes)
+      writeCleanMarker(root, { indexes, words: wordsName })
     },
   }
 }
 
 function indexRoot(directory: string): string {
-  return join(directory, 'zvec')
+  return join(directory, 'index')
 }
 
-function removeOthers(root: string, kept: Set<string>): void {
+function removeOthers(root: string, clean: CleanIndexes | undefined): void {
+  const kept = new Set(Object.values(clean?.indexes ?? {}).map(({ folder }) => folder))
+  if (clean) kept.add(clean.words)
   for (const name of readdirSync(root)) {
     if (!kept.has(name)) rmSync(join(root, name), { recursive: true, force: true })
   }

@@ -2,12 +2,11 @@
 
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { payloadTokens } from '../filter-tokens.ts'
-import type { CollectionStats, Payload } from '../port.ts'
+import type { CollectionStats } from '../port.ts'
 import { breathe } from './breathe.ts'
 import type { MessageLog } from './message-log.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
-import type { Change, PointsTable } from './points-table.ts'
+import { type Change, type PointsTable, tokensOf } from './points-table.ts'
 
 const rowsPerSlice = 32
 const rebuildWaitMs = 5_000
@@ -77,9 +76,7 @@ export function createIndexKeeper({ name, table, create, opened, log }: IndexKee
       if (building !== fresh || ended) return
       const rows = table.rowsAfter(after, rowsPerSlice)
       if (rows.length === 0) break
-      fresh.index.upsert(
-        rows.map((row) => ({ ...row, tokens: payloadTokens(JSON.parse(row.payload) as Payload) })),
-      )
+      fresh.index.upsert(rows.map((row) => ({ ...row, tokens: tokensOf(row.payload) })))
       after = rows.at(-1)!.n
     }
     current = fresh
@@ -148,7 +145,7 @@ function applyChanges(index: NeighbourIndex, changes: Change[]): void {
     while (end < changes.length && (changes[end]!.vector === null) === removal) end++
     const run = changes.slice(i, end)
     if (removal) index.remove(run.map((change) => change.n))
-    else index.upsert(run as Extract<Change, { tokens: string[] }>[])
+    else index.upsert(run as (Change & { vector: Float32Array })[])
     i = end
   }
 }

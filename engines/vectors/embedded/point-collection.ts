@@ -2,14 +2,17 @@
 
 import { sleep } from '#lib/backoff.ts'
 import type { CollectionStats } from '../port.ts'
+import { breathe } from './breathe.ts'
 import type { IndexFolder } from './index-folder.ts'
 import { createIndexKeeper, type IndexKeeper } from './index-keeper.ts'
 import type { MessageLog } from './message-log.ts'
 import { createPointReader, type PointReader } from './point-reader.ts'
-import type { PointsTable } from './points-table.ts'
+import { type PointsTable, tokensOf } from './points-table.ts'
+import type { Words } from './words-index.ts'
 import type { WriteTarget } from './write-queue.ts'
 
 const readingPollMs = 5
+const rowsPerSlice = 64
 
 export interface PointCollection {
   /** Unique in the folder of indexes. */
@@ -26,6 +29,8 @@ export interface PointCollection {
   prepare(): Promise<void>
   /** No write reaches it any more. */
   end(): void
+  /** When nobody reads it any more. */
+  forgetWords(): void
 }
 
 export function openPointCollection(
@@ -38,10 +43,11 @@ export function openPointCollection(
   const name = `${collection}-${generation}`
   let total = table.countAll()
   let exists = true
+  const words = folder.words(name)
   const opened = folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined)
   let reading = 0
   const keeper = createIndexKeeper({ name, table, create: () => folder.create(name), opened, log })
-  const reader = createPointReader(table, keeper, () => total)
+  const reader = createPointReader(table, words, keeper, () => total)
   return {
     name,
     keeper,
@@ -62,14 +68,18 @@ export function openPointCollection(
       committed(added) {
         total += added
       },
-      index: keeper.follow,
+      index(changes) {
+        for (const { n, before, tokens } of changes) words.replace(n, before, tokens)
+        keeper.follow(changes)
+      },
     },
     total: () => total,
     stats: () => ({ collection, points: total, ...keeper.stats() }),
     async prepare() {
-      if (opened) return
+      if (opened && !folder.wordsLost) return
       const begun = performance.now()
-      await keeper.rebuild()
+      if (folder.wordsLost) await fillWords(table, words)
+      if (!opened) await keeper.rebuild()
       const ms = Math.round(performance.now() - begun)
       log('info', 'vectors.index-built', { collection: name, points: total, ms })
     },
@@ -77,5 +87,17 @@ export function openPointCollection(
       exists = false
       keeper.discard()
     },
+    forgetWords: () => words.drop(),
+  }
+}
+
+async function fillWords(table: PointsTable, words: Words): Promise<void> {
+  words.clear()
+  for (let after = 0; ; ) {
+    const rows = table.rowsAfter(after, rowsPerSlice)
+    for (const row of rows) words.replace(row.n, [], tokensOf(row.payload))
+    if (rows.length < rowsPerSlice) return
+    after = rows.at(-1)!.n
+    await breathe()
   }
 }

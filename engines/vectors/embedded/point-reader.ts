@@ -6,7 +6,8 @@ import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
 import { breathe } from './breathe.ts'
 import type { IndexKeeper } from './index-keeper.ts'
-import { everyRow, type PointsTable, type StoredPoint } from './points-table.ts'
+import type { PointsTable, StoredPoint } from './points-table.ts'
+import { everyRow, type Words } from './words-index.ts'
 
 /** Up to so many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
 const comparedMax = 64
@@ -33,12 +34,17 @@ export interface PointReader {
 }
 
 /** `total` is the number of points in the table. */
-export function createPointReader(table: PointsTable, keeper: IndexKeeper, total: () => number): PointReader {
+export function createPointReader(
+  table: PointsTable,
+  words: Words,
+  keeper: IndexKeeper,
+  total: () => number,
+): PointReader {
   const counts = new Map<string, { count: number; at: number }>()
 
   async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
     const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
-    const few = fewEligible(table, tokens, total(), Math.max(query.limit, comparedMax))
+    const few = fewEligible(table, words, tokens, total(), Math.max(query.limit, comparedMax))
     if (few) {
       const length = norm(query.vector)
       const points = few.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
@@ -50,7 +56,7 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
 
   /** At least the `limit` nearest with all that tie with the last of them, or all there are. */
   async function nearest(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
-    const matching = () => table.withTokens(tokens, everyRow).concat(allWide())
+    const matching = () => words.rowsWith(tokens, everyRow).concat(allWide())
     const length = norm(query.vector)
     let limit = query.limit + Math.max(4, query.limit >> 3)
     for (; limit <= proposedMax; limit *= 4) {
@@ -65,7 +71,7 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
     return scan(query, tokens)
   }
   function allWide(): number[] {
-    return table.wideAfter(0, everyRow)
+    return words.wideRows(everyRow)
   }
 
   /** Compares with every eligible point, breathing in between. */
@@ -92,7 +98,7 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
   }
   /** Rows that have the words and rows that may have them. */
   async function* rowsWith(tokens: string[]): AsyncGenerator<StoredPoint[]> {
-    const ns = table.withTokens(tokens, everyRow).concat(allWide())
+    const ns = words.rowsWith(tokens, everyRow).concat(allWide())
     for (let i = 0; i < ns.length; i += rowsPerSlice) {
       yield ns.slice(i, i + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
       await breathe()
@@ -114,10 +120,10 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
     return counted
   }
   async function countMatching(filter: Filter, tokens: string[]): Promise<number> {
-    if (table.tokensDecide(tokens.length) && filter.must.length <= indexedConditionsMax) {
-      return table.countTokens(tokens) + (await countRows(allWide(), filter))
+    if (words.decides(tokens.length) && filter.must.length <= indexedConditionsMax) {
+      return words.countWith(tokens) + (await countRows(allWide(), filter))
     }
-    return countRows(table.withTokens(tokens, everyRow).concat(allWide()), filter)
+    return countRows(words.rowsWith(tokens, everyRow).concat(allWide()), filter)
   }
   async function countRows(ns: number[], filter: Filter): Promise<number> {
     let count = 0
@@ -131,7 +137,7 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
 
   async function scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }> {
     const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
-    const few = tokens.length > 0 ? fewEligible(table, tokens, everyRow, sortedMax) : undefined
+    const few = tokens.length > 0 ? fewEligible(table, words, tokens, everyRow, sortedMax) : undefined
     const from = query.offset ?? ''
     const found = few ? sorted(few, from, query) : await walk(from, query)
     return { points: found.slice(0, query.limit), next: found[query.limit]?.id ?? null }
@@ -172,14 +178,15 @@ export function createPointReader(table: PointsTable, keeper: IndexKeeper, total
 /** The rows that may be eligible when they are no more than `most`. */
 function fewEligible(
   table: PointsTable,
+  words: Words,
   tokens: string[],
   total: number,
   most: number,
 ): number[] | undefined {
   if (tokens.length === 0) return total > most ? undefined : table.rowNumbers(most)
-  const ns = table.withTokens(tokens, most + 1)
+  const ns = words.rowsWith(tokens, most + 1)
   if (ns.length > most) return undefined
-  const wide = table.wideAfter(0, most + 1 - ns.length)
+  const wide = words.wideRows(most + 1 - ns.length)
   return ns.length + wide.length > most ? undefined : ns.concat(wide)
 }
 

@@ -3,6 +3,8 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { openCheckpoints } from './checkpoints.ts'
+import type { MessageLog } from './message-log.ts'
 import { openPointsTable, type PointsTable, pointsTableSql } from './points-table.ts'
 
 /** Vectors of 1536 numbers and a usual payload fill one page. */
@@ -12,7 +14,8 @@ const formatVersion = 1
 export type GenerationState = 'building' | 'live' | 'dropped'
 
 export interface PointsFile {
-  writer: DatabaseSync
+  /** Runs `work` in one durable transaction. */
+  transaction<T>(work: () => T): T
   generations(): { generation: number; state: GenerationState }[]
   /** Creates the tables of a generation (none may exist) and remembers its state. */
   addGeneration(generation: number, state: GenerationState): void
@@ -22,11 +25,16 @@ export interface PointsFile {
   markDropped(generation: number): void
   removeTables(generation: number): void
   table(collection: string, generation: number): PointsTable
-  close(): void
+  close(): Promise<void>
 }
 
 /** Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension. */
-export function openPointsFile(directory: string, collections: string[], dimension: number): PointsFile {
+export function openPointsFile(
+  directory: string,
+  collections: string[],
+  dimension: number,
+  log: MessageLog,
+): PointsFile {
   const path = join(directory, 'points.db')
   const writer = new DatabaseSync(path, { timeout: 5_000 })
   writer.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma synchronous = full;
@@ -35,6 +43,7 @@ export function openPointsFile(directory: string, collections: string[], dimensi
     create table if not exists generations (generation integer primary key, state text not null);`)
   demandMeta(writer, 'format', formatVersion)
   demandMeta(writer, 'dimension', dimension)
+  const checkpoints = openCheckpoints(writer, path, log)
   const reader = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
   reader.exec('pragma cache_size = -65536; pragma mmap_size = 1073741824;')
 
@@ -43,7 +52,11 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   )
   const names = (generation: number) => collections.map((collection) => `${collection}_${generation}`)
   const file: PointsFile = {
-    writer,
+    transaction(work) {
+      const result = inTransaction(writer, work)
+      checkpoints.committed()
+      return result
+    },
     generations: () =>
       writer.prepare('select generation, state from generations order by generation').all() as unknown as {
         generation: number
@@ -63,12 +76,13 @@ export function openPointsFile(directory: string, collections: string[], dimensi
     removeTables: (generation) =>
       inTransaction(writer, () => {
         for (const name of names(generation)) {
-          writer.exec(`drop table if exists p_${name}; drop table if exists t_${name};`)
+          writer.exec(`drop table if exists p_${name}`)
         }
         writer.prepare('delete from generations where generation = ?').run(generation)
       }),
     table: (collection, generation) => openPointsTable(writer, reader, `${collection}_${generation}`),
-    close() {
+    async close() {
+      await checkpoints.close()
       reader.close()
       writer.close()
     },
@@ -81,11 +95,12 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   return file
 }
 
-export function inTransaction(db: DatabaseSync, work: () => void): void {
+function inTransaction<T>(db: DatabaseSync, work: () => T): T {
   db.exec('begin immediate')
   try {
-    work()
+    const result = work()
     db.exec('commit')
+    return result
   } catch (error) {
     if (db.isTransaction) db.exec('rollback')
     throw error

@@ -1,14 +1,15 @@
 /** Writes come in, run in order in small slices, and resolve when durable and indexed; searches run between slices. */
 
-import type { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
 import { breathe } from './breathe.ts'
+import type { PointsFile } from './points-file.ts'
 import type { Change, Write } from './points-table.ts'
 
-/** A search waits at most for one slice. */
-const pointsPerSlice = 16
-/** One commit syncs the disk once; more points make it longer, and a search waits for it. */
-const pointsPerCommit = 128
+/**
+ * One slice is one transaction, and then one step of the indexes: a search waits for one of them at most, one to two
+ * milliseconds. More points a slice write faster and make searches wait longer.
+ */
+const pointsPerSlice = 24
 /** Operations that may wait; callers hold at most a few batches each. */
 const operationsMax = 200_000
 
@@ -16,10 +17,11 @@ const operationsMax = 200_000
 export interface WriteTarget {
   /** False once its generation is dropped. */
   exists(): boolean
+  /** Inside the transaction. */
   write(writes: Write[]): { changes: Change[]; added: number }
-  /** Called after the commit. */
+  /** After the commit. */
   committed(added: number): void
-  /** Takes the changes into the index; never throws. */
+  /** After the commit: takes the changes into the indexes. */
   index(changes: Change[]): void
 }
 
@@ -31,17 +33,22 @@ interface Job {
   reject(error: unknown): void
 }
 
-export interface WriteQueue {
-  add(target: WriteTarget, writes: Write[]): Promise<void>
-  /** Runs `work` when no transaction is open and nothing before it is unindexed, in its turn. */
-  exclusively<T>(work: () => T): Promise<T>
-  /** Operations not yet applied. */
-  waiting(): number
+interface Task {
+  run(): void
 }
 
-export function createWriteQueue(db: DatabaseSync): WriteQueue {
-  const jobs: (Job | { run(): void })[] = []
+export interface WriteQueue {
+  add(target: WriteTarget, writes: Write[]): Promise<void>
+  /** Runs `work` in its turn, when no transaction is open and all before it is indexed. */
+  exclusively<T>(work: () => T): Promise<T>
+  /** How long nothing has been written. */
+  quietMs(): number
+}
+
+export function createWriteQueue(file: PointsFile): WriteQueue {
+  const jobs: (Job | Task)[] = []
   let waiting = 0
+  let lastWrite = performance.now()
   let pumping = false
 
   async function pump(): Promise<void> {
@@ -54,9 +61,10 @@ export function createWriteQueue(db: DatabaseSync): WriteQueue {
         next.run()
         continue
       }
-      const group = takeGroup(jobs)
-      await runGroup(db, group)
-      for (const job of group) waiting -= job.writes.length
+      const slice = takeSlice(jobs)
+      await runSlice(file, slice)
+      for (const job of slice) waiting -= job.writes.length
+      lastWrite = performance.now()
     }
     // In the same tick as the look at the empty queue: what is added from now on starts a new pump.
     pumping = false
@@ -71,75 +79,62 @@ export function createWriteQueue(db: DatabaseSync): WriteQueue {
       }
       waiting += writes.length
       await new Promise<void>((resolve, reject) => {
-        for (let i = 0; i < writes.length; i += pointsPerCommit) {
-          const part = writes.slice(i, i + pointsPerCommit)
-          jobs.push({ target, writes: part, last: i + pointsPerCommit >= writes.length, resolve, reject })
+        for (let i = 0; i < writes.length; i += pointsPerSlice) {
+          const part = writes.slice(i, i + pointsPerSlice)
+          jobs.push({ target, writes: part, last: i + pointsPerSlice >= writes.length, resolve, reject })
         }
         void pump()
       })
     },
     exclusively: (work) =>
       new Promise((resolve, reject) => {
-        jobs.push({
-          run() {
-            try {
-              resolve(work())
-            } catch (error) {
-              reject(error)
-            }
-          },
-        })
+        const run = () => {
+          try {
+            resolve(work())
+          } catch (error) {
+            reject(error)
+          }
+        }
+        jobs.push({ run })
         void pump()
       }),
-    waiting: () => waiting,
+    quietMs: () => (waiting > 0 ? 0 : performance.now() - lastWrite),
   }
 }
 
-/** The jobs at the head that share one commit. */
-function takeGroup(jobs: (Job | { run(): void })[]): Job[] {
-  const group: Job[] = []
+/** The jobs at the head that share one transaction. */
+function takeSlice(jobs: (Job | Task)[]): Job[] {
+  const slice: Job[] = []
   let points = 0
   for (let job = jobs[0]; job && !('run' in job); job = jobs[0]) {
-    if (group.length > 0 && points + job.writes.length > pointsPerCommit) break
+    if (slice.length > 0 && points + job.writes.length > pointsPerSlice) break
     points += job.writes.length
-    group.push(job)
+    slice.push(job)
     jobs.shift()
   }
-  return group
+  return slice
 }
 
-/** One transaction for the group. A fault fails every call in it: its other parts may still be applied. */
-async function runGroup(db: DatabaseSync, group: Job[]): Promise<void> {
-  const written: { job: Job; changes: Change[]; added: number }[] = []
+/** A fault fails every call of the slice: what else they wrote may be applied, as the port allows. */
+async function runSlice(file: PointsFile, slice: Job[]): Promise<void> {
+  let written: { job: Job; changes: Change[]; added: number }[]
   try {
-    db.exec('begin immediate')
-    for (const job of group) written.push({ job, ...(await writeJob(job)) })
-    db.exec('commit')
+    written = file.transaction(() => slice.map(writeJob))
   } catch (error) {
-    if (db.isTransaction) db.exec('rollback')
-    for (const job of group) job.reject(error)
+    for (const job of slice) job.reject(error)
     return
   }
   for (const { job, added } of written) job.target.committed(added)
+  await breathe()
   for (const { job, changes } of written) {
-    for (let i = 0; i < changes.length; i += pointsPerSlice) {
-      await breathe()
-      job.target.index(changes.slice(i, i + pointsPerSlice))
-    }
+    job.target.index(changes)
     if (job.last) job.resolve()
   }
 }
 
-async function writeJob({ target, writes }: Job): Promise<{ changes: Change[]; added: number }> {
-  if (!target.exists())
+function writeJob(job: Job): { job: Job; changes: Change[]; added: number } {
+  if (!job.target.exists()) {
     throw new AppError('conflict', 'The generation was dropped while points were written.')
-  const changes: Change[] = []
-  let added = 0
-  for (let i = 0; i < writes.length; i += pointsPerSlice) {
-    await breathe()
-    const slice = target.write(writes.slice(i, i + pointsPerSlice))
-    for (const change of slice.changes) changes.push(change)
-    added += slice.added
   }
-  return { changes, added }
+  return { job, ...job.target.write(job.writes) }
 }

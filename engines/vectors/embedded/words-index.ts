@@ -1,0 +1,102 @@
+/** Filter words and row numbers go into a SQLite file that may be lost at any time; rows that have words come out. */
+
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { wideToken } from '../filter-tokens.ts'
+
+/** As a limit: all of them. */
+export const everyRow = 2 ** 31
+
+/** Words that SQL checks itself; with more, SQL narrows down and the caller's check of the payload decides. */
+const wordsInSqlMax = 12
+/** Counting how often a word occurs, to begin with the rarest, ends here. */
+const rareMax = 4_096
+
+export interface Words {
+  replace(n: number, before: readonly string[], after: readonly string[]): void
+  /** Row numbers that have every word, at most `limit`; rows under the wide word are not among them. */
+  rowsWith(words: string[], limit: number): number[]
+  /** How many `rowsWith` has; exact only where `decides`. */
+  countWith(words: string[]): number
+  /** True when so many words are all checked here. */
+  decides(words: number): boolean
+  /** Row numbers kept under the wide word. */
+  wideRows(limit: number): number[]
+  clear(): void
+  drop(): void
+}
+
+export interface WordsFile {
+  /** The words of one collection and generation. */
+  open(name: string): Words
+  close(): void
+}
+
+/**
+ * Opens the file (`:memory:` for none). Nothing is synced and nothing can be rolled back: everything is one transaction
+ * that ends at close. So a word costs microseconds instead of a page in the log, and a file without a clean close is
+ * worthless.
+ */
+export function openWordsFile(path: string): WordsFile {
+  const db = new DatabaseSync(path)
+  db.exec(`pragma page_size = 8192; pragma journal_mode = off; pragma synchronous = off;
+    pragma locking_mode = exclusive; pragma cache_size = -65536; begin`)
+  return {
+    open: (name) => openWords(db, `w_${name.replaceAll('-', '_')}`),
+    close() {
+      db.exec('commit')
+      db.close()
+    },
+  }
+}
+
+function openWords(db: DatabaseSync, t: string): Words {
+  db.exec(`create table if not exists ${t} (word text not null, n integer not null, primary key (word, n))
+    without rowid`)
+  const add = db.prepare(`insert or ignore into ${t} (word, n) values (?, ?)`)
+  const remove = db.prepare(`delete from ${t} where word = ? and n = ?`)
+  const wide = db.prepare(`select n from ${t} where word = '${wideToken}' order by n limit ?`)
+  const howRare = db.prepare(`select count(*) as c from (select 1 from ${t} where word = ? limit ${rareMax})`)
+  const counting = matchStatements(db, t, (rows) => `select count(*) as c from (${rows})`)
+  const listing = matchStatements(db, t, (rows) => rows)
+
+  function rarestFirst(words: string[]): string[] {
+    if (words.length < 2) return words
+    return words
+      .map((word) => ({ word, count: (howRare.get(word) as { c: number }).c }))
+      .sort((a, b) => a.count - b.count)
+      .slice(0, wordsInSqlMax)
+      .map(({ word }) => word)
+  }
+  return {
+    replace(n, before, after) {
+      for (const word of before) if (!after.includes(word)) remove.run(word, n)
+      for (const word of after) if (!before.includes(word)) add.run(word, n)
+    },
+    rowsWith: (words, limit) =>
+      (listing(words.length).all(...rarestFirst(words), limit) as { n: number }[]).map((row) => row.n),
+    countWith: (words) => (counting(words.length).get(...rarestFirst(words), everyRow) as { c: number }).c,
+    decides: (words) => words <= wordsInSqlMax,
+    wideRows: (limit) => (wide.all(limit) as { n: number }[]).map((row) => row.n),
+    clear: () => db.exec(`delete from ${t}`),
+    drop: () => db.exec(`drop table ${t}`),
+  }
+}
+
+/** Statements for "has all of these words", one per number of words. */
+function matchStatements(db: DatabaseSync, t: string, around: (rows: string) => string) {
+  const prepared = new Map<number, StatementSync>()
+  return (words: number): StatementSync => {
+    const used = Math.min(words, wordsInSqlMax)
+    let statement = prepared.get(used)
+    if (!statement) {
+      const others = Array.from(
+        { length: used - 1 },
+        (_, i) => ` and exists (select 1 from ${t} o where o.word = ?${i + 2} and o.n = a.n)`,
+      )
+      const rows = `select a.n from ${t} a where a.word = ?1${others.join('')} limit ?${used + 1}`
+      statement = db.prepare(around(rows))
+      prepared.set(used, statement)
+    }
+    return statement
+  }
+}
