@@ -6,6 +6,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { vectorDimension } from './collections.ts'
+import type { EngineOptions } from './embedded/engine.ts'
 import type { LogLevel } from './embedded/message-log.ts'
 import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
 import type { EmbeddedHandlers } from './embedded/thread.ts'
@@ -20,6 +21,8 @@ export interface EmbeddedVectorsOptions {
   log: Pick<Logger, LogLevel>
   /** `exact` compares with every point; it is taken by itself where the native index cannot be loaded. */
   index?: 'zvec' | 'exact'
+  /** The package of the native index; tests name one that is not there. */
+  nativeModule?: string
 }
 
 const pingTimeoutMs = 2_000
@@ -29,10 +32,13 @@ const closeTimeoutMs = 15_000
 export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Promise<VectorStore> {
   const { log, dimension = vectorDimension, index = 'zvec', collections } = options
   for (const name of collections) demandTableName(name)
-  const data = { directory: resolve(options.directory), collections: [...collections], dimension, index }
+  const { nativeModule = '@zvec/zvec' } = options
+  const directory = resolve(options.directory)
+  const data: EngineOptions = { directory, collections: [...collections], dimension, index, nativeModule }
+  let ending = false
   const entry = new URL('./embedded/thread.ts', import.meta.url)
   const worker = openWorker<EmbeddedHandlers>({ entry, name: 'vectors', data }, (cause) => {
-    log.error({ cause: describeError(cause) }, 'vectors.thread-ended')
+    if (!ending) log.error({ cause: describeError(cause) }, 'vectors.thread-ended')
     return unavailable()
   })
   worker.on('log', ({ level, message, fields }: { level: LogLevel; message: string; fields: object }) =>
@@ -40,8 +46,13 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
   )
   try {
     const driver = await worker.call.open()
-    return createStore(worker, driver, { log, dimension, collections })
+    const end = () => {
+      ending = true
+      return closeWorker(worker, log)
+    }
+    return createStore(worker, driver, end, { log, dimension, collections })
   } catch (error) {
+    ending = true
     await worker.terminate()
     throw error
   }
@@ -50,6 +61,7 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
 function createStore(
   worker: WorkerClient<EmbeddedHandlers>,
   driver: 'embedded' | 'exact',
+  end: () => Promise<void>,
   {
     log,
     dimension,
@@ -121,7 +133,7 @@ function createStore(
     dropGeneration: (generation) => run('dropGeneration', () => call.dropGeneration(generation)),
     ping: (timeoutMs = pingTimeoutMs) => run('ping', () => withTimeout(call.ping(), timeoutMs, unavailable)),
     close() {
-      closing ??= closeWorker(worker, log)
+      closing ??= end()
       return closing
     },
   }

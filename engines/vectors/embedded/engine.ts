@@ -16,6 +16,7 @@ export interface EngineOptions {
   collections: string[]
   dimension: number
   index: 'zvec' | 'exact'
+  nativeModule: string
 }
 
 export interface Engine {
@@ -62,11 +63,11 @@ export async function openEngine(options: EngineOptions, log: MessageLog): Promi
 }
 
 async function openFolder(
-  { index, directory, dimension }: EngineOptions,
+  { index, directory, dimension, nativeModule }: EngineOptions,
   log: MessageLog,
 ): Promise<{ folder: IndexFolder; driver: Engine['driver'] }> {
   if (index === 'exact') return { folder: openRamFolder(directory, dimension), driver: 'exact' }
-  const { zvec, cause } = await loadZvec()
+  const { zvec, cause } = await loadZvec(nativeModule)
   if (zvec) return { folder: openDiskFolder(zvec, directory, dimension), driver: 'embedded' }
   log('warn', 'vectors.no-native-index', {
     effect: 'every search compares with all points, which is slower with many',

@@ -17,9 +17,9 @@ const wordsPerList = 16
 const documentsPerCall = 512
 
 /** Loads the native module; undefined with the cause where this platform has none. */
-export async function loadZvec(): Promise<{ zvec?: Zvec; cause?: unknown }> {
+export async function loadZvec(name: string): Promise<{ zvec?: Zvec; cause?: unknown }> {
   try {
-    const zvec = await import('@zvec/zvec')
+    const zvec = (await import(name)) as Zvec
     quieten(zvec)
     return { zvec }
   } catch (cause) {

@@ -1,0 +1,30 @@
+/** A process that upserts points one batch after the other and says which are acknowledged, until it is killed. */
+
+import { pino } from 'pino'
+import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
+import { vectorOf } from './vectors.ts'
+
+const [directory, round] = process.argv.slice(2) as [string, string]
+const dimension = 64
+const store = await openEmbeddedVectors({
+  directory,
+  collections: ['points'],
+  dimension,
+  log: pino({ level: 'silent' }),
+})
+process.stdout.write('open\n')
+for (let i = 0; ; i += 30) {
+  const ids = Array.from({ length: 30 }, (_, j) => `${round}-${i + j}`)
+  await store.apply(
+    'points',
+    ids.map((id, j) => ({
+      kind: 'upsert',
+      id,
+      vector: vectorOf(dimension, Number(round) + 1, i + j + 1),
+      payload: { round: Number(round), i: i + j },
+    })),
+  )
+  // Every third one goes again: what is deleted must stay so.
+  await store.apply('points', [{ kind: 'delete', id: ids[0]! }])
+  process.stdout.write(`${ids.join(' ')}\n`)
+}

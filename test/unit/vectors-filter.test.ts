@@ -1,0 +1,60 @@
+/** Filters: the words of a payload and the reading of a payload say the same, whatever the payload. */
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { matches } from '#engines/vectors/filter.ts'
+import { filterTokens, payloadTokens, tokensMax, wideToken } from '#engines/vectors/filter-tokens.ts'
+import type { Filter, Payload } from '#engines/vectors/port.ts'
+
+const key = fc.constantFrom('a', 'b', '', 'a.b', '.', '__proto__', 'constructor', 'length', '0')
+const scalar = fc.constantFrom(0, 1, -1, 1.5, '1', '', 'x', "x' OR 1=1", '\0', true, false, 'true', null)
+const { value: anyValue } = fc.letrec<{ value: unknown }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    scalar,
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc.array(fc.tuple(key, tie('value')), { maxLength: 3 }).map(asObject),
+  ),
+}))
+const payloads = fc.array(fc.tuple(key, anyValue), { maxLength: 4 }).map(asObject)
+const conditions = fc.array(
+  fc.record({
+    key: fc.array(key, { minLength: 1, maxLength: 3 }).map((path) => path.join('.')),
+    value: scalar.filter((value) => value !== null),
+  }),
+  { maxLength: 3 },
+)
+
+/** Through JSON text, which makes `__proto__` an own key. */
+function asObject(entries: [string, unknown][]): Payload {
+  const members = entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`)
+  return JSON.parse(`{${members.join(',')}}`) as Payload
+}
+
+function filterOf(list: { key: string; value: string | number | boolean }[]): Filter {
+  return { must: list.map(({ key, value }) => ({ key, match: { value } })) }
+}
+
+describe('filters', () => {
+  test('a payload matches exactly when it has every word of the filter', () => {
+    fc.assert(
+      fc.property(payloads, conditions, (payload, list) => {
+        const filter = filterOf(list as Parameters<typeof filterOf>[0])
+        const words = new Set(payloadTokens(payload))
+        expect(filterTokens(filter).every((word) => words.has(word))).toBe(matches(payload, filter))
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  test('too many values make one word that stands for all of them', () => {
+    const many = { list: Array.from({ length: tokensMax + 1 }, (_, i) => i) }
+    expect(payloadTokens(many)).toEqual([wideToken])
+    expect(payloadTokens({ list: many.list.slice(1) }).length).toBe(tokensMax)
+    expect(payloadTokens(many, Number.POSITIVE_INFINITY).length).toBe(tokensMax + 1)
+  })
+
+  test('words are short and need no quoting', () => {
+    for (const word of payloadTokens({ "'; drop": "')", ключ: '值' })) expect(word).toMatch(/^[\w-]{16}$/)
+  })
+})

@@ -1,0 +1,86 @@
+/** An index that fails is replaced: searches go on from the table, nothing is lost. */
+
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, test } from 'vitest'
+import { createIndexKeeper, type OpenIndex } from '#engines/vectors/embedded/index-keeper.ts'
+import { openPointsTable, pointsTableSql } from '#engines/vectors/embedded/points-table.ts'
+import { createRamIndex } from '#engines/vectors/embedded/ram-index.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { temporaryFolder } from '#test/support/temporary.ts'
+import { vectorOf } from '#test/support/vectors.ts'
+
+const dimension = 8
+
+function setUp() {
+  const path = join(temporaryFolder(), 'points.db')
+  const writer = new DatabaseSync(path)
+  writer.exec(`pragma journal_mode = wal; ${pointsTableSql('a_1')}`)
+  const table = openPointsTable(writer, new DatabaseSync(path), 'a_1')
+  const made: { broken: boolean; discarded: boolean }[] = []
+  const create = (): OpenIndex => {
+    const state = { broken: false, discarded: false }
+    made.push(state)
+    const ram = createRamIndex(dimension)
+    const guard = <A extends unknown[], R>(work: (...args: A) => R) => {
+      return (...args: A): R => {
+        if (state.broken) throw new Error('native fault')
+        return work(...args)
+      }
+    }
+    const index = { ...ram, upsert: guard(ram.upsert), search: guard(ram.search) }
+    return {
+      index,
+      discard: () => {
+        state.discarded = true
+      },
+    }
+  }
+  const logged: string[] = []
+  const log = (_: string, message: string) => void logged.push(message)
+  const keeper = createIndexKeeper({ name: 'a-1', table, create, opened: create(), log })
+  const put = (id: string, ...head: number[]) => {
+    const { changes } = table.write([{ id, payload: '{}', vector: vectorOf(dimension, ...head) }])
+    keeper.follow(changes)
+    return changes[0]!.n
+  }
+  const search = (...head: number[]) =>
+    keeper.search({ vector: vectorOf(dimension, ...head), limit: 3, tokens: [], matching: () => [] })
+  return { keeper, made, logged, put, search, table }
+}
+
+describe('the keeper of an index', () => {
+  test('an index that fails in a write is dropped and built again from the table', async () => {
+    const { keeper, made, logged, put, search } = setUp()
+    const first = put('a', 1)
+    made[0]!.broken = true
+    const second = put('b', 0, 1)
+    expect(keeper.stats().status).toBe('rebuilding')
+    expect(search(1)).toBeUndefined()
+    expect(made[0]!.discarded).toBe(true)
+    await eventually('the index is there again', () => keeper.stats().status === 'ready')
+    expect(search(0, 1)).toEqual([second, first])
+    expect(logged).toContain('vectors.index-dropped')
+  })
+
+  test('an index that fails in a search is dropped, and the search is told to scan', async () => {
+    const { keeper, made, put, search } = setUp()
+    const n = put('a', 1)
+    made[0]!.broken = true
+    expect(search(1)).toBeUndefined()
+    await eventually('the index is there again', () => keeper.stats().status === 'ready')
+    expect(search(1)).toEqual([n])
+  })
+
+  test('what is written and deleted while the index is built is in it', async () => {
+    const { keeper, put, search, table } = setUp()
+    for (let i = 0; i < 100; i++) put(`p${i}`, 1, i)
+    const rebuilt = keeper.rebuild()
+    const late = put('late', 0, 0, 1)
+    const { changes } = table.write([{ id: 'p0', payload: null, vector: null }])
+    keeper.follow(changes)
+    await rebuilt
+    expect(search(0, 0, 1)![0]).toBe(late)
+    expect(search(1)).not.toContain(changes[0]!.n)
+  })
+})
