@@ -1,0 +1,260 @@
+import { createPrivateKey, sign } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createClient } from '#client/client.ts'
+import { deleteAgent, rotateAgent, showAgent, waitUntilPublished } from '#runtime/agents.ts'
+import { call } from '../support/gateway-call.ts'
+import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { axisVector } from '../support/points.ts'
+
+let gateway: GatewayPlatform
+beforeAll(async () => {
+  gateway = await openGatewayPlatform({ TRUSTED_PROXIES: '127.0.0.0/8', GATEWAY_KEY_TTL_S: '7200' })
+})
+afterAll(() => gateway.close())
+
+const nonce = '0123456789abcdefABCDEF'
+let hosts = 1
+/** Each test comes from an address of its own, so that the limits of one do not meet another. */
+function from(address = `198.51.100.${hosts++}`) {
+  const headers = { 'x-forwarded-for': address }
+  return {
+    headers,
+    handshake: (agent_id: string, given: object = {}) =>
+      call(gateway.vectorUrl, '/v1/auth/handshake', { body: { agent_id, nonce, ...given }, headers }),
+    verify: (agent_id: string, signature: unknown) =>
+      call(gateway.vectorUrl, '/v1/auth/verify', { body: { agent_id, signature }, headers }),
+  }
+}
+
+function signed(privateKeyPem: string, text: string): string {
+  return sign(null, Buffer.from(text, 'utf8'), createPrivateKey(privateKeyPem)).toString('hex')
+}
+
+async function proven(agentId: string, privateKeyPem: string) {
+  const host = from()
+  const challenge = await host.handshake(agentId)
+  const signature = signed(privateKeyPem, nonce + challenge.json.server_nonce)
+  return { host, signature, issued: await host.verify(agentId, signature) }
+}
+
+const counts = (key: string) => call(gateway.vectorUrl, '/v1/vectors/count?collection=posts', { key })
+
+test('a handshake answers challenge and fingerprint, and the signature over both nonces gives a key', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'whale' })
+  const host = from()
+  const challenge = await host.handshake('whale')
+  expect(challenge.status).toBe(200)
+  expect(challenge.json).toEqual({
+    client_nonce: nonce,
+    server_nonce: expect.stringMatching(/^[0-9a-f]{64}$/),
+    public_key_fingerprint: (await showAgent(gateway.platform.engines.relational, 'whale'))
+      .public_key_fingerprint,
+    expires_in: 60,
+  })
+  const issued = await host.verify(
+    'whale',
+    signed(privateKeyPem, nonce + challenge.json.server_nonce).toUpperCase(),
+  )
+  expect([issued.status, issued.json.expires_in]).toEqual([200, 7_200])
+  expect(issued.json.api_key).toMatch(/^vk_live_[A-Za-z0-9_-]{43}$/)
+  expect((await counts(issued.json.api_key as string)).status).toBe(200)
+  const lower = await call(gateway.vectorUrl, '/v1/vectors/count?collection=posts', {
+    headers: { authorization: `bearer ${issued.json.api_key}` },
+  })
+  expect(lower.status).toBe(200)
+})
+
+test('the key is kept as a hash only and never logged', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'secretive' })
+  const { issued, signature } = await proven('secretive', privateKeyPem)
+  const key = issued.json.api_key as string
+  await counts(key)
+  const { rows } = await gateway.platform.engines.relational.query('select * from platform.gateway_keys')
+  expect(JSON.stringify(rows)).not.toContain(key.slice(8))
+  expect(gateway.lines.join('')).not.toContain(key.slice(8))
+  expect(gateway.lines.join('')).not.toContain(signature)
+})
+
+test('a signature is used once', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'replayed' })
+  const { host, signature, issued } = await proven('replayed', privateKeyPem)
+  expect(issued.status).toBe(200)
+  const again = await host.verify('replayed', signature)
+  expect([again.status, again.json.code]).toEqual([401, 'invalid_signature'])
+  expect(again.headers.get('www-authenticate')).toBe('Bearer')
+})
+
+test('of two verifications at once with one signature only one gets a key', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'racer' })
+  const host = from()
+  const challenge = await host.handshake('racer')
+  const signature = signed(privateKeyPem, nonce + challenge.json.server_nonce)
+  const answers = await Promise.all([1, 2, 3].map(() => host.verify('racer', signature)))
+  expect(answers.map((answer) => answer.status).sort()).toEqual([200, 401, 401])
+})
+
+test('whatever is wrong with a signature gets the same answer', async () => {
+  const own = await gateway.provision({ agentId: 'own' })
+  const foreign = await gateway.provision({ agentId: 'foreign' })
+  const host = from()
+  const text = nonce + (await host.handshake('own')).json.server_nonce
+  const wrong: [string, string][] = [
+    ['own', signed(foreign.privateKeyPem, text)],
+    ['own', signed(own.privateKeyPem, `${text}x`)],
+    ['own', signed(own.privateKeyPem, text.slice(nonce.length))],
+    ['own', 'zz'],
+    ['own', ''],
+    ['own', 'ab'.repeat(50_000)],
+    ['foreign', signed(own.privateKeyPem, text)],
+    ['nobody', signed(own.privateKeyPem, text)],
+    ["x' OR 1=1", signed(own.privateKeyPem, text)],
+  ]
+  const answers = await Promise.all(wrong.map(([agent, signature]) => host.verify(agent, signature)))
+  for (const answer of answers) {
+    expect([answer.status, answer.json.code, answer.json.detail]).toEqual([
+      401,
+      'invalid_signature',
+      answers[0]!.json.detail,
+    ])
+  }
+  expect((await host.verify('own', signed(own.privateKeyPem, text))).status).toBe(200)
+})
+
+test('an unknown agent is 401 unknown_agent, also in another case', async () => {
+  await gateway.provision({ agentId: 'Cased' })
+  for (const agent of ['nobody', 'cased', '__proto__', "x' OR 1=1"]) {
+    const refused = await from().handshake(agent)
+    expect([agent, refused.status, refused.json.code]).toEqual([agent, 401, 'unknown_agent'])
+  }
+})
+
+test.each([
+  ['a nonce that is too short', { nonce: 'a'.repeat(15) }, '/nonce'],
+  ['a nonce that is too long', { nonce: 'a'.repeat(257) }, '/nonce'],
+  ['a nonce that is not hex', { nonce: 'g'.repeat(16) }, '/nonce'],
+  ['a nonce that is no string', { nonce: 7 }, '/nonce'],
+  ['a field that is not known', { more: 1 }, '/more'],
+  ['an agent id of 100,000 characters', { agent_id: 'x'.repeat(100_000) }, '/agent_id'],
+])('%s is 422 with its path', async (_what, given, path) => {
+  const refused = await from().handshake('whale', given)
+  expect([refused.status, (refused.json.errors as { path: string }[])[0]?.path]).toEqual([422, path])
+})
+
+test('eight challenges may wait for an address; the ninth is refused and none is pushed out', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'eager' })
+  const host = from()
+  const challenges = await Promise.all(Array.from({ length: 8 }, () => host.handshake('eager')))
+  expect(challenges.map((one) => one.status)).toEqual(new Array(8).fill(200))
+  const ninth = await host.handshake('eager')
+  expect([ninth.status, ninth.json.code]).toEqual([429, 'rate_limited'])
+  expect(ninth.json.retryAfter).toBeGreaterThan(50)
+  expect(ninth.json.retryAfter).toBeLessThanOrEqual(60)
+  expect((await from().handshake('eager')).status).toBe(200)
+  const first = signed(privateKeyPem, nonce + challenges[0]!.json.server_nonce)
+  expect((await host.verify('eager', first)).status).toBe(200)
+  expect((await host.handshake('eager')).status).toBe(200)
+})
+
+test('at the same moment no more challenges than eight are given', async () => {
+  await gateway.provision({ agentId: 'burst' })
+  const host = from()
+  const answers = await Promise.all(Array.from({ length: 16 }, () => host.handshake('burst')))
+  expect(answers.filter((answer) => answer.status === 200)).toHaveLength(8)
+})
+
+test('an agent has at most 256 pending challenges', async () => {
+  const { uid } = await gateway.provision({ agentId: 'crowded' })
+  await gateway.platform.engines.relational.query(
+    `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at)
+     select $1, 'a' || n, 'x', 'y', now() + interval '30 seconds' from generate_series(1, 256) n`,
+    [uid],
+  )
+  const refused = await from().handshake('crowded')
+  expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited'])
+  expect(refused.json.retryAfter).toBeLessThanOrEqual(30)
+})
+
+test('a challenge that ran out is worth nothing', async () => {
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'late' })
+  const host = from()
+  const challenge = await host.handshake('late')
+  await gateway.platform.engines.relational.query(
+    'update platform.challenges set expires_at = now() where agent_uid = $1',
+    [uid],
+  )
+  const refused = await host.verify('late', signed(privateKeyPem, nonce + challenge.json.server_nonce))
+  expect(refused.json.code).toBe('invalid_signature')
+})
+
+test('handshake and verify together are limited to 20 in any second, with Retry-After', async () => {
+  await gateway.provision({ agentId: 'fast' })
+  const host = from()
+  const answers = await Promise.all(Array.from({ length: 40 }, () => host.verify('fast', 'ab'.repeat(64))))
+  const refused = answers.filter((answer) => answer.status === 429)
+  expect(refused.length).toBeGreaterThanOrEqual(1)
+  expect(answers.filter((answer) => answer.status === 401).length).toBeGreaterThanOrEqual(20)
+  expect(refused[0]!.json.retryAfter).toBeLessThanOrEqual(1)
+  expect(refused[0]!.headers.get('retry-after')).toBe('1')
+})
+
+test.each([
+  ['no header', undefined],
+  ['another scheme', 'Basic dml0ZTp4'],
+  ['no key', 'Bearer '],
+  ['a key of another shape', 'Bearer vk_live_short'],
+  ['a key that was never given', `Bearer vk_live_${'A'.repeat(43)}`],
+  ['a key of 100,000 characters', `Bearer vk_live_${'A'.repeat(100_000)}`],
+])('%s is 401 unauthorized before the body is read', async (_what, authorization) => {
+  const refused = await call(gateway.vectorUrl, '/v1/vectors/upsert', {
+    body: 'not json',
+    headers: authorization === undefined ? {} : { authorization },
+  })
+  expect([refused.status, refused.json.code]).toEqual([401, 'unauthorized'])
+  expect(refused.headers.get('www-authenticate')).toBe('Bearer')
+})
+
+test('a key that ran out is refused', async () => {
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'expiring' })
+  const { issued } = await proven('expiring', privateKeyPem)
+  await gateway.platform.engines.relational.query(
+    'update platform.gateway_keys set expires_at = now() where agent_uid = $1',
+    [uid],
+  )
+  expect((await counts(issued.json.api_key as string)).status).toBe(401)
+})
+
+test.each(['deleted', 'rotated'])(
+  'when an agent was %s its cached keys are refused once that is told',
+  async (change) => {
+    const { relational } = gateway.platform.engines
+    const { privateKeyPem } = await gateway.provision({ agentId: change })
+    const { issued } = await proven(change, privateKeyPem)
+    const key = issued.json.api_key as string
+    expect((await counts(key)).status).toBe(200)
+    const { outboxId } = await (change === 'deleted' ? deleteAgent : rotateAgent)(relational, change)
+    await waitUntilPublished(relational, outboxId)
+    expect((await counts(key)).status).toBe(401)
+    const handshake = await from().handshake(change)
+    expect(handshake.json.code ?? 'given').toBe(change === 'deleted' ? 'unknown_agent' : 'given')
+    if (change === 'rotated') {
+      expect((await proven(change, privateKeyPem)).issued.json.code).toBe('invalid_signature')
+    }
+  },
+)
+
+test('a client renews a key that is refused, once', async () => {
+  const { relational } = gateway.platform.engines
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'renewing' })
+  const client = createClient({ vectorUrl: gateway.vectorUrl, agentId: 'renewing', privateKeyPem })
+  await client.upsert('posts', [{ id: 'r', vector: axisVector(1) }], { wait: true })
+  const first = await client.apiKey()
+  // Deleting the row alone is no change that is told: a second key takes the place of the first by a changed agent.
+  await relational.query('delete from platform.gateway_keys where agent_uid = $1', [uid])
+  const { outboxId } = await relational.transaction(async (tx) => {
+    const { writeAgentChange } = await import('#runtime/agents/changes.ts')
+    return { outboxId: await writeAgentChange(tx, await showAgent(tx, 'renewing'), 'tier') }
+  })
+  await waitUntilPublished(relational, outboxId)
+  expect(await client.count('posts')).toBeGreaterThanOrEqual(1)
+  expect(await client.apiKey()).not.toBe(first)
+})

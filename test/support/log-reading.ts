@@ -1,0 +1,33 @@
+/** What a topic of a running platform holds now. */
+
+import type { Platform } from '#runtime/platform.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+
+export interface LoggedRecord<V> {
+  key: string
+  value: V | null
+  headers: Record<string, string>
+  partition: number
+  offset: number
+}
+
+/** Every record that is readable now, decoded. */
+export async function recordsOf<K, S extends SchemaName>(platform: Platform, topic: Topic<K, S>) {
+  type Value = Awaited<ReturnType<typeof platform.codec.decode<S>>>['value']
+  const found: (LoggedRecord<NonNullable<Value>> | Promise<LoggedRecord<NonNullable<Value>>>)[] = []
+  const tail = await platform.engines.eventLog.tail({
+    topic: platform.publisher.placeOf(topic).physicalName,
+    from: 'beginning',
+    records(_partition, records) {
+      for (const record of records) {
+        found.push(platform.codec.decode(topic, record) as LoggedRecord<NonNullable<Value>>)
+      }
+    },
+  })
+  try {
+    await tail.ready
+    return await Promise.all(found)
+  } finally {
+    await tail.close()
+  }
+}
