@@ -173,6 +173,48 @@ function describeOwnership(world: World): void {
     expect(first.offsets(moved)).toEqual([])
   })
 
+  test('a commit that was answered as committed is what the next owner finds', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    await log.append(topic, 0, numbered(10))
+    const group = world.name('group')
+    const first = await join(log, { group, topic })
+    await eventually('the first reads all', () => first.records.length === 10)
+    const second = await join(await world.client(), { group, topic })
+    await eventually('both are members', async () => (await log.groupState(group, topic)).members === 2)
+    await eventually('the first still owns it', () => first.consumer.assignment().length === 1)
+    const committing = first.consumer.commit(0, 6, '')
+    await first.consumer.close()
+    await eventually('the second gains it', () => second.gained.length === 1)
+    const found = second.gained[0]!.committed?.offset ?? 0
+    if ((await committing) === 'committed') expect(found).toBe(6)
+    await eventually('it reads the rest', () => second.records.length === 10 - found)
+    expect(second.offsets(0)).toEqual(range(found, 10))
+  })
+
+  test('when one of three leaves, the others keep what they have', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions })
+    const group = world.name('group')
+    const members: Member[] = []
+    for (const count of [1, 2, 3]) {
+      members.push(await join(log, { group, topic }))
+      await eventually('each has its share', () =>
+        members.every((member) => member.consumer.assignment().length === partitions / count),
+      )
+    }
+    const [first, ...others] = members
+    const before = others.map((member) => ({ had: member.consumer.assignment(), lost: member.lost.length }))
+    await first!.consumer.close()
+    await eventually('the two have all', () =>
+      others.every((member) => member.consumer.assignment().length === partitions / 2),
+    )
+    for (const [i, member] of others.entries()) {
+      expect(member.consumer.assignment()).toEqual(expect.arrayContaining(before[i]!.had))
+      expect(member.lost).toHaveLength(before[i]!.lost)
+    }
+  }, 90_000)
+
   test('a member too many owns nothing, and takes over when another leaves', async () => {
     const log = await world.client()
     const topic = await world.topic(log)
