@@ -18,6 +18,8 @@ export interface Cli {
   signal: AbortSignal
   /** Runs a command and prints its result: as one JSON document, or as `render` says. */
   run<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<R>
+  /** As `run`, for a command that goes on until the operator ends it, which is then no fault. */
+  follow<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<void>
   setExitCode(code: number): void
 }
 
@@ -29,21 +31,33 @@ export interface Printing<R> {
 }
 
 export function createCli(env: Environment, signal: AbortSignal): Cli {
+  async function run<A extends object, R>(
+    command: Command<A, R>,
+    args: A,
+    printing: Printing<R>,
+  ): Promise<R> {
+    const output = createOutput((value) => {
+      if (!printing.json && printing.item) console.log(printing.item(value))
+    })
+    try {
+      const result = await execute(command, args, { env, output, signal })
+      output.end()
+      const text = printing.json ? JSON.stringify(result) : printing.render(result)
+      if (text !== '') console.log(text)
+      return result
+    } finally {
+      output.end()
+    }
+  }
   return {
     env,
     signal,
-    async run(command, args, printing) {
-      const output = createOutput((value) => {
-        if (!printing.json && printing.item) console.log(printing.item(value))
-      })
+    run,
+    async follow(command, args, printing) {
       try {
-        const result = await execute(command, args, { env, output, signal })
-        output.end()
-        const text = printing.json ? JSON.stringify(result) : printing.render(result)
-        if (text !== '') console.log(text)
-        return result
-      } finally {
-        output.end()
+        await run(command, args, printing)
+      } catch (error) {
+        if (!signal.aborted) throw error
       }
     },
     setExitCode(code) {

@@ -4,10 +4,26 @@ import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import type { Output, Progress } from '#runtime/control.ts'
 
-/** A table with a head, without colours where the output is no terminal. */
+/** Columns without lines between them; without colours where the output is no terminal. */
 export function table(head: string[], rows: (string | number | null)[][]): string {
-  const colours = process.stdout.isTTY ? {} : { style: { head: [], border: [] } }
-  const plain = new Table({ head, ...colours })
+  const none = {
+    top: '',
+    'top-mid': '',
+    'top-left': '',
+    'top-right': '',
+    mid: '',
+    'left-mid': '',
+    'mid-mid': '',
+  }
+  const bare = { 'right-mid': '', bottom: '', 'bottom-mid': '', 'bottom-left': '', 'bottom-right': '' }
+  const chars = { ...none, ...bare, left: '', right: '', middle: '  ' }
+  const style = {
+    'padding-left': 0,
+    'padding-right': 0,
+    border: [],
+    ...(process.stdout.isTTY ? {} : { head: [] }),
+  }
+  const plain = new Table({ head, chars, style })
   for (const row of rows) plain.push(row.map((cell) => (cell === null ? '-' : String(cell))))
   return plain.toString()
 }

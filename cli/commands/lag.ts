@@ -10,7 +10,12 @@ import { table } from '../output.ts'
 
 const refreshMs = 1_000
 
-export const lagCommand = defineCommand<{ watch?: boolean }, { groups: GroupLag[]; as_of: string }>({
+interface LagResult {
+  groups: GroupLag[]
+  as_of: string
+}
+
+export const lagCommand = defineCommand<{ watch?: boolean }, LagResult>({
   name: 'lag',
   needs: [],
   async run({ platform, output, signal }, { watch }) {
@@ -39,11 +44,13 @@ export function registerLag(program: Program, cli: Cli): void {
     if (options.watch && options.json) {
       throw new AppError('bad_request', '--json prints one document: leave --watch out.')
     }
-    await cli.run(lagCommand, options.watch ? { watch: true } : {}, {
+    const printing = {
       json: options.json,
-      item: (value: { groups: GroupLag[]; as_of: string }) => `${clearScreen()}${render(value)}`,
-      render: (result) => (options.watch ? '' : render(result)),
-    })
+      item: (value: LagResult) => `${clearScreen()}${render(value)}`,
+      render: (result: LagResult) => (options.watch ? '' : render(result)),
+    }
+    if (options.watch) await cli.follow(lagCommand, { watch: true }, printing)
+    else await cli.run(lagCommand, {}, printing)
   })
 }
 
@@ -51,7 +58,7 @@ function clearScreen(): string {
   return process.stdout.isTTY ? '\u001b[2J\u001b[H' : ''
 }
 
-function render(result: { groups: GroupLag[]; as_of: string }): string {
+function render(result: LagResult): string {
   const rows = result.groups.map((group) => [group.group, group.topic, group.members, group.lag])
   return `${result.as_of}\n${table(['group', 'topic', 'members', 'lag'], rows)}`
 }

@@ -91,11 +91,13 @@ export function registerTopicsTail(topics: Program, cli: Cli): void {
   describe(tail, 'flotilla topics tail audit.events --last 3').action(
     async (topic: string, { last, follow, key, json }: TailOptions) => {
       const args = { topic, last, follow: follow && !json, ...(key === undefined ? {} : { key }) }
-      await cli.run(topicsTailCommand, args, {
+      const printing = {
         json,
         item: (record: ShownRecord) => JSON.stringify(record),
-        render: ({ records }) => records.map((record) => JSON.stringify(record)).join('\n'),
-      })
+        render: ({ records }: { records: ShownRecord[] }) =>
+          records.map((record) => JSON.stringify(record)).join('\n'),
+      }
+      await (args.follow ? cli.follow : cli.run)(topicsTailCommand, args, printing)
     },
   )
 }

@@ -43,9 +43,12 @@ function markdownFiles(folder: string): string[] {
 }
 
 function titleOf(text: string, path: string): string {
-  const heading = /^#+\s+(.{1,120})/m
-    .exec(text)?.[1]
-    ?.replace(/[#*`<>]|\[|\]\([^)]*\)/g, '')
+  const line = /^#+\s+(.+)/m.exec(text)?.[1] ?? ''
+  const heading = line
+    .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replace(/<[^>]*>|[#*`![\]]/g, '')
     .trim()
+    .slice(0, 120)
   return heading || path
 }

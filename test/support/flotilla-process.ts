@@ -1,0 +1,81 @@
+/** The `flotilla` command in a process of its own, as an operator runs it. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { eventually } from './eventually.ts'
+
+const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+
+export interface Finished {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface RunningProcess {
+  child: ChildProcess
+  stdout(): string
+  stderr(): string
+  /** Resolves with everything once the process has ended. */
+  finished: Promise<Finished>
+}
+
+/** Variables of this machine that name engines must not reach the embedded tests. */
+function environment(env: Record<string, string>): Record<string, string> {
+  const { PATH = '', HOME = '', TMPDIR } = process.env
+  return { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...env }
+}
+
+/** Starts it; whatever is left of it when the test ends is killed. */
+export function spawnFlotilla(args: string[], env: Record<string, string>, ipc = false): RunningProcess {
+  const child = spawn(process.execPath, [main, ...args], {
+    env: environment(env),
+    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk
+  })
+  child.stderr!.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const finished = new Promise<Finished>((resolve) => {
+    // Not `close`: with an IPC channel that was disconnected it never comes.
+    child.on('exit', (code) => setTimeout(() => resolve({ code, stdout, stderr }), 50))
+  })
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await finished
+  })
+  return { child, stdout: () => stdout, stderr: () => stderr, finished }
+}
+
+/** Runs a command to its end. */
+export function runFlotilla(args: string[], env: Record<string, string>): Promise<Finished> {
+  return spawnFlotilla(args, env).finished
+}
+
+/** `flotilla start` on free ports; resolves when it has said `ready`. */
+export async function startFlotilla(
+  home: string,
+  names: string[] = [],
+  ipc = false,
+  more: Record<string, string> = {},
+): Promise<RunningProcess & { addresses: { vector_url: string; pid: number } }> {
+  const env = { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', LOG_LEVEL: 'warn', ...more }
+  const running = spawnFlotilla(['start', ...names], env, ipc)
+  await eventually(
+    'the platform is ready',
+    () => {
+      if (running.child.exitCode !== null) throw new Error(`it ended: ${running.stderr()}`)
+      return /^ready$/m.test(running.stdout())
+    },
+    60_000,
+  )
+  const addresses = JSON.parse(readFileSync(join(home, 'run', 'addresses.json'), 'utf8'))
+  return { ...running, addresses }
+}
