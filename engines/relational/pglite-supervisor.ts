@@ -60,11 +60,18 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
     async listen(channel, heard) {
       const listeners = channels.get(channel) ?? new Set()
       channels.set(channel, listeners.add(heard))
-      await get().call.listen(channel, deadline())
-      return async () => {
+      const leave = () => {
         listeners.delete(heard)
-        if (listeners.size > 0 || !channels.delete(channel) || closing) return
-        await get().call.unlisten(channel, deadline())
+        return listeners.size === 0 && channels.delete(channel)
+      }
+      try {
+        await get().call.listen(channel, deadline())
+      } catch (error) {
+        leave()
+        throw error
+      }
+      return async () => {
+        if (leave() && !closing) await get().call.unlisten(channel, deadline())
       }
     },
     close() {

@@ -84,7 +84,12 @@ interface EmbeddedTransaction extends OpenTransaction {
 
 async function openTransaction(calls: Calls): Promise<EmbeddedTransaction> {
   const thread = calls.supervisor.get()
-  const id = await bounded(calls, () => thread.call.begin(Date.now() + calls.timeoutMs))
+  const begun = thread.call.begin(Date.now() + calls.timeoutMs)
+  const id = await bounded(calls, () => begun).catch((error: unknown) => {
+    // It may begin just when its caller gives up: everybody else would wait for it.
+    begun.then((late) => thread.call.end(late, 'rollback')).catch(() => {})
+    throw error
+  })
   return {
     async query<Row>(text: string, params?: SqlValue[]) {
       const values = params?.map(toSqlText)

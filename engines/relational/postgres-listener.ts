@@ -43,7 +43,7 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
   }
 
   async function reopen(): Promise<void> {
-    for (let tries = 0; !closed.signal.aborted; tries++) {
+    for (let tries = 0; channels.size > 0 && !closed.signal.aborted; tries++) {
       try {
         await connected()
         return
@@ -58,11 +58,18 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
     async listen(channel, heard) {
       const listeners = channels.get(channel) ?? new Set()
       channels.set(channel, listeners.add(heard))
-      await (await connected()).query(`listen ${quoteIdentifier(channel)}`)
-      return async () => {
+      const leave = () => {
         listeners.delete(heard)
-        if (listeners.size > 0 || !channels.delete(channel)) return
-        await (await client)?.query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
+        return listeners.size === 0 && channels.delete(channel)
+      }
+      try {
+        await (await connected()).query(`listen ${quoteIdentifier(channel)}`)
+      } catch (error) {
+        leave()
+        throw relationalUnavailable(error)
+      }
+      return async () => {
+        if (leave()) await (await client)?.query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
       }
     },
     async close() {
