@@ -35,6 +35,8 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   /** PKCS#8 PEM of the agent's Ed25519 key, or the file that holds it. */
   privateKeyPem?: string
   privateKeyFile?: string
+  /** Milliseconds that only go forward, for tests. */
+  now?: () => number
 }
 
 export interface Client {
@@ -75,6 +77,7 @@ export function createClient(options: ClientOptions): Client {
   const keys = createKeyHolder(transport, {
     agentId: options.agentId,
     privateKeyPem: () => privateKeyOf(options),
+    ...(options.now ? { now: options.now } : {}),
   })
 
   /** Once more with a new key when the one that was held is refused. */

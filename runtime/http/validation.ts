@@ -16,7 +16,14 @@ const pathLengthMax = 200
  */
 export const checkedByHandler = { 'x-checked-by': 'handler' } as const
 
-const options = { coerceTypes: false, removeAdditional: false, useDefaults: true, strict: false } as const
+const options = {
+  coerceTypes: false,
+  removeAdditional: false,
+  useDefaults: true,
+  strict: false,
+  // JSON.parse makes Infinity of 1e999.
+  strictNumbers: true,
+} as const
 const first = new Ajv({ ...options, allErrors: false })
 const all = new Ajv({ ...options, allErrors: true })
 
