@@ -5,6 +5,7 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import type { Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { BatchOptions } from '../consumer.ts'
+import { runAlone } from './alone.ts'
 import { Call, outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
 import { decodeRecord } from './decode.ts'
@@ -78,6 +79,9 @@ export class BatchRunner implements Runner {
   /** Batches never drop what they hold, so nothing is read again. */
   refill(): void {}
 
+  /** The work waits for its commits itself. */
+  committed(): void {}
+
   idle(): Promise<void> {
     if (!this.#working) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))
@@ -93,7 +97,7 @@ export class BatchRunner implements Runner {
       while (!host.over && host.intake.count > 0) {
         const alone = host.guard.alone(this.#position)
         if (!(await this.#take(alone ? 1 : this.#options.batchRecordsMax))) break
-        if (!(await this.#settleAll(alone))) break
+        if (!(await this.#settleAll())) break
         this.#items = []
         // One commit may be under way while the next batch is handled, never two.
         if (!(await this.#committing)) break
@@ -139,7 +143,7 @@ export class BatchRunner implements Runner {
   }
 
   /** Brings every record of the batch to its end; false when the partition is over before. */
-  async #settleAll(alone: boolean): Promise<boolean> {
+  async #settleAll(): Promise<boolean> {
     const host = this.#host
     const faulty = this.#items.filter((item) => item.message === null)
     if (faulty.length > 0 && !(await this.#park(faulty.map((item) => ({ item, reason: item.fault })))))
@@ -150,29 +154,30 @@ export class BatchRunner implements Runner {
     for (let group = groups.pop(); group; group = groups.pop()) {
       if (group.waitMs > 0) await sleep(group.waitMs, host.ending)
       if (!(await host.callable())) return false
-      if (alone) {
-        host.guard.announce(group.items[0]!.record.offset)
-        if (!(await host.committer.flush())) return false
-      }
-      const outcomes = await this.#call(group.items)
-      host.guard.announce(null)
-      if (host.gone.aborted) return false
-      if (isRefused(outcomes)) {
-        const half = group.items.length >> 1
-        groups.push(
-          { items: group.items.slice(half), waitMs: 0 },
-          { items: group.items.slice(0, half), waitMs: 0 },
-        )
-        continue
-      }
-      const rest = await this.#apply(group.items, outcomes)
-      if (rest === null) return false
-      if (rest.items.length > 0) {
-        groups.push(rest)
-        host.committer.request()
-      }
+      const { offset } = group.items[0]!.record
+      const next = host.guard.alone(offset)
+        ? await runAlone(host, offset, () => this.#try(group.items))
+        : await this.#try(group.items)
+      if (next === null) return false
+      groups.push(...next)
+      if (next.length > 0) host.committer.request()
     }
     return true
+  }
+
+  /** One call; the groups that have to be tried yet, last first, or null when the partition is gone. */
+  async #try(items: Item[]): Promise<Group[] | null> {
+    const outcomes = await this.#call(items)
+    if (this.#host.gone.aborted) return null
+    if (isRefused(outcomes)) {
+      const half = items.length >> 1
+      return [
+        { items: items.slice(half), waitMs: 0 },
+        { items: items.slice(0, half), waitMs: 0 },
+      ]
+    }
+    const rest = await this.#apply(items, outcomes)
+    return rest === null || rest.items.length > 0 ? rest && [rest] : []
   }
 
   /** The handler's outcomes, or the one outcome that a throw or a time-out means for all of them. */

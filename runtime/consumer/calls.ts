@@ -42,6 +42,7 @@ export class Calls {
   readonly #open = new Set<Call>()
   /** Given up, and still running. */
   readonly #strays = new Set<Call>()
+  #idle: (() => void)[] = []
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs
@@ -59,6 +60,7 @@ export class Calls {
       over = true
       this.#open.delete(call)
       end(result, error, call)
+      if (this.#open.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
     }
     call.giveUp = () => {
       this.#strays.add(call)
@@ -97,6 +99,12 @@ export class Calls {
         call.giveUp()
       }
     }
+  }
+
+  /** Resolves when none runs. */
+  idle(): Promise<void> {
+    if (this.#open.size === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
   }
 
   /** True while any call of a partition runs, given up or not. */

@@ -13,6 +13,8 @@ export class CrashGuard {
   readonly #kills: number
   readonly #aloneUntil: number
   #started: number | null = null
+  /** Records of the suspicious stretch whose calls have ended here, whatever their outcome. */
+  readonly #survivors = new Set<number>()
 
   /** `end` is the log's end at the takeover: an owner without work was not ended by a record. */
   constructor(position: number, end: number, saved: SavedState) {
@@ -23,9 +25,15 @@ export class CrashGuard {
     this.#aloneUntil = this.#kills >= killsMax ? position + windowOffsets : saved.aloneUntil
   }
 
-  /** True when records run one at a time, each announced by a commit. */
-  alone(watermark: number): boolean {
-    return watermark < this.#aloneUntil
+  /** True when a record has to run alone, announced by a commit. */
+  alone(offset: number): boolean {
+    return offset < this.#aloneUntil && !this.#survivors.has(offset)
+  }
+
+  /** The call of a record that ran alone has ended. */
+  survived(offset: number): void {
+    this.#survivors.add(offset)
+    this.#started = null
   }
 
   /** The record that the next commit announces; null when its call has ended. */

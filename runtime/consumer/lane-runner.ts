@@ -4,12 +4,14 @@ import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { LaneOptions } from '../consumer.ts'
+import { runAlone } from './alone.ts'
 import { Call, outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
 import { type Decoded, decodeRecord } from './decode.ts'
 import { Fifo } from './fifo.ts'
+import { Headroom } from './headroom.ts'
 import { recordBytes } from './intake.ts'
-import { type Entry, Lane } from './lane.ts'
+import { type Entry, Lane, laneOf } from './lane.ts'
 import { LaneBodies } from './lane-bodies.ts'
 import { type Progress, setBit } from './metadata.ts'
 import { Retrying } from './retrying.ts'
@@ -28,12 +30,14 @@ export class LaneRunner implements Runner {
   #slots = 0
   #inFlight = 0
   #admitting = false
+  readonly #headroom: Headroom
   #idle: (() => void)[] = []
 
   constructor(host: RunnerHost, options: LaneOptions<SchemaName>) {
     this.#host = host
     this.#options = options
     this.#window = new Window(host.position)
+    this.#headroom = new Headroom(options.concurrency)
     const due = (lane: Lane) => {
       this.#makeReady(lane)
       this.pump()
@@ -51,21 +55,20 @@ export class LaneRunner implements Runner {
   pump(): void {
     if (this.#host.over) return
     this.#admit()
-    const alone = this.#host.guard.alone(this.#window.watermark)
-    const slotsMax = alone ? 1 : this.#options.concurrency
-    while (this.#slots < slotsMax && this.#ready.length > 0) {
+    while (this.#slots < this.#options.concurrency && this.#ready.length > 0 && !this.#headroom.used) {
       if (this.#ready.peek()!.head.record === null) {
         this.#fetch(this.#ready.shift()!)
         continue
       }
       if (!this.#host.mayCall()) break
-      this.#start(this.#ready.shift()!, alone)
+      this.#start(this.#ready.shift()!)
       if (this.#ready.length === 0) this.#admit()
     }
     this.#host.intake.regulate()
   }
 
   progress(): Progress {
+    this.#headroom.told()
     const offset = this.#window.watermark
     const finished = this.#window.bitmap()
     for (const settled of this.#host.sieve.finished) setBit(finished, offset, settled)
@@ -83,6 +86,12 @@ export class LaneRunner implements Runner {
   refill(first: number, again: StoredRecord[], caughtUp: boolean): void {
     this.#bodies.refill(first, again, caughtUp)
     this.#host.intake.urge(this.#bodies.reading)
+  }
+
+  committed(): void {
+    const waited = this.#headroom.used
+    this.#headroom.committed()
+    if (waited) this.pump()
   }
 
   idle(): Promise<void> {
@@ -166,14 +175,16 @@ export class LaneRunner implements Runner {
     this.#bodies.need(lane)
   }
 
-  #start(lane: Lane, alone: boolean): void {
+  #start(lane: Lane): void {
     lane.state = 'running'
     this.#slots++
     const record = lane.head.record!
-    if (record.offset === this.#host.guard.doomed) return void this.#park(lane, record, doomedReason)
+    const { guard } = this.#host
+    if (record.offset === guard.doomed) return void this.#park(lane, record, doomedReason)
     const decoded = decodeRecord(this.#host, record)
+    const alone = guard.alone(record.offset)
     if (decoded instanceof Promise || alone) void this.#startLate(lane, record, decoded, alone)
-    else this.#run(lane, record, decoded)
+    else this.#run(lane, record, decoded, () => {})
   }
 
   async #startLate(
@@ -183,41 +194,56 @@ export class LaneRunner implements Runner {
     alone: boolean,
   ): Promise<void> {
     const decoded = await late
-    if (alone) {
-      this.#host.guard.announce(record.offset)
-      await this.#host.committer.flush()
+    const run = async () => {
+      if (this.#host.over) return null
+      await new Promise<void>((over) => this.#run(lane, record, decoded, over))
+      return true
     }
-    if (!this.#host.over) return this.#run(lane, record, decoded)
-    this.#host.guard.announce(null)
-    this.#slots--
+    const ran = alone ? await runAlone(this.#host, record.offset, run) : await run()
+    if (!ran) this.#slots--
   }
 
-  #run(lane: Lane, record: StoredRecord, { message, fault }: Decoded): void {
-    if (message === null) return void this.#park(lane, record, fault)
+  #run(lane: Lane, record: StoredRecord, { message, fault }: Decoded, over: () => void): void {
+    if (message === null) return void this.#park(lane, record, fault).then(over)
     const { group, id } = this.#host
     const call = new Call(id, lane.attempts + 1)
     this.#inFlight++
     group.calls.run(
       call,
       () => this.#options.handle(message, call),
-      (outcome, error) => this.#ended(lane, record, call, outcome, error),
+      (result, error) => {
+        const outcome = this.#ended(call, result, error)
+        if (outcome === null) over()
+        else if (outcome.kind === 'park') void this.#park(lane, record, outcome.reason).then(over)
+        else {
+          this.#slots--
+          this.#apply(lane, record, outcome)
+          over()
+        }
+      },
     )
   }
 
-  #ended(lane: Lane, record: StoredRecord, call: Call, result: Outcome | undefined, error: unknown): void {
-    const { group, guard, gone } = this.#host
+  /** What a call came to, or null when nobody wants to know any more. */
+  #ended(call: Call, result: Outcome | undefined, error: unknown): Outcome | null {
+    const { group, gone } = this.#host
     this.#inFlight--
-    group.metrics.took((performance.now() - call.startedAt) / 1_000)
-    guard.announce(null)
+    const tookMs = performance.now() - call.startedAt
+    group.metrics.took(tookMs / 1_000)
+    this.#headroom.took(tookMs)
     if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
-    if (gone.aborted) return
-    const outcome = result === undefined || call.timedOut ? this.#outcomeOfFailure(error, call) : result
-    if (outcome.kind === 'park') return void this.#park(lane, record, outcome.reason)
-    this.#slots--
-    if (outcome.kind === 'unavailable') group.gate.shut(outcome.engine, outcome.reason)
-    else group.gate.worked()
+    if (gone.aborted) return null
+    if (result !== undefined && !call.timedOut) return result
+    const fault = error ?? new Error('no outcome came back')
+    return outcomeOfFailure(fault, call, this.#options.callTimeoutMs)
+  }
+
+  #apply(lane: Lane, record: StoredRecord, outcome: Exclude<Outcome, { kind: 'park' }>): void {
+    const { gate, metrics } = this.#host.group
+    if (outcome.kind === 'unavailable') gate.shut(outcome.engine, outcome.reason)
+    else gate.worked()
     if (outcome.kind === 'done') {
-      group.metrics.handled++
+      metrics.handled++
       this.#settle(lane)
     } else if (outcome.kind === 'unavailable') {
       this.#makeReady(lane)
@@ -257,27 +283,10 @@ export class LaneRunner implements Runner {
     const { head } = lane
     this.#bodies.release(head)
     this.#window.finish(head.offset)
+    this.#headroom.settled()
     this.#host.committer.request()
     this.#retrying.settled(lane)
     if (lane.shift()) this.#takeHead(lane)
     else this.#lanes.delete(lane.key)
   }
-
-  #outcomeOfFailure(error: unknown, call: Call): Outcome {
-    return outcomeOfFailure(error ?? new Error('no outcome came back'), call, this.#options.callTimeoutMs)
-  }
-}
-
-/** A record without a lane of its own (it cannot be decoded, or `lane` fails on it) takes its place among its key's. */
-function laneOf(
-  { message }: Decoded,
-  record: StoredRecord,
-  lane: NonNullable<LaneOptions<SchemaName>['lane']>,
-): string {
-  try {
-    if (message !== null) return lane(message)
-  } catch {
-    // The handler will meet the same fault and be judged by it.
-  }
-  return record.key?.toString() ?? ''
 }

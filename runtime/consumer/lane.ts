@@ -1,6 +1,9 @@
 /** One lane of a partition: its records that wait, in order, and what it does now. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import type { LaneOptions } from '../consumer.ts'
+import type { Decoded } from './decode.ts'
 
 export interface Entry {
   offset: number
@@ -49,4 +52,18 @@ export class Lane {
     this.attempts = 0
     return true
   }
+}
+
+/** A record without a lane of its own (it cannot be decoded, or `lane` fails on it) takes its place among its key's. */
+export function laneOf(
+  { message }: Decoded,
+  record: StoredRecord,
+  lane: NonNullable<LaneOptions<SchemaName>['lane']>,
+): string {
+  try {
+    if (message !== null) return lane(message)
+  } catch {
+    // The handler will meet the same fault and be judged by it.
+  }
+  return record.key?.toString() ?? ''
 }

@@ -17,6 +17,9 @@ export const partitionBytesMin = 256 * 1024
 export const intakeRecordsMax = 16_384
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
+/** Settled records of a partition in lane mode that are not committed yet: what it does in this time, within bounds. */
+export const uncommittedMs = 20
+export const uncommittedRecordsMax = 1_024
 /** Commits a second that a group in lane mode writes, all partitions together. */
 export const commitsPerSecondMax = 1_000
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */

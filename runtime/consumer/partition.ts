@@ -127,7 +127,8 @@ export class Partition implements RunnerHost {
       if (this.#opened === 'no') void this.#open()
       return false
     }
-    return this.group.consumer.alive() && this.group.gate.enter()
+    const { consumer, exclusive, gate } = this.group
+    return !exclusive.held && consumer.alive() && gate.enter()
   }
 
   async callable(): Promise<boolean> {
@@ -173,7 +174,7 @@ export class Partition implements RunnerHost {
     if (this.over) return
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs) return
-    if (this.#opened !== 'soon' && this.runner.progress().offset >= this.#readPosition) {
+    if (this.#opened !== 'soon' && this.intake.count === 0 && this.runner.window() === 0) {
       this.#progressedAtMs = nowMs
       if (this.#opened === 'yes') this.committer.request()
       else void this.#open()
@@ -238,6 +239,7 @@ export class Partition implements RunnerHost {
       snapshot: () => this.#snapshot(),
       committed: (offset) => {
         this.#committed = offset
+        this.runner.committed()
       },
       lost: () => this.lose(),
     })

@@ -29,6 +29,10 @@ export interface GroupContext {
   gate: Gate
   calls: Calls
   pace: CommitPace
+  /** While a suspicious record runs alone, no other call of the member starts. */
+  exclusive: { held: boolean }
+  /** Calls may start that waited. */
+  wakeAll(): void
   metrics: GroupMetrics
   /** A partition's share of the memory that the group may hold, in bytes. */
   shareBytes(): number
@@ -70,6 +74,7 @@ export interface RunnerHost {
 export interface Runner {
   /** Something has changed (records came, calls may start): do what can be done. Never blocks. */
   pump(): void
+  /** For a commit that is about to be written. */
   progress(): Progress
   /** Offsets between the watermark and the last record taken. */
   window(): number
@@ -80,6 +85,8 @@ export interface Runner {
    * follow them.
    */
   refill(first: number, again: StoredRecord[], caughtUp: boolean): void
+  /** The state that `progress` told last is durable. */
+  committed(): void
   /** Resolves when no call of this runner runs any more. */
   idle(): Promise<void>
   /** The partition is gone: forget what waits. */

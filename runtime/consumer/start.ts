@@ -120,6 +120,8 @@ class Member implements RunningConsumer {
       gate: this.#createGate(),
       calls: new Calls(options.callTimeoutMs),
       pace: new CommitPace(),
+      exclusive: { held: false },
+      wakeAll: () => this.#wakeAll(),
       metrics: registered.metrics,
       shareBytes: () =>
         Math.max(

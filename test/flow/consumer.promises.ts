@@ -85,7 +85,10 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
         const one = (await positions(harness)).get(0)
         return one && decodeMetadata(one.metadata, one.offset)?.finished.size === 900
       })
-      expect((await positions(harness)).get(1)?.offset).toBe(1_000)
+      await eventually(
+        'the other is committed',
+        async () => (await positions(harness)).get(1)?.offset === 1_000,
+      )
       const closing = first.close()
       stuck.resolve()
       await closing
@@ -150,8 +153,8 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
       expect(overlaps).toEqual([])
       expect(handled.size).toBe(480)
       const repeated = [...handled.values()].filter((times) => times > 1).length
-      // Two partitions moved, with at most four calls in flight in each.
-      expect(repeated).toBeLessThanOrEqual(8)
+      // Two partitions moved, each with at most four calls in flight and as many done and not committed yet.
+      expect(repeated).toBeLessThanOrEqual(16)
     })
 
     test('tries, retries and parks; a replayed dead letter comes again as a new event', async () => {

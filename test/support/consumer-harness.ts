@@ -5,7 +5,6 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { onTestFinished } from 'vitest'
 import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
-import { partitionOf } from '#lib/murmur2.ts'
 import {
   type BatchOptions,
   type ConsumerDependencies,
@@ -14,80 +13,12 @@ import {
   type RunningConsumer,
   startConsumer,
 } from '#runtime/consumer.ts'
-import type { Codec, Message, OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
-import type { AgentChange } from '#schemas/types.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
-import { defineTopic, type SchemaName, type Topic } from '#topics/topic.ts'
+import type { Topic } from '#topics/topic.ts'
+import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'
 
-export type Work = Message<AgentChange>
-
-/** A topic of tests; its values are small JSON objects under the schema's name. */
-export function testTopic(
-  name: string,
-  cleanup: 'delete' | 'compact' = 'delete',
-): Topic<string, 'agent-change'> {
-  return defineTopic({
-    name,
-    purpose: 'work of tests',
-    keyedBy: 'lane',
-    key: (lane: string) => lane,
-    schema: 'agent-change',
-    partitions: 1,
-    cleanup,
-    retentionMs: null,
-    deadLetters: true,
-    writers: ['tests'],
-    readers: [{ service: 'tests', group: 'workers', mode: 'batch' }],
-  })
-}
-
-/** JSON in place of Avro; `{"poison":true}` cannot be decoded. Buffers survive as base64. */
-export const jsonCodec: Codec = {
-  encode: (_topic, value) => Buffer.from(JSON.stringify(value, (_, one) => wrap(one))),
-  decode(_topic, record) {
-    const { partition, offset, timestamp, headers, key } = record
-    const text = record.value?.toString() ?? 'null'
-    if (text.includes('"poison":true')) throw new Error('these bytes are no message')
-    const value = JSON.parse(text, (_, one) =>
-      one?.$bytes === undefined ? one : Buffer.from(one.$bytes, 'base64'),
-    )
-    return { partition, offset, timestamp, headers, key: key?.toString() ?? '', value }
-  },
-}
-
-function wrap(one: unknown): unknown {
-  const bytes = one as { type?: string; data?: number[] } | null
-  if (bytes?.type !== 'Buffer') return one
-  return { $bytes: Buffer.from(bytes.data!).toString('base64') }
-}
-
-/** Publishes through the log, by key, with the event id that is given or a counted one. */
-export function testPublisher(eventLog: EventLog, partitions: number): Publisher {
-  let events = 0
-  async function publish(
-    topic: Topic<unknown, SchemaName>,
-    messages: OutgoingMessage<unknown, never>[],
-  ): Promise<Position[]> {
-    const made: Position[] = []
-    for (const message of messages) {
-      const key = Buffer.from(topic.key(message.key))
-      const value =
-        message.value === null ? null : ((await jsonCodec.encode(topic as never, message.value)) as Buffer)
-      const headers = { 'event-id': message.eventId ?? `event-${events++}`, ...message.headers }
-      const partition = topic.name.endsWith('.dead-letters') ? 0 : partitionOf(key, partitions)
-      made.push({
-        partition,
-        offset: await eventLog.append(topic.name, partition, [{ key, value, headers }]),
-      })
-    }
-    return made
-  }
-  return {
-    publish: publish as Publisher['publish'],
-    partitions: () => partitions,
-    placeOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
-  }
-}
+export type { Work } from './consumer-wiring.ts'
+export { testTopic } from './consumer-wiring.ts'
 
 export interface Harness extends ConsumerDependencies {
   topic: Topic<string, 'agent-change'>

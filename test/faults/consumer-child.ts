@@ -1,0 +1,82 @@
+/** A process to be killed: consumes from a log in the folder it is given and writes down what it does, as it does it. */
+
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
+import { done } from '#lib/outcome.ts'
+import { startConsumer } from '#runtime/consumer.ts'
+import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
+import type { Topic } from '#topics/topic.ts'
+
+/** `start` and `end` of the handling of a record. */
+export interface Told {
+  what: 'start' | 'end'
+  at: string
+}
+
+export const partitions = 3
+
+export const ledgerOf = (directory: string) => join(directory, 'ledger')
+
+/** Written before the next step: what stands there happened before the kill. */
+function teller(directory: string) {
+  return (what: Told['what'], messages: { partition: number; offset: number }[]): void => {
+    const lines = messages.map(({ partition, offset }) => `${what} ${partition}/${offset}\n`)
+    appendFileSync(ledgerOf(directory), lines.join(''))
+  }
+}
+
+async function work(directory: string, mode: string): Promise<void> {
+  const tell = teller(directory)
+  const eventLog = await openEmbeddedLog({ directory })
+  const topic = testTopic('work') as unknown as Topic<never, 'agent-change'>
+  const common = {
+    group: 'workers',
+    topic,
+    callTimeoutMs: 5_000,
+    retriesMax: 3,
+    backoff: { baseMs: 1, maxMs: 10 },
+  }
+  const dependencies = {
+    eventLog,
+    codec: jsonCodec,
+    publisher: testPublisher(eventLog, partitions),
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+  }
+  if (mode === 'batch') {
+    await startConsumer(dependencies, {
+      ...common,
+      mode: 'batch',
+      batchRecordsMax: 20,
+      batchBytesMax: 1_000_000,
+      async handle(messages) {
+        tell('start', messages)
+        await sleep(2)
+        tell('end', messages)
+        return messages.map(() => done)
+      },
+    })
+  } else {
+    await startConsumer(dependencies, {
+      ...common,
+      mode: 'lanes',
+      concurrency: 8,
+      async handle(message) {
+        tell('start', [message])
+        // One kind of record ends the process whenever it is handled.
+        if (mode === 'deadly' && message.key === 'lane-3') process.kill(process.pid, 'SIGKILL')
+        await sleep(message.offset % 4)
+        tell('end', [message])
+        return done
+      },
+    })
+  }
+}
+
+// Imported by the test for its types and numbers alone, it does nothing.
+if (process.argv[1] === fileURLToPath(import.meta.url)) await work(process.argv[2]!, process.argv[3]!)
