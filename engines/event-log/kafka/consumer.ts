@@ -147,7 +147,7 @@ export function openConsumer(
       const { position } = place
       const from = Number((batch as Batch & { fetchedOffset: string }).fetchedOffset)
       const gap = compacted === false && Number(batch.firstOffset()) > position
-      if (from > position || gap) return check(place, position, true)
+      if (from > position || gap) return check(place, position, gap)
       // An older fetch may still arrive after a seek: what lies below was read.
       const last = Number(batch.lastOffset())
       if (last < position) return

@@ -79,7 +79,7 @@ export function startMember(
       if (stop.signal.aborted) return
       current = undefined
       handlers.ended()
-      leave(run)
+      void leave(run)
       await sleep(backoffMs(Math.min(failures, 4), rejoinPause), stop.signal)
     }
   }
@@ -89,13 +89,7 @@ export function startMember(
     if (!run) return
     // A consumer that is disconnected while it joins would join all the same, and stay.
     if (run.begun) await Promise.race([run.joined, run.ended, sleep(joinWaitMs)])
-    await withTimeout(
-      run.consumer.disconnect(),
-      leaveTimeoutMs,
-      () => new Error('leaving takes too long'),
-    ).catch((error) =>
-      log.info({ group: options.group, error: describeError(error) }, 'the consumer left without a goodbye'),
-    )
+    if (!(await leave(run))) log.info({ group: options.group }, 'the consumer left without a goodbye')
     run.end()
   }
   void live()
@@ -131,8 +125,16 @@ async function begin(run: Run, topic: string, stop: AbortSignal): Promise<void> 
 /** Where the batches of a run go. */
 const heard = new WeakMap<Run, (batch: Batch) => void>()
 
-function leave(run: Run): void {
-  run.consumer.disconnect().catch(() => {})
+/** False when it had to be cut off: then its session runs out. */
+async function leave(run: Run): Promise<boolean> {
+  try {
+    await withTimeout(run.consumer.disconnect(), leaveTimeoutMs, () => new Error('leaving takes too long'))
+    return true
+  } catch {
+    return false
+  } finally {
+    run.membership?.end()
+  }
 }
 
 function createRun(

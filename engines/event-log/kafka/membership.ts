@@ -42,6 +42,8 @@ export interface MembershipListener {
 
 export interface Membership {
   commit(member: Joined, partition: number, offset: number, metadata: string): Promise<void>
+  /** A consumer that was disconnected while it joined goes on all the same: from now on it reaches no broker. */
+  end(): void
 }
 
 export function watchMembership(
@@ -51,9 +53,11 @@ export function watchMembership(
 ): Membership {
   const originals = new WeakMap<Broker, GroupBroker['offsetCommit']>()
   let coordinator: string | undefined
+  let over = false
 
   const findBroker = cluster.findBroker.bind(cluster)
   cluster.findBroker = async (node) => {
+    if (over) throw new Error('this consumer has ended')
     const broker = await findBroker(node)
     if (!originals.has(broker)) watch(broker)
     return broker
@@ -72,6 +76,7 @@ export function watchMembership(
     }
     const heartbeat = broker.heartbeat.bind(broker)
     broker.heartbeat = async (request) => {
+      if (over) throw new Error('this consumer has ended')
       const at = Date.now()
       const response = await heartbeat(request).catch((error: unknown) => {
         throw asMoved(error)
@@ -89,6 +94,9 @@ export function watchMembership(
     return kafkajs.AssignerProtocol.MemberAssignment.decode(assignment)?.assignment[names.topic] ?? []
   }
   return {
+    end() {
+      over = true
+    },
     async commit({ generation, memberId }, partition, offset, metadata) {
       if (coordinator === undefined) throw new Error('no coordinator yet')
       try {

@@ -34,7 +34,7 @@ export function createPlaces(): Places {
     claim: () => ({ generation: member?.generation ?? 0, partitions: [...owned.keys()] }),
     take(joined) {
       // A generation in between that this member did not see: others may have owned, and worked on, its partitions.
-      const consecutive = member !== undefined && joined.generation - member.generation <= 1
+      const consecutive = member !== undefined && [0, 1].includes(joined.generation - member.generation)
       const kept = consecutive ? joined.partitions.filter((partition) => owned.has(partition)) : []
       const lost = [...owned.keys()].filter((partition) => !kept.includes(partition))
       for (const partition of lost) owned.delete(partition)

@@ -85,8 +85,16 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
 }
 
 async function rangesOf(admin: Admin, topic: string): Promise<PartitionRange[]> {
-  if ((await partitionsOf(admin, topic)).length === 0) throw topicNotFound(topic)
-  const offsets = await admin.fetchTopicOffsets(topic)
+  const offsets = await admin.fetchTopicOffsets(topic).catch(async (error: unknown) => {
+    // It may also be another topic that this client once asked for, and that is gone: then a fresh client will do.
+    if (
+      faultType(error) === 'UNKNOWN_TOPIC_OR_PARTITION' &&
+      (await partitionsOf(admin, topic)).length === 0
+    ) {
+      throw topicNotFound(topic)
+    }
+    throw error
+  })
   return offsets
     .map(({ partition, low, high }) => ({ partition, start: Number(low), end: Number(high) }))
     .sort((a, b) => a.partition - b.partition)

@@ -1,0 +1,128 @@
+/** What the Kafka client does by itself and the driver must not let happen, on a real broker. */
+
+import { randomUUID } from 'node:crypto'
+import { pino } from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { kafkaBrokers } from '#test/support/servers.ts'
+import { commit, join, numbered, range } from './event-log/world.ts'
+
+async function open(): Promise<EventLog> {
+  const log = await openKafkaLog({
+    brokers: await kafkaBrokers(),
+    clientId: 'traps',
+    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
+  })
+  onTestFinished(() => log.close())
+  return log
+}
+
+async function topicOf(log: EventLog, partitions = 1): Promise<string> {
+  const name = `traps.${randomUUID()}`
+  await log.createTopic({
+    name,
+    partitions,
+    cleanup: 'delete',
+    retentionMs: null,
+    tombstoneRetentionMs: 86_400_000,
+    segmentBytes: 67_108_864,
+    segmentMs: 600_000,
+    recordBytesMax: 1_000_000,
+  })
+  return name
+}
+
+test('a partition that another client has just added takes records; none is dropped silently', async () => {
+  const [log, other] = [await open(), await open()]
+  const topic = await topicOf(log, 1)
+  await log.append(topic, 0, numbered(1))
+  await other.addPartitions(topic, 3)
+  expect(await log.append(topic, 2, numbered(2), { timeoutMs: 20_000 })).toBe(0)
+  expect((await log.offsets(topic))[2]).toEqual({ partition: 2, start: 0, end: 2 })
+})
+
+test('a topic that another client deletes stops no other topic', async () => {
+  const [log, other] = [await open(), await open()]
+  const [gone, stays] = [await topicOf(log), await topicOf(log)]
+  for (const topic of [gone, stays]) await log.append(topic, 0, numbered(1))
+  await other.deleteTopic(gone)
+  await expect(log.append(gone, 0, numbered(1), { timeoutMs: 20_000 })).rejects.toMatchObject({
+    code: 'not_found',
+  })
+  expect(await log.append(stays, 0, numbered(1), { timeoutMs: 20_000 })).toBe(1)
+  expect(await log.offsets(stays)).toEqual([{ partition: 0, start: 0, end: 2 }])
+})
+
+test('one append of more than a batch is written whole, and tells offsets that are true', async () => {
+  const log = await open()
+  const topic = await topicOf(log)
+  const large = range(0, 40).map((i) => ({ key: Buffer.from(String(i)), value: Buffer.alloc(100_000, i) }))
+  const [first, second] = await Promise.all([
+    log.append(topic, 0, large, { timeoutMs: 30_000 }),
+    log.append(topic, 0, numbered(3), { timeoutMs: 30_000 }),
+  ])
+  expect([first, second]).toEqual([0, 40])
+})
+
+test('records that expire under a reader stop it with an alarm; its committed position stays', async () => {
+  const log = await open()
+  const topic = await topicOf(log)
+  await log.append(topic, 0, numbered(5))
+  const group = `traps-${randomUUID()}`
+  const member = await join(log, { group, topic })
+  await eventually('it reads', () => member.records.length === 5)
+  expect(await commit(member.consumer, 0, 4, 'window')).toBe('committed')
+  member.consumer.pause(0)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  await log.append(topic, 0, numbered(10, 5))
+  await log.deleteRecords(topic, 0, 12)
+  member.consumer.resume(0)
+  await eventually('the alarm', () => member.misplaced.length > 0)
+  expect(member.misplaced).toEqual([{ partition: 0, position: 5, start: 12, end: 15 }])
+  expect(member.records).toHaveLength(5)
+  expect((await log.groupState(group, topic)).committed).toEqual([
+    { partition: 0, offset: 4, metadata: 'window' },
+  ])
+  member.consumer.seek(0, 12)
+  await eventually('it goes on', () => member.records.length === 8)
+})
+
+test('the first member of a new group knows that nobody was before it, also where positions were set', async () => {
+  const log = await open()
+  const topic = await topicOf(log)
+  await log.append(topic, 0, numbered(3))
+  const group = `traps-${randomUUID()}`
+  await log.setPositions(group, topic, [{ partition: 0, offset: 1 }])
+  const first = await join(log, { group, topic })
+  await eventually('it reads', () => first.records.length === 2)
+  expect(first.gained[0]!.former).toBe('none')
+  await first.consumer.close()
+  const second = await join(log, { group, topic })
+  await eventually('it reads', () => second.records.length === 2)
+  expect(second.gained[0]!.former).toBe('unknown')
+})
+
+test('a member that owns partitions without records commits, without having heard anything', async () => {
+  const log = await open()
+  const topic = await topicOf(log, 3)
+  const group = `traps-${randomUUID()}`
+  const member = await join(log, { group, topic })
+  await eventually('it owns them', () => member.gained.length === 3)
+  for (const partition of range(0, 3)) {
+    expect(await member.consumer.commit(partition, 0, `m${partition}`)).toBe('committed')
+  }
+  expect((await log.groupState(group, topic)).committed).toHaveLength(3)
+})
+
+test('the client sets no alarm of Node off', async () => {
+  const warnings: Error[] = []
+  const heard = (warning: Error) => void warnings.push(warning)
+  process.on('warning', heard)
+  const log = await open()
+  const topic = await topicOf(log)
+  await Promise.all(range(0, 50).map(() => log.append(topic, 0, numbered(1), { timeoutMs: 20_000 })))
+  process.off('warning', heard)
+  expect(warnings).toEqual([])
+})
