@@ -1,0 +1,75 @@
+/** Who gets which partition, and what a member keeps through a rebalance. */
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { assignSticky, type Claim } from '#engines/event-log/kafka/assigner.ts'
+import { createPlaces } from '#engines/event-log/kafka/places.ts'
+
+const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({
+  memberId,
+  generation,
+  partitions,
+})
+const range = (count: number) => Array.from({ length: count }, (_, i) => i)
+
+describe('sticky assignment', () => {
+  test('a second member takes half; the first keeps the rest', () => {
+    const shares = assignSticky([claim('a', 3, 0, 1, 2, 3), claim('b', 0)], range(4))
+    expect(shares.get('a')).toEqual([0, 1])
+    expect(shares.get('b')).toEqual([2, 3])
+  })
+
+  test('of two claims for a partition the younger one wins', () => {
+    const shares = assignSticky([claim('old', 2, 0, 1), claim('new', 5, 0, 1)], range(4))
+    expect(shares.get('new')).toEqual([0, 1])
+    expect(shares.get('old')).toEqual([2, 3])
+  })
+
+  test('every partition has one owner, shares are even, and nothing moves that need not', () => {
+    const claims = fc
+      .array(fc.tuple(fc.nat(3), fc.array(fc.nat(15), { maxLength: 12 })), { minLength: 1, maxLength: 6 })
+      .map((list) => list.map(([generation, own], i) => claim(`m${i}`, generation, ...new Set(own))))
+    fc.assert(
+      fc.property(claims, fc.nat(12), (members, count) => {
+        const shares = assignSticky(members, range(count))
+        expect([...shares.values()].flat().toSorted((a, b) => a - b)).toEqual(range(count))
+        const sizes = [...shares.values()].map((own) => own.length)
+        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
+        const again = assignSticky(
+          [...shares].map(([memberId, own]) => claim(memberId, 9, ...own)),
+          range(count),
+        )
+        for (const [memberId, own] of shares) {
+          expect(again.get(memberId)!.toSorted()).toEqual(own.toSorted())
+        }
+      }),
+    )
+  })
+})
+
+describe('places', () => {
+  const joined = (generation: number, ...partitions: number[]) => ({ generation, memberId: 'm', partitions })
+
+  test('from one generation to the next, what stays is the same place', () => {
+    const places = createPlaces()
+    places.take(joined(4, 0, 1))
+    const kept = places.get(0)!
+    kept.position = 7
+    const { gained, lost } = places.take(joined(5, 0, 2))
+    expect(gained.map((place) => place.partition)).toEqual([2])
+    expect(lost).toEqual([1])
+    expect(places.holds(kept)).toBe(true)
+    expect(places.get(0)!.position).toBe(7)
+  })
+
+  test('a generation that was missed, or a group that began anew: everything was lost in between', () => {
+    for (const next of [6, 1]) {
+      const places = createPlaces()
+      places.take(joined(4, 0))
+      const before = places.get(0)!
+      const { gained, lost } = places.take(joined(next, 0))
+      expect([gained.length, lost]).toEqual([1, [0]])
+      expect(places.holds(before)).toBe(false)
+    }
+  })
+})
