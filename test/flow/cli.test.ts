@@ -1,0 +1,164 @@
+/** The `flotilla` command, as operators and their scripts use it. */
+
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createClient } from '#client/client.ts'
+import { eventually } from '../support/eventually.ts'
+import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+/** One document on standard output and nothing else. */
+async function json<T>(args: string[], home: string, code = 0): Promise<T> {
+  const finished = await runFlotilla([...args, '--json'], { FLOTILLA_HOME: home })
+  expect(`${finished.code} ${finished.stderr}`).toBe(`${code} `)
+  return JSON.parse(finished.stdout) as T
+}
+
+interface AgentDocument {
+  agent_id: string
+  public_key_fingerprint: string
+  private_key_file: string
+  [field: string]: unknown
+}
+
+describe('flotilla beside a running platform', () => {
+  it('keeps agents: provision, list, show, tier, rotate, delete', async () => {
+    const home = temporaryFolder()
+    const { addresses } = await startFlotilla(home)
+    const args = ['agents', 'provision', '--agent-id', 'Scout', '--role', 'explorer', '--access', 'viewer']
+    const made = await json<AgentDocument>([...args, '--quota', '500', '--tier', 'research-agent'], home)
+    expect(made).toEqual({
+      agent_id: 'Scout',
+      uid: expect.any(String),
+      role: 'explorer',
+      access: 'viewer',
+      tier: 'research-agent',
+      quota: 500,
+      public_key_fingerprint: expect.stringMatching(/^SHA256:[A-Za-z0-9+/]{43}$/),
+      private_key_file: join(home, 'agents', 'Scout', 'ed25519.pem'),
+    })
+    expect(statSync(made.private_key_file).mode & 0o777).toBe(0o600)
+    expect(readFileSync(made.private_key_file, 'utf8')).toMatch(/^-----BEGIN PRIVATE KEY-----/)
+    const client = () =>
+      createClient({
+        vectorUrl: addresses.vector_url,
+        agentId: 'Scout',
+        privateKeyFile: made.private_key_file,
+      })
+    expect(await client().count('posts')).toBe(0)
+
+    const again = await json<{ error: { code: string } }>(
+      ['agents', 'provision', '--agent-id', 'SCOUT'],
+      home,
+      1,
+    )
+    expect(again.error.code).toBe('agent_exists')
+    expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
+    expect(await json(['agents', 'tier', 'scout', 'agent'], home)).toMatchObject({ tier: 'agent' })
+
+    const kept = await json<{ error: { code: string } }>(['agents', 'rotate', 'scout'], home, 1)
+    expect(kept.error.code).toBe('conflict')
+    const old = client()
+    await old.apiKey()
+    const rotated = await json<AgentDocument>(['agents', 'rotate', 'scout', '--force'], home)
+    expect(rotated.public_key_fingerprint).not.toBe(made.public_key_fingerprint)
+    expect(await client().count('posts')).toBe(0)
+
+    expect(await json(['agents', 'delete', 'scout'], home)).toMatchObject({ deleted: true })
+    await expect(client().count('posts')).rejects.toMatchObject({ code: 'unknown_agent' })
+    expect(await json(['agents', 'show', 'scout'], home, 1)).toMatchObject({ error: { code: 'not_found' } })
+  }, 180_000)
+
+  it('looks into the log: lag, tail, dead letters, groups, doctor', async () => {
+    const home = temporaryFolder()
+    const { addresses } = await startFlotilla(home)
+    const { private_key_file } = await json<AgentDocument>(['agents', 'provision', '--agent-id', 'a'], home)
+    const client = createClient({
+      vectorUrl: addresses.vector_url,
+      agentId: 'a',
+      privateKeyFile: private_key_file,
+    })
+    await client.count('posts')
+    const lag = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
+    expect(lag.groups.map(({ group, members }) => [group, members])).toEqual([
+      ['vector-writer', 1],
+      ['audit-writer', 1],
+    ])
+    const tail = await eventually('all audit records', async () => {
+      const found = await json<{ records: { key: string; value: { operation: string; phase: string } }[] }>(
+        ['topics', 'tail', 'audit.events'],
+        home,
+      )
+      return found.records.length >= 6 ? found : null
+    })
+    expect(tail.records.map(({ value }) => `${value.operation} ${value.phase}`)).toContain('count ended')
+    expect(await json(['dead-letters', 'list'], home)).toEqual({ dead_letters: [] })
+    expect(await json(['dead-letters', 'replay', '--topic', 'audit.events'], home, 1)).toMatchObject({
+      error: { code: 'dead_letter_not_found' },
+    })
+    expect(await json(['groups', 'reset', 'audit-writer', '--to', 'beginning'], home, 1)).toMatchObject({
+      error: { code: 'group_active' },
+    })
+    const doctor = await json<{ ok: boolean; checks: { check: string; status: string }[] }>(['doctor'], home)
+    expect(doctor.ok).toBe(true)
+    expect(doctor.checks.filter((check) => check.status === 'fail')).toEqual([])
+
+    const watching = spawnFlotilla(['topics', 'tail', 'audit.events', '--last', '1'], { FLOTILLA_HOME: home })
+    await eventually('the first record', () => watching.stdout().includes('"event_id"'))
+    watching.child.kill('SIGINT')
+    expect((await watching.finished).code).toBe(0)
+  }, 180_000)
+
+  it('takes the tour', async () => {
+    const home = temporaryFolder()
+    await startFlotilla(home)
+    const tour = await json<{ documents: number; searches: unknown[]; audit_notes: unknown[] }>(
+      ['tour'],
+      home,
+    )
+    expect(tour.documents).toBeGreaterThan(100)
+    expect(tour.searches).toHaveLength(3)
+    expect(tour.audit_notes.length).toBeGreaterThanOrEqual(3)
+  }, 180_000)
+})
+
+describe('flotilla where nothing runs', () => {
+  it('opens the engines itself, under the lock', async () => {
+    const home = temporaryFolder()
+    await json(['agents', 'provision', '--agent-id', 'early'], home)
+    expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
+    const reset = await json<{ positions: unknown[] }>(
+      ['groups', 'reset', 'audit-writer', '--to', 'end'],
+      home,
+    )
+    expect(reset.positions).toHaveLength(12)
+    expect(await json(['agents', 'delete', 'early'], home)).toMatchObject({ deleted: true })
+    expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
+  }, 180_000)
+
+  it('embeds a text without touching the data directory', async () => {
+    const home = join(temporaryFolder(), 'none')
+    const first = await json<{ embedding: number[] }>(['embed', 'a lighthouse'], home)
+    expect(first.embedding).toHaveLength(1536)
+    expect(existsSync(home)).toBe(false)
+  })
+
+  it('answers wrong use with 2, and shows an example in every help', async () => {
+    const env = { FLOTILLA_HOME: join(temporaryFolder(), 'none') }
+    const wrong = [
+      ['nonsense'],
+      ['agents'],
+      ['agents', 'provision'],
+      ['agents', 'provision', '--agent-id', '../escape'],
+      ['agents', 'provision', '--agent-id', 'a', '--tier', 'gold'],
+      ['lag', '--watch', '--json'],
+    ]
+    for (const args of wrong) expect([args, (await runFlotilla(args, env)).code]).toEqual([args, 2])
+    for (const args of [['start'], ['agents', 'rotate'], ['topics', 'grow'], ['tour']]) {
+      const help = await runFlotilla([...args, '--help'], env)
+      expect(help.code).toBe(0)
+      expect(help.stdout).toContain(`$ flotilla ${args.join(' ')}`)
+    }
+  }, 60_000)
+})
