@@ -19,6 +19,7 @@ export { problemResponses } from './http/problem.ts'
 export { recordHeaders } from './http/request-ids.ts'
 
 const mebibyte = 1024 * 1024
+const connectionsMax = 10_000
 
 export interface HttpAppOptions {
   /** Name of the service: label of its metrics and field of its log lines. */
@@ -31,7 +32,7 @@ export interface HttpAppOptions {
   trustedProxies?: readonly string[]
   /** Asked by /readyz. Default: always ready. */
   ready?(): boolean
-  /** The whole of a request must have arrived within this time. Default 60,000. */
+  /** The whole of a request must have arrived within this time. Default 120,000. */
   requestTimeoutMs?: number
 }
 
@@ -57,7 +58,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     genReqId: requestIdOf as (raw: IncomingMessage) => string,
     bodyLimit: options.bodyBytesMax ?? mebibyte,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
-    requestTimeout: options.requestTimeoutMs ?? 60_000,
+    requestTimeout: options.requestTimeoutMs ?? 120_000,
     keepAliveTimeout: 72_000,
     return503OnClosing: false,
     clientErrorHandler: answerClientError,
@@ -65,6 +66,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     http: { maxHeaderSize: mebibyte, headersTimeout: 20_000 },
     routerOptions: { maxParamLength: 16_384 },
   }) as FastifyInstance
+  app.server.maxConnections = connectionsMax
   app.decorateRequest('traceparent', '')
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)

@@ -15,6 +15,7 @@ import { type Backlog, createBacklog } from './operations/backlog.ts'
 import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
 import { createOperations, type Operations } from './operations/operations.ts'
 import { openProgress } from './operations/progress.ts'
+import { type ByteBudget, createByteBudget } from './points/byte-budget.ts'
 import type { ParsedUpsert } from './points/parse-upsert.ts'
 import { createPointPublisher, type PointPublisher } from './points/publish.ts'
 
@@ -32,6 +33,9 @@ export interface Gateway extends Closeable {
   points: PointPublisher
   upsertThread: BodyThread<ParsedUpsert>
   health: HealthProbe
+  receiving: ByteBudget
+  /** Answers requests that wait for their operations as far as they are, so that a stop need not wait for them. */
+  stopWaiting(): void
 }
 
 const sweepEveryMs = 10 * 60_000
@@ -84,6 +88,8 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       points: createPointPublisher(publisher),
       upsertThread,
       health,
+      receiving: createByteBudget(),
+      stopWaiting: progress.stopWaiting,
       close: () => scope.close(),
     }
   } catch (error) {

@@ -34,6 +34,10 @@ declare module 'fastify' {
 
 export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
   const gateway = await openGateway(context)
+  app.addHook('preClose', (done) => {
+    gateway.stopWaiting()
+    done()
+  })
   app.decorateRequest('caller', null)
   app.decorateRequest('audit', null)
   await registerApiDescription(app, {

@@ -38,6 +38,12 @@ test('another agent or another address is not held up, but an address has 100 a 
   limits.admit('agent-0', '10.0.0.2')
 })
 
+test('what is refused for one agent takes nothing from its address', () => {
+  const limits = createHandshakeLimits(() => 0)
+  for (let i = 0; i < 500; i++) refusal(() => limits.admit('noisy', '10.0.0.1'))
+  for (let i = 0; i < 20; i++) limits.admit('quiet', '10.0.0.1')
+})
+
 test('300 a minute pass, then the first has to leave the minute', () => {
   let now = 0
   const limits = createHandshakeLimits(() => now)
@@ -62,9 +68,11 @@ test('no window of any limit ever holds more than its count, and a refusal names
       let now = 0
       for (const gap of gaps) {
         now += gap
-        const wait = windows.admit('k', now)
-        if (wait === 0) admitted.push(now)
-        else {
+        const wait = windows.waitMs('k', now)
+        if (wait === 0) {
+          windows.count('k', now)
+          admitted.push(now)
+        } else {
           expect(fits(limits, admitted, now + wait)).toBe(true)
           expect(fits(limits, admitted, now + wait - 1)).toBe(false)
         }

@@ -21,15 +21,15 @@ export function createHandshakeLimits(now: () => number = () => performance.now(
   return {
     admit(agentId, address) {
       const nowMs = now()
-      refuseWhen(addresses.admit(address, nowMs))
-      refuseWhen(agents.admit(`${address} ${agentId}`, nowMs))
+      const pair = `${address} ${agentId}`
+      const waitMs = Math.max(addresses.waitMs(address, nowMs), agents.waitMs(pair, nowMs))
+      if (waitMs > 0) {
+        throw new AppError('rate_limited', 'Too many handshakes: wait for retryAfter seconds.', {
+          retryAfter: Math.ceil(waitMs) / 1_000,
+        })
+      }
+      addresses.count(address, nowMs)
+      agents.count(pair, nowMs)
     },
   }
-}
-
-function refuseWhen(waitMs: number): void {
-  if (waitMs <= 0) return
-  throw new AppError('rate_limited', 'Too many handshakes: wait for retryAfter seconds.', {
-    retryAfter: Math.ceil(waitMs) / 1_000,
-  })
 }

@@ -8,22 +8,24 @@ export interface Limit {
 }
 
 export interface SlidingWindows {
-  /** 0 admits the call (and counts it for `key`); else the milliseconds after which it would be admitted. */
-  admit(key: string, nowMs: number): number
+  /** 0 when a call of this key would be admitted now, else the milliseconds after which it would be. */
+  waitMs(key: string, nowMs: number): number
+  /** Counts an admitted call. */
+  count(key: string, nowMs: number): void
 }
 
 /**
- * At most `count` admitted calls of a key within any window of each limit. Refused calls do not count. Keys unheard for
- * the longest window are forgotten, the least recently heard first beyond `keysMax`.
+ * At most `count` admitted calls of a key within any window of each limit. Refused calls do not count. Beyond `keysMax`
+ * the least recently heard key is forgotten.
  */
 export function createSlidingWindows(limits: readonly Limit[], keysMax: number): SlidingWindows {
   const timesMax = Math.max(...limits.map((limit) => limit.count))
   const longestMs = Math.max(...limits.map((limit) => limit.windowMs))
   const keys = new LRUCache<string, number[]>({ max: keysMax })
   return {
-    admit(key, nowMs) {
-      const times = keys.get(key) ?? []
-      keys.set(key, times)
+    waitMs(key, nowMs) {
+      const times = keys.get(key)
+      if (!times) return 0
       while (times.length > 0 && times[0]! <= nowMs - longestMs) times.shift()
       let waitMs = 0
       for (const { count, windowMs } of limits) {
@@ -31,10 +33,13 @@ export function createSlidingWindows(limits: readonly Limit[], keysMax: number):
         const oldest = times[times.length - count]
         if (oldest !== undefined) waitMs = Math.max(waitMs, oldest + windowMs - nowMs)
       }
-      if (waitMs > 0) return waitMs
+      return waitMs
+    },
+    count(key, nowMs) {
+      const times = keys.get(key) ?? []
+      keys.set(key, times)
       times.push(nowMs)
       if (times.length > timesMax) times.shift()
-      return 0
     },
   }
 }

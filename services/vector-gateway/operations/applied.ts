@@ -24,6 +24,7 @@ export function createApplied() {
   const listeners: ((partition: number, through: number) => void)[] = []
   const waiters = new Set<Waiter>()
   let live: number | undefined
+  let stopped = false
 
   function placeOf(partition: number): Place | undefined {
     return live === undefined ? undefined : generations.get(live)?.get(partition)
@@ -74,6 +75,7 @@ export function createApplied() {
     reached(positions: readonly Position[], timeoutMs: number): Promise<boolean> {
       const missing = missingOf(positions)
       if (missing.size === 0) return Promise.resolve(true)
+      if (stopped) return Promise.resolve(false)
       if (waiters.size >= waitersMax) {
         throw new AppError('overloaded', 'Too many requests wait for their operations.', { retryAfter: 1 })
       }
@@ -88,8 +90,9 @@ export function createApplied() {
         waiters.add(waiter)
       })
     },
-    /** Ends every waiting with false. */
-    close(): void {
+    /** Ends every waiting with false, and later ones at once. */
+    stopWaiting(): void {
+      stopped = true
       for (const waiter of [...waiters]) waiter.resolve(false)
     },
   }

@@ -21,6 +21,8 @@ export interface Progress extends Closeable {
   failures(partition: number): number
   /** True once all positions are applied, false when `timeoutMs` pass first. */
   reached(positions: readonly Position[], timeoutMs: number): Promise<boolean>
+  /** Ends all waiting with false, now and from now on: the gateway stops. */
+  stopWaiting(): void
   /** Called whenever a partition moved on. */
   onApplied(listener: (partition: number, through: number) => void): void
 }
@@ -77,9 +79,10 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     failures: applied.failures,
     reached: applied.reached,
     onApplied: applied.onApplied,
+    stopWaiting: applied.stopWaiting,
     async close() {
       clearInterval(timer)
-      applied.close()
+      applied.stopWaiting()
       await tail.close()
     },
   }

@@ -10,23 +10,31 @@ import { idOfSeed, withIdempotency } from '#runtime/idempotency.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Reservation } from '../operations/backlog.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
+import { upsertBodyBytesMax } from '../points/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, pointsMax } from '../points/parse-upsert.ts'
 import { acceptedOperation, closedObject, collection, commonProblems, point, waitQuery } from '../schemas.ts'
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'
 import { audited } from './audited.ts'
 import { callerOf } from './keyed.ts'
 
-const bodyBytesMax = 64 * 1024 * 1024
 const body = closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) })
 const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/
 
 /** The scope must be this route's own: it reads bodies in its own way. */
 export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
   parseUpsertsOnly(scope, gateway)
+  scope.addHook('onRequest', (request, _reply, done) => {
+    try {
+      gateway.receiving.take(request.raw)
+    } catch (error) {
+      return done(error as Error)
+    }
+    done()
+  })
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/upsert',
     {
-      bodyLimit: bodyBytesMax,
+      bodyLimit: upsertBodyBytesMax,
       config: { operation: 'upsert' },
       // The parser has checked the body already, point by point.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
@@ -73,7 +81,7 @@ function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsert
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
-    { parseAs: 'buffer', bodyLimit: bodyBytesMax },
+    { parseAs: 'buffer', bodyLimit: upsertBodyBytesMax },
     (_request, bytes: Buffer, done) => {
       if (bytes.length > parsedOnLoopBytesMax) {
         gateway.upsertThread.parse(bytes).then((parsed) => done(null, parsed), done)
