@@ -9,7 +9,8 @@ import { runAlone } from './alone.ts'
 import { Call, outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
 import { decodeRecord } from './decode.ts'
-import { retryWaitMsMax } from './limits.ts'
+import { Headroom } from './headroom.ts'
+import { retryWaitMsMax, uncommittedBatchesMax } from './limits.ts'
 import { bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { AnyMessage, Runner, RunnerHost } from './runner.ts'
 
@@ -39,7 +40,7 @@ export class BatchRunner implements Runner {
   #working = false
   #inFlight = 0
   #idle: (() => void)[] = []
-  #committing: Promise<boolean> = Promise.resolve(true)
+  readonly #headroom = new Headroom({ concurrency: 1, most: uncommittedBatchesMax })
 
   constructor(host: RunnerHost, options: BatchOptions<SchemaName>) {
     this.#host = host
@@ -54,9 +55,10 @@ export class BatchRunner implements Runner {
   }
 
   progress(): Progress {
+    this.#headroom.told()
     const { sieve } = this.#host
-    const first = this.#items.findIndex((item) => !item.settled)
-    const offset = first < 0 ? this.#position : this.#items[first]!.record.offset
+    const offset = this.#watermark()
+    const first = this.#items.findIndex((item) => item.record.offset === offset)
     const finished = new Uint8Array(first < 0 && sieve.finished.size === 0 ? 0 : bitmapBytesMax)
     const attempts: [number, number][] = []
     for (const item of first < 0 ? [] : this.#items.slice(first)) {
@@ -68,8 +70,13 @@ export class BatchRunner implements Runner {
     return { offset, finished, attempts }
   }
 
+  /** The first offset that is not settled. */
+  #watermark(): number {
+    return this.#items.find((item) => !item.settled)?.record.offset ?? this.#position
+  }
+
   window(): number {
-    return this.#position - this.progress().offset
+    return this.#position - this.#watermark()
   }
 
   inFlight(): number {
@@ -79,8 +86,9 @@ export class BatchRunner implements Runner {
   /** Batches never drop what they hold, so nothing is read again. */
   refill(): void {}
 
-  /** The work waits for its commits itself. */
-  committed(): void {}
+  committed(): void {
+    this.#headroom.committed()
+  }
 
   idle(): Promise<void> {
     if (!this.#working) return Promise.resolve()
@@ -95,14 +103,16 @@ export class BatchRunner implements Runner {
     const host = this.#host
     try {
       while (!host.over && host.intake.count > 0) {
+        const begunAt = performance.now()
         const alone = host.guard.alone(this.#position)
         if (!(await this.#take(alone ? 1 : this.#options.batchRecordsMax))) break
         if (!(await this.#settleAll())) break
         this.#items = []
-        // One commit may be under way while the next batch is handled, never two.
-        if (!(await this.#committing)) break
-        this.#committing = host.committer.flush()
-        if (alone && !(await this.#committing)) break
+        this.#headroom.took(performance.now() - begunAt)
+        this.#headroom.settled()
+        // Two slow batches are never ahead of the commits; quick ones are, for some milliseconds.
+        if (this.#headroom.used && !(await host.committer.flush())) break
+        host.committer.request()
       }
     } finally {
       this.#working = false

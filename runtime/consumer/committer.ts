@@ -33,12 +33,17 @@ export class Committer {
   #urgent = false
   #told: number
   #running = false
+  #endPause: () => void = () => {}
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
   constructor(options: CommitterOptions) {
     this.#options = options
     this.#told = options.position
-    options.gone.addEventListener('abort', () => this.#answer(), { once: true })
+    const end = () => {
+      this.#endPause()
+      this.#answer()
+    }
+    options.gone.addEventListener('abort', end, { once: true })
   }
 
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
@@ -47,13 +52,20 @@ export class Committer {
     this.#start()
   }
 
+  /** The present state is to be committed without delay. */
+  hurry(): void {
+    this.#wanted++
+    this.#urgent = true
+    this.#endPause()
+    this.#start()
+  }
+
   /** True when the present state, or a newer one, is committed; false when the partition was lost before. */
   flush(): Promise<boolean> {
     if (this.#options.gone.aborted) return Promise.resolve(false)
-    const version = ++this.#wanted
-    this.#urgent = true
+    const version = this.#wanted + 1
     const written = new Promise<boolean>((resolve) => this.#waiters.push({ version, resolve }))
-    this.#start()
+    this.hurry()
     return written
   }
 
@@ -68,7 +80,7 @@ export class Committer {
     while (this.#written < this.#wanted && !gone.aborted) {
       if (!this.#urgent) {
         const waitMs = pace.take()
-        await (waitMs > 0 ? sleep(waitMs, gone) : nextTurn())
+        await (waitMs > 0 ? this.#pause(waitMs) : nextTurn())
       }
       this.#urgent = false
       const version = this.#wanted
@@ -105,6 +117,17 @@ export class Committer {
     return false
   }
 
+  /** Ends early when a commit becomes pressing or impossible. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#endPause = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
   #answer(): void {
     const gone = this.#options.gone.aborted
     this.#waiters = this.#waiters.filter(({ version, resolve }) => {
@@ -115,7 +138,7 @@ export class Committer {
   }
 }
 
-/** Spreads the commits of a group in lane mode: at once while they are few, evenly when they would be too many. */
+/** Spreads the commits of a group: at once while they are few, evenly when they would be too many. */
 export class CommitPace {
   #nextAt = 0
   readonly #spacingMs = 1_000 / commitsPerSecondMax

@@ -1,29 +1,40 @@
 /** How far the work of a partition may be ahead of its commits: a kill or a lost partition repeats no more than that. */
 
-import { uncommittedMs, uncommittedRecordsMax } from './limits.ts'
+import { uncommittedMs } from './limits.ts'
 
+export interface HeadroomBounds {
+  /** Calls that run side by side. */
+  concurrency: number
+  /** Most units (records in lanes, batches) that may be settled and not committed, however quick they are. */
+  most: number
+}
+
+/** Counts units of work; at least `concurrency` of them, and what is done in 20 ms, may be ahead. */
 export class Headroom {
-  readonly #concurrency: number
-  /** Records settled so far; of these told to the last commit; of these known to be committed. */
+  readonly #bounds: HeadroomBounds
+  /** Units settled so far; of these told to the last commit; of these known to be committed. */
   #settled = 0
   #told = 0
   #durable = 0
-  /** A call's usual time; at first what makes the bound tightest. */
-  #callMs = uncommittedMs
+  /** A unit's usual time; at first what makes the bound tightest. */
+  #unitMs = uncommittedMs
 
-  constructor(concurrency: number) {
-    this.#concurrency = concurrency
+  constructor(bounds: HeadroomBounds) {
+    this.#bounds = bounds
   }
 
-  /** True when no record should start before a commit is through. */
+  /** True when nothing should start before a commit is through. */
   get used(): boolean {
-    const most = (this.#concurrency * uncommittedMs) / this.#callMs
-    const bound = Math.min(uncommittedRecordsMax, Math.max(this.#concurrency, most))
-    return this.#settled - this.#durable >= bound
+    return this.#settled - this.#durable >= this.#bound()
+  }
+
+  /** True when a commit should not be put off any more. */
+  get dwindling(): boolean {
+    return (this.#settled - this.#durable) * 2 >= this.#bound()
   }
 
   took(ms: number): void {
-    this.#callMs += (ms - this.#callMs) / 16
+    this.#unitMs += (ms - this.#unitMs) / 16
   }
 
   settled(): void {
@@ -38,5 +49,10 @@ export class Headroom {
   /** That commit is through. */
   committed(): void {
     this.#durable = this.#told
+  }
+
+  #bound(): number {
+    const { concurrency, most } = this.#bounds
+    return Math.min(most, Math.max(concurrency, (concurrency * uncommittedMs) / this.#unitMs))
   }
 }

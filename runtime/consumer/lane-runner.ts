@@ -13,6 +13,7 @@ import { Headroom } from './headroom.ts'
 import { recordBytes } from './intake.ts'
 import { type Entry, Lane, laneOf } from './lane.ts'
 import { LaneBodies } from './lane-bodies.ts'
+import { uncommittedRecordsMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import { Retrying } from './retrying.ts'
 import type { Runner, RunnerHost } from './runner.ts'
@@ -37,7 +38,7 @@ export class LaneRunner implements Runner {
     this.#host = host
     this.#options = options
     this.#window = new Window(host.position)
-    this.#headroom = new Headroom(options.concurrency)
+    this.#headroom = new Headroom({ concurrency: options.concurrency, most: uncommittedRecordsMax })
     const due = (lane: Lane) => {
       this.#makeReady(lane)
       this.pump()
@@ -284,7 +285,8 @@ export class LaneRunner implements Runner {
     this.#bodies.release(head)
     this.#window.finish(head.offset)
     this.#headroom.settled()
-    this.#host.committer.request()
+    if (this.#headroom.dwindling) this.#host.committer.hurry()
+    else this.#host.committer.request()
     this.#retrying.settled(lane)
     if (lane.shift()) this.#takeHead(lane)
     else this.#lanes.delete(lane.key)

@@ -17,11 +17,12 @@ export const partitionBytesMin = 256 * 1024
 export const intakeRecordsMax = 16_384
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** Settled records of a partition in lane mode that are not committed yet: what it does in this time, within bounds. */
+/** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */
 export const uncommittedMs = 20
 export const uncommittedRecordsMax = 1_024
-/** Commits a second that a group in lane mode writes, all partitions together. */
-export const commitsPerSecondMax = 1_000
+export const uncommittedBatchesMax = 8
+/** Commits a second that a group writes while none is pressing, all partitions together. */
+export const commitsPerSecondMax = 250
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
 /** A partition without work writes its position again after this long, so that standing idle is not taken for stale. */
