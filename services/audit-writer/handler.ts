@@ -10,8 +10,8 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { type AuditNote, noteOf } from './note.ts'
 import type { Pace } from './pace.ts'
 
-/** Notes that are embedded and published at once: small, so that requests come between. */
-const notesAtOnce = 10
+/** Notes that are embedded and published at once: a few milliseconds of work. */
+const notesAtOnce = 50
 
 type PointKey = { collection: string; id: string }
 

@@ -9,7 +9,7 @@ import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { createHandler } from './handler.ts'
-import { createPace } from './pace.ts'
+import { createArrivals, createPace } from './pace.ts'
 import { pruneAuditNotes } from './retention.ts'
 
 const config = Type.Object({
@@ -17,10 +17,12 @@ const config = Type.Object({
   AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 0, maximum: 36_500, default: 30 }),
 })
 
-/** While requests keep the process busy, so many notes a second are written by all partitions together. */
+/** While requests keep coming, so many notes a second are written by all partitions together. */
 const busyNotesPerSecond = 50
-const busyFrom = 0.4
-const batchRecordsMax = 50
+const busyFromRecordsPerSecond = 40
+const arrivalSampleMs = 500
+/** Beginning and end of up to 50 notes: seldom and many at once disturbs fewer searches than often and few. */
+const batchRecordsMax = 100
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */
 const callTimeoutMs = 20_000
@@ -44,7 +46,12 @@ export const auditWriter = defineWorker({
 async function startAuditWriter(context: Context): Promise<Closeable> {
   const { engines, codec, publisher, log, metrics } = context
   const stopping = new AbortController()
-  const pace = createPace({ busyPerSecond: busyNotesPerSecond, busyFrom, released: stopping.signal })
+  const busy = createArrivals({
+    total: () => recordsEver(context),
+    busyFromPerSecond: busyFromRecordsPerSecond,
+    sampleMs: arrivalSampleMs,
+  })
+  const pace = createPace({ busyPerSecond: busyNotesPerSecond, busy, released: stopping.signal })
   const consumer = await startConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
@@ -67,6 +74,13 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       await Promise.all([consumer.close(), pruning])
     },
   }
+}
+
+/** Handshakes and operations of every gateway since the topic was made. */
+async function recordsEver({ engines, publisher }: Context): Promise<number> {
+  const { physicalName } = publisher.placeOf(auditEvents as unknown as Topic<never>)
+  const ranges = await engines.eventLog.offsets(physicalName)
+  return ranges.reduce((sum, range) => sum + range.end, 0)
 }
 
 function startPruning(context: Context, signal: AbortSignal): Promise<void> {

@@ -8,7 +8,7 @@ import type { Message } from '#runtime/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { createHandler } from '../../services/audit-writer/handler.ts'
 import { noteOf } from '../../services/audit-writer/note.ts'
-import { createPace } from '../../services/audit-writer/pace.ts'
+import { createArrivals, createPace } from '../../services/audit-writer/pace.ts'
 import { auditTime, pruneAuditNotes } from '../../services/audit-writer/retention.ts'
 
 const signal = new AbortController().signal
@@ -102,26 +102,50 @@ describe('an audit note', () => {
 
 describe('the pace', () => {
   it('holds back over all callers together while busy, and not at all otherwise', async () => {
-    let share = 1
+    let busy = true
     const released = new AbortController()
-    const pace = createPace({
-      busyPerSecond: 100,
-      busyFrom: 0.5,
-      released: released.signal,
-      utilization: () => share,
-    })
+    const pace = createPace({ busyPerSecond: 100, busy: async () => busy, released: released.signal })
     const startedAt = performance.now()
     await Promise.all([pace.take(10, signal), pace.take(10, signal), pace.take(10, signal)])
     expect(performance.now() - startedAt).toBeGreaterThan(180)
-    share = 0
+    busy = false
     const freeAt = performance.now()
     await pace.take(1_000_000, signal)
     await pace.take(1, signal)
-    share = 1
+    busy = true
     released.abort()
     await pace.take(1_000_000, signal)
     await pace.take(1, signal)
     expect(performance.now() - freeAt).toBeLessThan(1_000)
+  })
+})
+
+describe('arrivals', () => {
+  it('say that requests keep coming while the log grows fast, and stop saying so when it rests', async () => {
+    const log = { total: 0, ms: 0, away: false }
+    const busy = createArrivals({
+      total: async () => {
+        if (log.away) throw new AppError('log_unavailable', 'away')
+        return log.total
+      },
+      busyFromPerSecond: 40,
+      sampleMs: 500,
+      now: () => log.ms,
+    })
+    const advance = (ms: number, records: number) => {
+      log.ms += ms
+      log.total += records
+      return busy()
+    }
+    expect(await advance(0, 1_000_000)).toBe(false)
+    expect(await advance(500, 15)).toBe(false)
+    expect(await advance(500, 25)).toBe(true)
+    expect(await advance(100, 0)).toBe(true)
+    expect(await advance(500, 0)).toBe(false)
+    expect(await advance(60_000, 100_000)).toBe(false)
+    expect(await advance(500, 100)).toBe(true)
+    log.away = true
+    expect(await advance(500, 100)).toBe(false)
   })
 })
 
