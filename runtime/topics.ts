@@ -14,6 +14,9 @@ const mebibyte = 1024 * 1024
 const minute = 60_000
 const day = 86_400_000
 const retryBackoff = { baseMs: 250, maxMs: 5_000 }
+/** A broker hears of a new topic after the controller made it: until then it says that there is none. */
+const unheardOfMsMax = 5_000
+const unheardOfPollMs = 100
 /** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is at work. */
 const passingStates = new Set(['57014', '55P03', '40001', '40P01'])
 
@@ -130,7 +133,7 @@ async function writeInitialPositions(eventLog: EventLog, group: string, physical
 }
 
 async function checkTopic(parts: EnsureTopicsParts, topic: Topic<never>, row: TopicRow): Promise<void> {
-  const actual = await parts.eventLog.describeTopic(row.physical_name)
+  const actual = await describeExisting(parts, row.physical_name)
   if (!actual) {
     throw mismatch(
       topic,
@@ -145,6 +148,19 @@ async function checkTopic(parts: EnsureTopicsParts, topic: Topic<never>, row: To
   }
   checkPartitions(topic, row, actual)
   warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, placeOf(row)), actual)
+}
+
+/** Null only when the topic is surely gone. */
+async function describeExisting(
+  { eventLog, signal }: EnsureTopicsParts,
+  physicalName: string,
+): Promise<TopicSpec | null> {
+  const end = Date.now() + (eventLog.driver === 'kafka' ? unheardOfMsMax : 0)
+  for (;;) {
+    const actual = await eventLog.describeTopic(physicalName)
+    if (actual || Date.now() >= end || signal?.aborted) return actual
+    await sleep(unheardOfPollMs, signal)
+  }
 }
 
 /** A topic may have been grown beyond the catalogue by the platform itself: then its row says so. */

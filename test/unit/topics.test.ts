@@ -132,6 +132,18 @@ test('partitions added behind the platform’s back stop the start', async () =>
   })
 })
 
+test('a broker that has not heard yet of a topic that was just made is asked again', async () => {
+  const eventLog = await openLog()
+  let asked = 0
+  const late: EventLog = {
+    ...eventLog,
+    driver: 'kafka',
+    describeTopic: async (name) => (asked++ < 2 ? null : eventLog.describeTopic(name)),
+  }
+  expect((await ensure(late, [commands])).get('vectors.commands')?.partitions).toBe(12)
+  expect(asked).toBe(3)
+})
+
 test('a topic that is gone from the log stops the start instead of beginning anew', async () => {
   const eventLog = await openLog()
   await ensure(eventLog, [commands])
