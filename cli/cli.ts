@@ -1,7 +1,6 @@
 /** What the registrations of all commands share: running one, printing its result, turning faults into exit codes. */
 
 import type { Command as Program } from 'commander'
-import { ProblemError } from '#client/client.ts'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { Command } from './command.ts'
@@ -71,9 +70,10 @@ const wrongUseCodes: ReadonlySet<string> = new Set(['bad_request', 'validation_f
 
 /** Prints what went wrong and returns the exit code. */
 export function reportFault(error: unknown, json: boolean): number {
-  const known = error instanceof AppError || error instanceof ProblemError
+  // The client's ProblemError has a code of the same list; loading the client for its class would take long.
+  const known = error instanceof AppError || (error instanceof Error && error.name === 'ProblemError')
   const message = known ? error.message : describeError(error)
-  const fault = { code: known ? error.code : 'internal_error', message }
+  const fault = { code: known ? String((error as AppError).code) : 'internal_error', message }
   if (json) console.log(JSON.stringify({ error: fault }))
   else console.error(`${fault.code}: ${message}`)
   return wrongUseCodes.has(fault.code) ? exitWrongUse : exitRefused

@@ -18,8 +18,9 @@ function stopSignal(): AbortSignal {
 }
 
 async function main(args: string[]): Promise<number> {
-  const program = buildProgram(createCli(process.env, stopSignal()))
+  const cli = createCli(process.env, stopSignal())
   try {
+    const program = await buildProgram(cli, args)
     await program.parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? exitDone)
   } catch (error) {

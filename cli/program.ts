@@ -3,18 +3,25 @@
 import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
 import type { Cli } from './cli.ts'
-import { registerAgents } from './commands/agents.ts'
-import { registerDeadLetters } from './commands/dead-letters.ts'
-import { registerDoctor } from './commands/doctor.ts'
-import { registerEmbed } from './commands/embed.ts'
-import { registerGroups } from './commands/groups.ts'
-import { registerLag } from './commands/lag.ts'
-import { registerRebuild } from './commands/rebuild.ts'
-import { registerStart } from './commands/start.ts'
-import { registerTopics } from './commands/topics.ts'
-import { registerTour } from './commands/tour.ts'
 
-export function buildProgram(cli: Cli): Program {
+type Register = (program: Program, cli: Cli) => void
+
+/** In the order of the help. */
+const nouns: Record<string, () => Promise<Register>> = {
+  start: async () => (await import('./commands/start.ts')).registerStart,
+  agents: async () => (await import('./commands/agents.ts')).registerAgents,
+  doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
+  lag: async () => (await import('./commands/lag.ts')).registerLag,
+  topics: async () => (await import('./commands/topics.ts')).registerTopics,
+  groups: async () => (await import('./commands/groups.ts')).registerGroups,
+  'dead-letters': async () => (await import('./commands/dead-letters.ts')).registerDeadLetters,
+  rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
+  embed: async () => (await import('./commands/embed.ts')).registerEmbed,
+  tour: async () => (await import('./commands/tour.ts')).registerTour,
+}
+
+/** Loads what the first argument names, and everything where it names nothing: help lists all, a start takes long. */
+export async function buildProgram(cli: Cli, args: readonly string[]): Promise<Program> {
   const program = new Program('flotilla')
     .description(
       'The platform under a fleet of AI agents: identity, shared vector memory, and the log beneath.',
@@ -26,19 +33,8 @@ export function buildProgram(cli: Cli): Program {
         '\nExit codes: 0 done, 1 refused or not found, 2 wrong use.' +
         '\n\nExample:\n  $ flotilla start\n  $ flotilla agents provision --agent-id scout',
     )
-  const registrations = [
-    registerStart,
-    registerAgents,
-    registerDoctor,
-    registerLag,
-    registerTopics,
-    registerGroups,
-    registerDeadLetters,
-    registerRebuild,
-    registerEmbed,
-    registerTour,
-  ]
-  for (const register of registrations) register(program, cli)
+  const named = nouns[args[0] ?? '']
+  for (const load of named ? [named] : Object.values(nouns)) (await load())(program, cli)
   throwInsteadOfExit(program)
   return program
 }

@@ -1,11 +1,9 @@
 /** The ground under services and commands: settings in; opened engines, current topics, publisher and codec out. */
 
 import { randomBytes } from 'node:crypto'
-import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { Type } from 'typebox'
-import { chooseEngines, type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
+import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
@@ -18,9 +16,8 @@ import type { Codec, Publisher, TopicPlace } from './messages.ts'
 import { createMetrics } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines } from './service.ts'
+import { choicesOf, homeOf } from './settings.ts'
 import { ensureTopics } from './topics.ts'
-
-export const homeSettings = Type.Object({ FLOTILLA_HOME: Type.String({ default: './.flotilla' }) })
 
 /** What every service and command needs, whatever it does. */
 const groundNeeds: readonly EngineName[] = ['eventLog', 'schemaRegistry', 'relational']
@@ -50,16 +47,6 @@ export interface OpenPlatformOptions {
   lock: boolean
   /** Ends the waiting for engines that are away. */
   signal?: AbortSignal
-}
-
-/** The data directory that the environment names, absolute. */
-export function homeOf(env: Environment): string {
-  return resolve(loadConfig(homeSettings, env).FLOTILLA_HOME)
-}
-
-/** The drivers that the environment chooses. */
-export function choicesOf(env: Environment): Record<EngineName, EngineChoice> {
-  return chooseEngines(loadConfig(engineSettings, env))
 }
 
 /**

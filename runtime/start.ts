@@ -12,8 +12,9 @@ import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { removeAddresses, writeAddresses } from './addresses.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
 import { createHttpApp } from './http.ts'
-import { choicesOf, homeSettings, openPlatform, type Platform } from './platform.ts'
+import { openPlatform, type Platform } from './platform.ts'
 import type { Ingress, Service, ServiceContext, Worker } from './service.ts'
+import { choicesOf, homeSettings } from './settings.ts'
 
 const port = (number: number) => Type.Integer({ minimum: 0, maximum: 65_535, default: number })
 

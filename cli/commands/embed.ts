@@ -3,9 +3,7 @@
 import type { Command as Program } from 'commander'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
-import { schemasDirectory } from '#runtime/codec.ts'
-import { createLog } from '#runtime/log.ts'
-import { homeOf } from '#runtime/platform.ts'
+import { homeOf } from '#runtime/settings.ts'
 import { type Cli, describe } from '../cli.ts'
 
 const shownComponents = 8
@@ -30,11 +28,12 @@ export function registerEmbed(program: Program, cli: Cli): void {
 
 /** Needs no data directory: beside the embedder nothing is opened. */
 async function embedText(cli: Cli, text: string): Promise<{ model: string; vector: number[] }> {
+  const { createLog } = await import('#runtime/log.ts')
   const opened = await openEngines({
     settings: loadConfig(engineSettings, cli.env),
     needs: ['embedder'],
     directory: homeOf(cli.env),
-    schemasDirectory,
+    schemasDirectory: '',
     clientId: 'flotilla-command',
     log: createLog({ level: 'warn' }),
   })

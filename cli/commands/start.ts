@@ -5,7 +5,7 @@ import { createLog } from '#runtime/log.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { type Cli, exitDone } from '../cli.ts'
-import { createControlHandler } from '../execute.ts'
+import { createControlHandler } from '../control-handler.ts'
 import { commands } from './list.ts'
 
 /** A stop that takes longer than this is cut off. */

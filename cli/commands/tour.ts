@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import { readAddresses } from '#runtime/addresses.ts'
-import { homeOf } from '#runtime/platform.ts'
+import { homeOf } from '#runtime/settings.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
-import { runTour, type TourResult } from './tour-steps.ts'
+import type { TourResult } from './tour-steps.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
   const tour = program
@@ -20,6 +20,7 @@ export function registerTour(program: Program, cli: Cli): void {
     .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
   describe(tour, 'flotilla tour').action(async (options: { vectorUrl?: string; json?: boolean }) => {
     const vectorUrl = options.vectorUrl ?? runningGateway(cli)
+    const { runTour } = await import('./tour-steps.ts')
     const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
     try {
       const result = await runTour(cli, { vectorUrl, folder, quiet: options.json === true })
