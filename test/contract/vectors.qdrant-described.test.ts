@@ -1,0 +1,11 @@
+/** The vector engine's contract on the Qdrant driver, each request checked against Qdrant's own description. */
+
+import { afterAll, afterEach, expect } from 'vitest'
+import { openFakeQdrant } from '#test/support/qdrant-fake.ts'
+import { qdrantVectorsHarness } from '#test/support/qdrant-vectors.ts'
+import { describeVectors } from './vectors.contract.ts'
+
+const fake = await openFakeQdrant()
+afterEach(() => expect(fake.faults.splice(0)).toEqual([]))
+afterAll(() => fake.close())
+describeVectors('qdrant, as described', qdrantVectorsHarness(fake.url))

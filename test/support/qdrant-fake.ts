@@ -1,0 +1,195 @@
+/** A small Qdrant in memory: every request is checked against Qdrant's description, then answered as Qdrant would. */
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createRequestCheck } from './qdrant-openapi.ts'
+
+interface FakePoint {
+  id: string
+  vector: number[]
+  payload: Record<string, unknown>
+}
+
+interface FakeFilter {
+  must: { key: string; match: { value: unknown } }[]
+}
+
+interface FakeBody {
+  ids: string[]
+  /** Points of an upsert, ids of a delete. */
+  points: (FakePoint | string)[]
+  query: number[]
+  limit: number
+  offset?: string
+  filter?: FakeFilter
+  with_payload: string[]
+  with_vector: boolean
+  actions: {
+    create_alias?: { alias_name: string; collection_name: string }
+    delete_alias?: { alias_name: string }
+  }[]
+}
+
+export interface SeenRequest {
+  method: string
+  url: string
+  headers: IncomingMessage['headers']
+  body: FakeBody | undefined
+}
+
+export interface FakeQdrant {
+  url: string
+  requests: SeenRequest[]
+  /** What the description has against the requests so far. */
+  faults: string[]
+  /** Answers the next requests so: a status with Qdrant's error text, or a broken connection. */
+  failNext(...failures: (number | 'break')[]): void
+  close(): Promise<void>
+}
+
+/** Listens on a free port of the loopback. */
+export async function openFakeQdrant(): Promise<FakeQdrant> {
+  const check = createRequestCheck()
+  const requests: SeenRequest[] = []
+  const faults: string[] = []
+  const failures: (number | 'break')[] = []
+  const answer = createAnswers()
+  const server = createServer((request, response) => {
+    respond(request, response).catch((error: unknown) => {
+      faults.push(String(error))
+      request.socket.destroy()
+    })
+  })
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const seen = {
+      method: request.method!,
+      url: request.url!,
+      headers: request.headers,
+      body: await readBody(request),
+    }
+    requests.push(seen)
+    faults.push(...check(seen.method, seen.url, seen.body))
+    const failure = failures.shift()
+    if (failure === 'break') return void request.socket.destroy()
+    const { status, result } = failure ? { status: failure, result: undefined } : answer(seen)
+    const said = status === 200 ? 'ok' : { error: 'Wrong input: secret internals' }
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ result, status: said, time: 0 }))
+  }
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    faults,
+    failNext: (...next) => void failures.push(...next),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+interface Answer {
+  status: number
+  result: unknown
+}
+
+function createAnswers(): (request: SeenRequest) => Answer {
+  const collections = new Map<string, Map<string, FakePoint>>()
+  const aliases = new Map<string, string>()
+  const ok = (result: unknown): Answer => ({ status: 200, result })
+  const missing: Answer = { status: 404, result: undefined }
+
+  function ofCollection(request: SeenRequest, name: string, rest: string): Answer {
+    const call = `${request.method} ${rest}`
+    if (call === 'GET exists') return ok({ exists: collections.has(aliases.get(name) ?? name) })
+    if (call === 'PUT ') {
+      if (collections.has(name)) return { status: 409, result: undefined }
+      collections.set(name, new Map())
+      return ok(true)
+    }
+    if (call === 'DELETE ') return collections.delete(name) ? ok(true) : missing
+    const points = collections.get(aliases.get(name) ?? name)
+    return points ? ok(ofPoints(points, call, request.body)) : missing
+  }
+  return (request) => {
+    const [, first, name, ...rest] = new URL(request.url, 'http://fake').pathname.split('/')
+    if (first === 'aliases') {
+      return ok({
+        aliases: [...aliases].map(([alias_name, collection_name]) => ({ alias_name, collection_name })),
+      })
+    }
+    if (name === 'aliases') {
+      for (const action of request.body!.actions) {
+        if (action.delete_alias) aliases.delete(action.delete_alias.alias_name)
+        else aliases.set(action.create_alias!.alias_name, action.create_alias!.collection_name)
+      }
+      return ok(true)
+    }
+    if (name === undefined)
+      return ok({ collections: [...collections.keys()].map((each) => ({ name: each })) })
+    return ofCollection(request, decodeURIComponent(name), rest.join('/'))
+  }
+}
+
+function ofPoints(points: Map<string, FakePoint>, call: string, body: FakeBody | undefined): unknown {
+  const done = { operation_id: 1, status: 'completed' }
+  const matching = () => [...points.values()].filter((point) => matches(point, body?.filter))
+  const show = (point: FakePoint) => ({
+    id: point.id,
+    payload: Object.fromEntries(
+      Object.entries(point.payload).filter(([key]) => body!.with_payload.includes(key)),
+    ),
+    ...(body!.with_vector ? { vector: point.vector } : {}),
+  })
+  switch (call) {
+    case 'GET ':
+      return { status: 'green', points_count: points.size, indexed_vectors_count: 0 }
+    case 'PUT index':
+      return done
+    case 'PUT points':
+      for (const point of body!.points as FakePoint[])
+        points.set(point.id, { ...point, vector: toUnit(point.vector) })
+      return done
+    case 'POST points/delete':
+      for (const id of body!.points as string[]) points.delete(id)
+      return done
+    case 'POST points':
+      return body!.ids.flatMap((id) => (points.has(id) ? [show(points.get(id)!)] : []))
+    case 'POST points/count':
+      return { count: matching().length }
+    case 'POST points/scroll': {
+      const sorted = matching().sort((a, b) => (a.id < b.id ? -1 : 1))
+      const page = sorted.filter((point) => body!.offset === undefined || point.id >= body!.offset)
+      return { points: page.slice(0, body!.limit).map(show), next_page_offset: page[body!.limit]?.id ?? null }
+    }
+    case 'POST points/query': {
+      const query = toUnit(body!.query)
+      const score = (point: FakePoint) =>
+        point.vector.reduce((sum, component, i) => sum + component * query[i]!, 0)
+      const scored = matching().map((point) => ({ ...show(point), score: score(point), version: 1 }))
+      return { points: scored.sort((a, b) => b.score - a.score).slice(0, body!.limit) }
+    }
+    default:
+      throw new Error(`the fake Qdrant does not know ${call}`)
+  }
+}
+
+function matches(point: FakePoint, filter: FakeFilter | undefined): boolean {
+  return (filter?.must ?? []).every(({ key, match }) => {
+    const value = point.payload[key]
+    return Array.isArray(value) ? value.includes(match.value) : value === match.value
+  })
+}
+
+function toUnit(vector: number[]): number[] {
+  const length = Math.hypot(...vector)
+  return vector.map((component) => component / length)
+}
+
+async function readBody(request: IncomingMessage): Promise<FakeBody | undefined> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const text = Buffer.concat(chunks).toString()
+  return text === '' ? undefined : (JSON.parse(text) as FakeBody)
+}

@@ -1,0 +1,158 @@
+/** What is special about the Qdrant driver: what it sends, how it fails, what it never tells. */
+
+import { pino } from 'pino'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+import { openQdrantVectors, type QdrantVectorsOptions } from '#engines/vectors/qdrant.ts'
+import { type FakeQdrant, openFakeQdrant } from '#test/support/qdrant-fake.ts'
+import { createRequestCheck } from '#test/support/qdrant-openapi.ts'
+import { vectorOf } from '#test/support/vectors.ts'
+
+const dimension = 16
+const opened: VectorStore[] = []
+let fake: FakeQdrant
+let logged: string[]
+
+beforeEach(async () => {
+  fake = await openFakeQdrant()
+  logged = []
+})
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+  await fake.close()
+  expect(fake.faults).toEqual([])
+})
+
+async function open(options: Partial<QdrantVectorsOptions> = {}): Promise<VectorStore> {
+  const log = pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) })
+  const store = await openQdrantVectors({ url: fake.url, collections: ['notes'], dimension, log, ...options })
+  opened.push(store)
+  return store
+}
+
+function upsert(id: string, payload = {}): PointOperation {
+  return {
+    kind: 'upsert',
+    id,
+    vector: vectorOf(dimension, 1, id.length),
+    payload,
+  }
+}
+
+function sent(part: string) {
+  return fake.requests.filter((request) => `${request.method} ${request.url}`.includes(part))
+}
+
+describe('the Qdrant driver', () => {
+  test('collections are made with the HNSW parameters of the specification, behind an alias', async () => {
+    const store = await open()
+    await store.ping()
+    expect(sent('PUT /collections/notes__g1')[0]!.body).toMatchObject({
+      vectors: { size: dimension, distance: 'Cosine' },
+      hnsw_config: { m: 16, ef_construct: 128 },
+    })
+    expect(sent('/collections/aliases')[0]!.body!.actions).toEqual([
+      { create_alias: { alias_name: 'notes', collection_name: 'notes__g1' } },
+    ])
+  })
+
+  test('answers are asked for uncompressed, writes wait, searches use ef 128', async () => {
+    const store = await open()
+    await store.apply('notes', [upsert('a')])
+    await store.search('notes', { vector: vectorOf(dimension, 1), limit: 3 })
+    expect(fake.requests.every((request) => request.headers['accept-encoding'] === 'identity')).toBe(true)
+    expect(sent('PUT /collections/notes/points?wait=true').length).toBe(1)
+    expect(sent('points/query')[0]!.body).toMatchObject({ params: { hnsw_ef: 128 } })
+  })
+
+  test('ids travel as UUIDs, the same in every run and another in every collection', async () => {
+    const store = await open({ collections: ['notes', 'posts'] })
+    await store.apply('notes', [upsert('STIDX001-abc')])
+    await store.apply('posts', [upsert('STIDX001-abc')])
+    const ids = sent('/points?wait=true').map((request) => (request.body!.points[0] as { id: string }).id)
+    expect(ids[0]).toBe('2b6c32f0-f5e1-502f-a396-4b8b16554411')
+    expect(new Set(ids).size).toBe(2)
+  })
+
+  test('a large call goes in batches of 250 points, fewer when they are large', async () => {
+    const store = await open()
+    await store.apply(
+      'notes',
+      Array.from({ length: 600 }, (_, i) => upsert(`p${i}`)),
+    )
+    expect(sent('points?wait').map((request) => request.body!.points.length)).toEqual([250, 250, 100])
+    const large = { text: 'x'.repeat(64_000) }
+    const values = { list: Array.from({ length: 9_000 }, (_, i) => i) }
+    await store.apply('notes', [
+      ...Array.from({ length: 100 }, (_, i) => upsert(`large${i}`, large)),
+      ...Array.from({ length: 100 }, (_, i) => upsert(`wide${i}`, values)),
+    ])
+    const bytes = sent('points?wait').map((request) => Number(request.headers['content-length'] ?? 0))
+    expect(Math.max(...bytes)).toBeLessThan(32 * 2 ** 20)
+    expect(await store.count('notes')).toBe(800)
+  })
+
+  test('it starts while Qdrant is away, fails fast, and goes on when it is there', async () => {
+    const store = await open({ url: 'http://127.0.0.1:1' })
+    await expect(store.ping()).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    await expect(store.apply('notes', [upsert('a')])).rejects.toMatchObject({
+      code: 'vector_engine_unavailable',
+      retryAfter: 1,
+    })
+    const there = await open()
+    fake.failNext(503)
+    await expect(there.count('notes')).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    expect(await there.count('notes')).toBe(0)
+  })
+
+  test('a connection that breaks is used again, three times at most', async () => {
+    const store = await open()
+    await store.ping()
+    fake.failNext('break', 'break')
+    await store.apply('notes', [upsert('a')])
+    expect(await store.count('notes')).toBe(1)
+    fake.failNext('break', 'break', 'break')
+    await expect(store.count('notes')).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    expect(await store.count('notes')).toBe(1)
+  })
+
+  test('what Qdrant refuses is refused for good; its own text reaches the log alone', async () => {
+    const store = await open()
+    await store.ping()
+    fake.failNext(400)
+    const refusal = await store
+      .apply('notes', [upsert('a')])
+      .catch((error: Error & { code: string }) => error)
+    expect(refusal).toMatchObject({ code: 'validation_failed' })
+    expect(JSON.stringify(refusal) + (refusal as Error).message).not.toContain('secret internals')
+    expect(logged.join()).toContain('secret internals')
+  })
+
+  test('the API key travels in its header and appears in no log', async () => {
+    const key = 'key-that-nobody-may-read'
+    const store = await open({ apiKey: key })
+    await store.ping()
+    fake.failNext(401, 500, 400)
+    for (let i = 0; i < 3; i++) await expect(store.count('notes')).rejects.toThrow()
+    expect(fake.requests.every((request) => request.headers['api-key'] === key)).toBe(true)
+    expect(logged.length).toBeGreaterThan(0)
+    expect(logged.join()).not.toContain(key)
+  })
+
+  test('two drivers that start at once make one set of collections', async () => {
+    const [one, two] = await Promise.all([open(), open()])
+    await Promise.all([one.apply('notes', [upsert('a')]), two.apply('notes', [upsert('b')])])
+    expect(await one.count('notes')).toBe(2)
+    expect(await two.liveGeneration()).toBe(1)
+  })
+
+  test('the check against the description finds what is wrong', () => {
+    const check = createRequestCheck()
+    const query = { query: [1, 2], limit: 3, with_payload: ['id'], params: { hnsw_ef: 128 } }
+    expect(check('POST', '/collections/x/points/query', query)).toEqual([])
+    expect(check('POST', '/collections/x/points/query', { ...query, vektor: [1] })).not.toEqual([])
+    expect(check('POST', '/collections/x/points/query', { ...query, limit: 'three' })).not.toEqual([])
+    expect(check('POST', '/collections/x/points/query?wait=true', query)).not.toEqual([])
+    expect(check('POST', '/collections/x/points/seek', query)).not.toEqual([])
+  })
+})
