@@ -1,0 +1,67 @@
+/**
+ * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed names,
+ * so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
+ */
+
+import { QdrantClient } from '@qdrant/js-client-rest'
+import { Kafka, logLevel } from 'kafkajs'
+import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
+import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
+import { databaseUrl, registryUrl } from './servers.ts'
+
+export interface DistributedServers {
+  kafka: KafkaCluster
+  /** Null where no Qdrant can be had: then the vector engine is embedded, and all services run in one process. */
+  qdrant: OwnQdrant | null
+  /** Names the engines, with a database that nobody has used. */
+  newEnvironment(): Promise<Record<string, string>>
+  /** Removes every topic, group and collection, for the next platform. Nothing may run on them. */
+  clear(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Open it in `beforeAll`, close it in `afterAll`. */
+export async function openDistributedServers(brokers: 1 | 3 = 1): Promise<DistributedServers> {
+  const [kafka, qdrant, registry] = await Promise.all([
+    openKafkaCluster(brokers),
+    openOwnQdrant(),
+    registryUrl(),
+  ])
+  return {
+    kafka,
+    qdrant,
+    async newEnvironment() {
+      return {
+        KAFKA_BROKERS: kafka.brokers.join(','),
+        SCHEMA_REGISTRY_URL: registry,
+        DATABASE_URL: await databaseUrl(),
+        ...(qdrant ? { QDRANT_URL: qdrant.url } : {}),
+      }
+    },
+    async clear() {
+      await Promise.all([clearKafka(kafka), qdrant ? clearQdrant(qdrant.url) : undefined])
+    },
+    async close() {
+      await Promise.all([kafka.close(), qdrant?.kill9()])
+    },
+  }
+}
+
+async function clearKafka({ brokers }: KafkaCluster): Promise<void> {
+  const admin = new Kafka({ brokers, clientId: 'clear', logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  try {
+    const { groups } = await admin.listGroups()
+    await admin.deleteGroups(groups.map((group) => group.groupId))
+    const topics = (await admin.listTopics()).filter((topic) => !topic.startsWith('__'))
+    if (topics.length > 0) await admin.deleteTopics({ topics })
+  } finally {
+    await admin.disconnect()
+  }
+}
+
+async function clearQdrant(url: string): Promise<void> {
+  const client = new QdrantClient({ url, checkCompatibility: false })
+  const { collections } = await client.getCollections()
+  for (const { name } of collections) await client.deleteCollection(name)
+}
