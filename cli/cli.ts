@@ -19,7 +19,9 @@ export interface Cli {
   run<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<R>
   /** As `run`, for a command that goes on until the operator ends it, which is then no fault. */
   follow<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<void>
+  /** For a command that did its work and has to tell of a refusal all the same. */
   setExitCode(code: number): void
+  exitCode(): number
 }
 
 export interface Printing<R> {
@@ -30,6 +32,7 @@ export interface Printing<R> {
 }
 
 export function createCli(env: Environment, signal: AbortSignal): Cli {
+  let exitCode = exitDone
   async function run<A extends object, R>(
     command: Command<A, R>,
     args: A,
@@ -60,8 +63,9 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
       }
     },
     setExitCode(code) {
-      process.exitCode = code
+      exitCode = code
     },
+    exitCode: () => exitCode,
   }
 }
 

@@ -1,8 +1,6 @@
-/** The `flotilla` command: arguments in; exit code 0 done, 1 refused or not found, 2 wrong use. */
+/** The process of the `flotilla` command: its arguments, its environment, its signals. */
 
-import { CommanderError } from 'commander'
-import { createCli, exitDone, exitWrongUse, reportFault } from './cli.ts'
-import { buildProgram } from './program.ts'
+import { runCommandLine } from './run.ts'
 
 /** Aborts at the first signal; every later one changes nothing. */
 function stopSignal(): AbortSignal {
@@ -17,18 +15,6 @@ function stopSignal(): AbortSignal {
   return stopping.signal
 }
 
-async function main(args: string[]): Promise<number> {
-  const cli = createCli(process.env, stopSignal())
-  try {
-    const program = await buildProgram(cli, args)
-    await program.parseAsync(args, { from: 'user' })
-    return Number(process.exitCode ?? exitDone)
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitDone : exitWrongUse
-    return reportFault(error, args.includes('--json'))
-  }
-}
-
+process.exitCode = await runCommandLine(process.argv.slice(2), process.env, stopSignal())
 // Ended here, so that no timer of a library holds the terminal.
-process.exitCode = await main(process.argv.slice(2))
 process.stdout.write('', () => process.exit())

@@ -23,7 +23,7 @@ export function parseOperation(message: Message<VectorUpsert>): Parsed {
     return { fault: `the vector has ${bytes.length} bytes instead of ${vectorBytes}` }
   }
   const vector = floatsOf(bytes)
-  if (!vector.every(Number.isFinite)) return { fault: 'the vector has a component that is no number' }
+  if (!hasOnlyNumbers(vector)) return { fault: 'the vector has a component that is no number' }
   return { collection, operation: { kind: 'upsert', id, vector, payload } }
 }
 
@@ -32,6 +32,12 @@ function floatsOf(bytes: Buffer): Float32Array {
   const copy = new Uint8Array(bytes.length)
   copy.set(bytes)
   return new Float32Array(copy.buffer)
+}
+
+/** A loop: every() with a callback takes several times as long, and this runs for each point. */
+function hasOnlyNumbers(vector: Float32Array): boolean {
+  for (let i = 0; i < vector.length; i++) if (!Number.isFinite(vector[i])) return false
+  return true
 }
 
 function parsePayload(text: string): Payload | null {

@@ -133,7 +133,6 @@ describe('flotilla where nothing runs', () => {
       home,
     )
     expect(reset.positions).toHaveLength(12)
-    expect(await json(['agents', 'delete', 'early'], home)).toMatchObject({ deleted: true })
     expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
   }, 180_000)
 
@@ -143,22 +142,4 @@ describe('flotilla where nothing runs', () => {
     expect(first.embedding).toHaveLength(1536)
     expect(existsSync(home)).toBe(false)
   })
-
-  it('answers wrong use with 2, and shows an example in every help', async () => {
-    const env = { FLOTILLA_HOME: join(temporaryFolder(), 'none') }
-    const wrong = [
-      ['nonsense'],
-      ['agents'],
-      ['agents', 'provision'],
-      ['agents', 'provision', '--agent-id', '../escape'],
-      ['agents', 'provision', '--agent-id', 'a', '--tier', 'gold'],
-      ['lag', '--watch', '--json'],
-    ]
-    for (const args of wrong) expect([args, (await runFlotilla(args, env)).code]).toEqual([args, 2])
-    for (const args of [['start'], ['agents', 'rotate'], ['topics', 'grow'], ['tour']]) {
-      const help = await runFlotilla([...args, '--help'], env)
-      expect(help.code).toBe(0)
-      expect(help.stdout).toContain(`$ flotilla ${args.join(' ')}`)
-    }
-  }, 60_000)
 })

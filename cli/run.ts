@@ -1,0 +1,23 @@
+/** A command line in, its exit code out: 0 done, 1 refused or not found, 2 wrong use. */
+
+import { CommanderError } from 'commander'
+import type { Environment } from '#lib/config.ts'
+import { createCli, exitDone, exitWrongUse, reportFault } from './cli.ts'
+import { buildProgram } from './program.ts'
+
+/** Runs one command; `signal` aborts when the operator gave up. */
+export async function runCommandLine(
+  args: readonly string[],
+  env: Environment,
+  signal: AbortSignal,
+): Promise<number> {
+  const cli = createCli(env, signal)
+  try {
+    const program = await buildProgram(cli, args)
+    await program.parseAsync([...args], { from: 'user' })
+    return cli.exitCode()
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitDone : exitWrongUse
+    return reportFault(error, args.includes('--json'))
+  }
+}

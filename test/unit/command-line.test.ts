@@ -1,0 +1,88 @@
+/** The words of the command line: what is wrong use, and what help there is. */
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command as Program } from 'commander'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { createCli } from '../../cli/cli.ts'
+import { buildProgram } from '../../cli/program.ts'
+import { runCommandLine } from '../../cli/run.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+const signal = new AbortController().signal
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** Exit code and what was printed. */
+async function run(args: string[], env: Record<string, string>): Promise<{ code: number; printed: string }> {
+  let printed = ''
+  const keep = (text: unknown) => {
+    printed += String(text)
+    return true
+  }
+  vi.spyOn(process.stdout, 'write').mockImplementation(keep)
+  vi.spyOn(process.stderr, 'write').mockImplementation(keep)
+  vi.spyOn(console, 'log').mockImplementation(keep)
+  vi.spyOn(console, 'error').mockImplementation(keep)
+  const code = await runCommandLine(args, env, signal)
+  vi.restoreAllMocks()
+  return { code, printed }
+}
+
+const wrongUses = [
+  ['nonsense'],
+  ['agents'],
+  ['agents', 'provision'],
+  ['agents', 'provision', '--agent-id', 'a', '--tier', 'gold'],
+  ['agents', 'provision', '--agent-id', 'a', '--quota', '-1'],
+  ['lag', '--watch', '--json'],
+  ['lag', '--unknown'],
+  ['topics', 'tail'],
+  ['topics', 'grow', 'audit.events', '--partitions', '0'],
+  ['groups', 'reset', 'audit-writer', '--to', 'somewhere'],
+  ['groups', 'reset', 'audit-writer', '--to', '7'],
+  ['dead-letters', 'replay'],
+  ['start', 'vector-gatway'],
+]
+
+describe('the command line', () => {
+  it.each(wrongUses.map((args) => [args.join(' '), args] as const))(
+    'takes "%s" for wrong use',
+    async (_, args) => {
+      const home = join(temporaryFolder(), 'never-made')
+      const { code, printed } = await run(args, { FLOTILLA_HOME: home })
+      expect([code, printed]).toEqual([2, expect.stringMatching(/./)])
+      expect(existsSync(home)).toBe(false)
+    },
+  )
+
+  it('has an example in the help of every command', async () => {
+    const program = await buildProgram(createCli({}, signal), [])
+    for (const command of leaves(program)) {
+      const path = pathOf(command)
+      const { code, printed } = await run([...path, '--help'], {})
+      expect([path, code]).toEqual([path, 0])
+      expect(printed).toContain(`$ flotilla ${path.join(' ')}`)
+    }
+  })
+
+  it('says in JSON what was refused, when JSON was asked for', async () => {
+    const { code, printed } = await run(['tour', '--json'], { FLOTILLA_HOME: temporaryFolder() })
+    expect(code).toBe(1)
+    expect(JSON.parse(printed)).toEqual({
+      error: { code: 'not_found', message: expect.stringContaining('npm start') },
+    })
+  })
+})
+
+function leaves(program: Program): Program[] {
+  return program.commands.length === 0
+    ? [program]
+    : program.commands.flatMap((command) => leaves(command as Program))
+}
+
+function pathOf(command: Program): string[] {
+  return command.parent ? [...pathOf(command.parent), command.name()] : []
+}
