@@ -1,0 +1,126 @@
+/** Processes of the `flotilla` command that live as long as a test file: services on distributed engines, commands. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { eventually } from './eventually.ts'
+
+const command = fileURLToPath(new URL('../../bin/flotilla.js', import.meta.url))
+
+export interface ServiceProcess {
+  child: ChildProcess
+  home: string
+  /** Empty for workers. */
+  vectorUrl: string
+  output(): string
+  /** The exit code, null after a signal. */
+  finished: Promise<number | null>
+}
+
+export interface Processes {
+  /** `flotilla start NAMES`; resolves when it is ready. A home of its own unless one is given. */
+  start(names: string[], options?: { home?: string; more?: Record<string, string> }): Promise<ServiceProcess>
+  /** The same without waiting. */
+  spawn(names: string[], options?: { home?: string; more?: Record<string, string> }): ServiceProcess
+  /** Runs a command with --json to its end and gives its document; throws with its output when it failed. */
+  run<T>(args: string[], home?: string): Promise<T>
+  /** kill -9 of what is left, and its folders. */
+  close(): Promise<void>
+}
+
+/** Every process gets `env` and nothing of this machine's own variables that name engines. */
+export function createProcesses(env: Record<string, string>): Processes {
+  const folders: string[] = []
+  const running = new Set<ServiceProcess>()
+  const newHome = () => {
+    const home = mkdtempSync(join(tmpdir(), 'fl-'))
+    folders.push(home)
+    return home
+  }
+
+  function launch(args: string[], home: string, more: Record<string, string>): ServiceProcess {
+    const { PATH = '', HOME = '', TMPDIR } = process.env
+    const child = spawn(process.execPath, [command, ...args], {
+      // The IPC channel ends it when this process is killed.
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      env: {
+        PATH,
+        HOME,
+        ...(TMPDIR === undefined ? {} : { TMPDIR }),
+        FLOTILLA_LAUNCHED: '1',
+        FLOTILLA_HOME: home,
+        VECTOR_GATEWAY_PORT: '0',
+        OPS_PORT: '0',
+        LOG_LEVEL: 'info',
+        ...env,
+        ...more,
+      },
+    })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        output += chunk
+      })
+    }
+    const one: ServiceProcess = {
+      child,
+      home,
+      vectorUrl: '',
+      output: () => output,
+      finished: new Promise((resolve) => {
+        child.once('exit', (code) => {
+          running.delete(one)
+          // What it still wrote is on its way.
+          setTimeout(() => resolve(code), 50)
+        })
+      }),
+    }
+    running.add(one)
+    return one
+  }
+
+  const processes: Processes = {
+    spawn: (names, { home = newHome(), more = {} } = {}) => launch(['start', ...names], home, more),
+    async start(names, options) {
+      const one = processes.spawn(names, options)
+      await untilReady(one, names)
+      return withAddress(one)
+    },
+    async run<T>(args: string[], home = newHome()) {
+      const one = launch([...args, '--json'], home, { LOG_LEVEL: 'error' })
+      const code = await one.finished
+      const line = one
+        .output()
+        .split('\n')
+        .findLast((text) => text.startsWith('{'))
+      if (code !== 0 || line === undefined) {
+        throw new Error(`flotilla ${args.join(' ')} ended with ${code}: ${one.output().slice(-2_000)}`)
+      }
+      return JSON.parse(line) as T
+    },
+    async close() {
+      const left = [...running]
+      for (const one of left) one.child.kill('SIGKILL')
+      await Promise.all(left.map((one) => one.finished))
+      for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  return processes
+}
+
+/** Resolves when it has printed `ready`; throws with its last words when it ended. */
+export async function untilReady(one: ServiceProcess, names: string[] = []): Promise<void> {
+  const ready = () => /^ready$/m.test(one.output()) || one.child.exitCode !== null
+  await eventually(`${names.join(', ') || 'the platform'} is ready`, ready, 120_000).catch((error) => {
+    throw new Error(`${error}\n${one.output().slice(-3_000)}`)
+  })
+  if (one.child.exitCode !== null) throw new Error(`it ended at its start: ${one.output().slice(-3_000)}`)
+}
+
+/** With the address that it wrote, when it has one. */
+export function withAddress(one: ServiceProcess): ServiceProcess {
+  const addresses = JSON.parse(readFileSync(join(one.home, 'run', 'addresses.json'), 'utf8'))
+  return { ...one, vectorUrl: addresses.vector_url ?? '' }
+}
