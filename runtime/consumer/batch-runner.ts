@@ -6,9 +6,10 @@ import type { Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { BatchOptions } from '../consumer.ts'
 import { runAlone } from './alone.ts'
-import { Call, outcomeOfFailure } from './calls.ts'
+import { BatchCall } from './batch-call.ts'
+import { outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
-import { decodeRecord } from './decode.ts'
+import { decodeRecord, Fault } from './decode.ts'
 import { Headroom } from './headroom.ts'
 import { retryWaitMsMax, uncommittedBatchesMax } from './limits.ts'
 import { bitmapBytesMax, type Progress, setBit } from './metadata.ts'
@@ -111,8 +112,8 @@ export class BatchRunner implements Runner {
         this.#headroom.took(performance.now() - begunAt)
         this.#headroom.settled()
         // Two slow batches are never ahead of the commits; quick ones are, for some milliseconds.
-        if (this.#headroom.used && !(await host.committer.flush())) break
-        host.committer.request()
+        if (!this.#headroom.used) host.committer.request()
+        else if (!(await host.committer.flush())) break
       }
     } finally {
       this.#working = false
@@ -138,11 +139,11 @@ export class BatchRunner implements Runner {
       if (record.offset === guard.doomed) {
         item.fault = doomedReason
       } else {
-        const decoded = decodeRecord(this.#host, record)
-        const { message, fault } = decoded instanceof Promise ? await decoded : decoded
-        if (message === null && fault === '') return false
-        item.message = message
-        item.fault = fault
+        const answer = decodeRecord(this.#host, record)
+        const decoded = answer instanceof Promise ? await answer : answer
+        if (decoded === null) return false
+        if (decoded instanceof Fault) item.fault = decoded.reason
+        else item.message = decoded
       }
       items.push(item)
     }
@@ -193,24 +194,31 @@ export class BatchRunner implements Runner {
   /** The handler's outcomes, or the one outcome that a throw or a time-out means for all of them. */
   #call(items: Item[]): Promise<Outcome[]> {
     const { id, group } = this.#host
-    const call = new Call(id, items[0]!.attempts + 1)
-    const messages = items.map((item) => item.message!)
-    return new Promise((resolve) => {
-      this.#inFlight++
-      group.calls.run(
-        call,
-        () => this.#options.handle(messages, call),
-        (outcomes, error) => {
-          this.#inFlight--
-          group.metrics.took((performance.now() - call.startedAt) / 1_000)
-          if (!call.timedOut && outcomes?.length === items.length) return resolve(outcomes)
-          const fault =
-            error ?? new Error(`${outcomes?.length} outcomes came back for ${items.length} records`)
-          const outcome = outcomeOfFailure(fault, call, this.#options.callTimeoutMs)
-          resolve(items.map(() => outcome))
-        },
-      )
+    const { promise, resolve } = Promise.withResolvers<Outcome[]>()
+    const call = new BatchCall(id, items[0]!.attempts + 1, (outcomes, error) => {
+      this.#inFlight--
+      group.metrics.took((performance.now() - call.startedAt) / 1_000)
+      if (!call.timedOut && outcomes?.length === items.length) return resolve(outcomes)
+      const fault = error ?? new Error(`${outcomes?.length} outcomes came back for ${items.length} records`)
+      const outcome = outcomeOfFailure(fault, call, this.#options.callTimeoutMs)
+      resolve(items.map(() => outcome))
     })
+    this.#inFlight++
+    group.calls.begin(call)
+    const messages = items.map((item) => item.message!)
+    void this.#handle(messages, call)
+    return promise
+  }
+
+  async #handle(messages: AnyMessage[], call: BatchCall): Promise<void> {
+    let outcomes: Outcome[] | undefined
+    let error: unknown
+    try {
+      outcomes = await this.#options.handle(messages, call)
+    } catch (thrown) {
+      error = thrown ?? new Error('the handler threw nothing')
+    }
+    if (this.#host.group.calls.end(call)) call.ended(outcomes, error)
   }
 
   /** Settles what has come to an end and returns what has to be tried again; null when the partition is gone. */

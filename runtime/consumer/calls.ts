@@ -4,16 +4,16 @@ import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Outcome, retry, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '../consumer.ts'
 
-export type CallEnd<T> = (result: T | undefined, error: unknown, call: Call) => void
-
 /** One call; what the handler sees of it. The signal is made when it is asked for: most handlers of records never do. */
-export class Call implements CallContext {
+export abstract class Call implements CallContext {
   readonly attempt: number
   readonly partition: number
   readonly startedAt = performance.now()
   timedOut = false
-  /** Ends the call from outside: a handler that does not heed its signal is not waited for without end. */
-  giveUp: () => void = () => {}
+  /** Neighbours in the list of open calls. */
+  before: Call | null = null
+  after: Call | null = null
+  open = false
   #aborted = false
   #controller: AbortController | undefined
 
@@ -34,12 +34,17 @@ export class Call implements CallContext {
     this.#aborted = true
     this.#controller?.abort()
   }
+
+  /** The call does not end although it was aborted: work goes on without it. */
+  abstract gaveUp(error: Error): void
 }
 
+/** Calls in the order of their start; nothing is allocated for one but itself. */
 export class Calls {
   readonly #timeoutMs: number
-  /** In the order of their start, so that a sweep may stop at the first that is in time. */
-  readonly #open = new Set<Call>()
+  #first: Call | null = null
+  #last: Call | null = null
+  #size = 0
   /** Given up, and still running. */
   readonly #strays = new Set<Call>()
   #idle: (() => void)[] = []
@@ -49,38 +54,26 @@ export class Calls {
   }
 
   get size(): number {
-    return this.#open.size
+    return this.#size
   }
 
-  /** Runs `start`; `end` is called exactly once: with the result, the error, or neither when it was given up. */
-  run<T>(call: Call, start: () => Promise<T>, end: CallEnd<T>): void {
-    let over = false
-    const finish = (result: T | undefined, error: unknown) => {
-      if (over) return
-      over = true
-      this.#open.delete(call)
-      end(result, error, call)
-      if (this.#open.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
+  begin(call: Call): void {
+    call.open = true
+    call.before = this.#last
+    if (this.#last) this.#last.after = call
+    else this.#first = call
+    this.#last = call
+    this.#size++
+  }
+
+  /** False when the call was given up before: nobody waits for its result any more. */
+  end(call: Call): boolean {
+    if (!call.open) {
+      this.#strays.delete(call)
+      return false
     }
-    call.giveUp = () => {
-      this.#strays.add(call)
-      finish(undefined, new Error('the call did not heed its signal and was given up'))
-    }
-    const settle = (result: T | undefined, error: unknown) => {
-      if (over) this.#strays.delete(call)
-      else finish(result, error)
-    }
-    this.#open.add(call)
-    let running: Promise<T>
-    try {
-      running = start()
-    } catch (error) {
-      running = Promise.reject(error)
-    }
-    Promise.resolve(running).then(
-      (result) => settle(result, undefined),
-      (error) => settle(undefined, error ?? new Error('the handler threw nothing')),
-    )
+    this.#remove(call)
+    return true
   }
 
   /**
@@ -89,32 +82,53 @@ export class Calls {
    */
   sweep(): void {
     const now = performance.now()
-    for (const call of this.#open) {
-      const age = now - call.startedAt
-      if (age < this.#timeoutMs) return
+    let call = this.#first
+    while (call && now - call.startedAt >= this.#timeoutMs) {
+      const { after } = call
       if (!call.timedOut) {
         call.timedOut = true
         call.abort()
-      } else if (age >= this.#timeoutMs * 2) {
-        call.giveUp()
+      } else if (now - call.startedAt >= this.#timeoutMs * 2) {
+        this.#strays.add(call)
+        this.#remove(call)
+        call.gaveUp(new Error('the call did not heed its signal and was given up'))
       }
+      call = after
     }
   }
 
   /** Resolves when none runs. */
   idle(): Promise<void> {
-    if (this.#open.size === 0) return Promise.resolve()
+    if (this.#size === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))
   }
 
   /** True while any call of a partition runs, given up or not. */
   running(partition: number): boolean {
-    return [...this.#open, ...this.#strays].some((call) => call.partition === partition)
+    return [...this.#open(), ...this.#strays].some((call) => call.partition === partition)
   }
 
   /** Aborts the calls of one partition. */
   abort(partition: number): void {
-    for (const call of this.#open) if (call.partition === partition) call.abort()
+    for (const call of this.#open()) if (call.partition === partition) call.abort()
+  }
+
+  #open(): Call[] {
+    const all: Call[] = []
+    for (let call = this.#first; call; call = call.after) all.push(call)
+    return all
+  }
+
+  #remove(call: Call): void {
+    call.open = false
+    if (call.before) call.before.after = call.after
+    else this.#first = call.after
+    if (call.after) call.after.before = call.before
+    else this.#last = call.before
+    call.before = null
+    call.after = null
+    this.#size--
+    if (this.#size === 0) for (const resolve of this.#idle.splice(0)) resolve()
   }
 }
 

@@ -36,8 +36,6 @@ export class EventIdRing {
       const code = id.charCodeAt(i)
       a = Math.imul(a ^ code, 0x9e3779b1)
       b = Math.imul(b ^ code, 0x5f356495)
-      a ^= a >>> 15
-      b ^= b >>> 13
     }
     const low = (Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35)) >>> 0
     const high = (Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35)) >>> 0

@@ -5,19 +5,22 @@ import type { Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { LaneOptions } from '../consumer.ts'
 import { runAlone } from './alone.ts'
-import { Call, outcomeOfFailure } from './calls.ts'
+import { outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
-import { type Decoded, decodeRecord } from './decode.ts'
+import { type Decoded, decodeRecord, Fault } from './decode.ts'
 import { Fifo } from './fifo.ts'
 import { Headroom } from './headroom.ts'
 import { recordBytes } from './intake.ts'
-import { type Entry, Lane, laneOf } from './lane.ts'
+import { type Entry, keyOf, Lane, laneOf } from './lane.ts'
 import { LaneBodies } from './lane-bodies.ts'
+import { LaneCall } from './lane-call.ts'
 import { uncommittedRecordsMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import { Retrying } from './retrying.ts'
-import type { Runner, RunnerHost } from './runner.ts'
+import type { AnyMessage, Runner, RunnerHost } from './runner.ts'
 import { Window } from './window.ts'
+
+const nobody = () => {}
 
 export class LaneRunner implements Runner {
   readonly #host: RunnerHost
@@ -39,16 +42,19 @@ export class LaneRunner implements Runner {
     this.#options = options
     this.#window = new Window(host.position)
     this.#headroom = new Headroom({ concurrency: options.concurrency, most: uncommittedRecordsMax })
-    const due = (lane: Lane) => {
-      this.#makeReady(lane)
-      this.pump()
-    }
-    this.#retrying = new Retrying(options.backoff, () => host.sieve.attempts.size, due)
+    this.#retrying = new Retrying(
+      options.backoff,
+      () => host.sieve.attempts.size,
+      (lane) => {
+        this.#ready.push(lane)
+        this.pump()
+      },
+    )
     this.#bodies = new LaneBodies({
       bytesMax: () => host.group.shareBytes() / 2,
       readAgainFrom: (offset) => host.readAgainFrom(offset),
       readOn: () => host.readOn(),
-      arrived: (lane) => this.#makeReady(lane),
+      arrived: (lane) => this.#ready.push(lane),
       vanished: (lane) => this.#settle(lane),
     })
   }
@@ -58,7 +64,7 @@ export class LaneRunner implements Runner {
     this.#admit()
     while (this.#slots < this.#options.concurrency && this.#ready.length > 0 && !this.#headroom.used) {
       if (this.#ready.peek()!.head.record === null) {
-        this.#fetch(this.#ready.shift()!)
+        this.#bodies.need(this.#ready.shift()!)
         continue
       }
       if (!this.#host.mayCall()) break
@@ -128,7 +134,7 @@ export class LaneRunner implements Runner {
   #enter(record: StoredRecord): void {
     const { lane } = this.#options
     if (!lane) {
-      this.#join(record.key?.toString() ?? '', record)
+      this.#join(keyOf(record), record)
       return
     }
     const decoded = decodeRecord(this.#host, record)
@@ -163,21 +169,10 @@ export class LaneRunner implements Runner {
   #takeHead(lane: Lane): void {
     lane.attempts = this.#host.sieve.takeAttempts(lane.head.offset)
     if (lane.attempts > 0) this.#retrying.resumed(lane)
-    this.#makeReady(lane)
-  }
-
-  #makeReady(lane: Lane): void {
-    lane.state = 'ready'
     this.#ready.push(lane)
   }
 
-  #fetch(lane: Lane): void {
-    lane.state = 'fetching'
-    this.#bodies.need(lane)
-  }
-
   #start(lane: Lane): void {
-    lane.state = 'running'
     this.#slots++
     const record = lane.head.record!
     const { guard } = this.#host
@@ -185,7 +180,7 @@ export class LaneRunner implements Runner {
     const decoded = decodeRecord(this.#host, record)
     const alone = guard.alone(record.offset)
     if (decoded instanceof Promise || alone) void this.#startLate(lane, record, decoded, alone)
-    else this.#run(lane, record, decoded, () => {})
+    else if (decoded !== null) this.#run(lane, record, decoded, nobody)
   }
 
   async #startLate(
@@ -196,7 +191,7 @@ export class LaneRunner implements Runner {
   ): Promise<void> {
     const decoded = await late
     const run = async () => {
-      if (this.#host.over) return null
+      if (this.#host.over || decoded === null) return null
       await new Promise<void>((over) => this.#run(lane, record, decoded, over))
       return true
     }
@@ -204,39 +199,47 @@ export class LaneRunner implements Runner {
     if (!ran) this.#slots--
   }
 
-  #run(lane: Lane, record: StoredRecord, { message, fault }: Decoded, over: () => void): void {
-    if (message === null) return void this.#park(lane, record, fault).then(over)
-    const { group, id } = this.#host
-    const call = new Call(id, lane.attempts + 1)
+  /** `over` hears of the end of the call and of all that follows from it. */
+  #run(lane: Lane, record: StoredRecord, decoded: AnyMessage | Fault, over: () => void): void {
+    if (decoded instanceof Fault) return void this.#park(lane, record, decoded.reason).then(over)
+    const call = new LaneCall(this.#host.id, lane, record, over, this)
     this.#inFlight++
-    group.calls.run(
-      call,
-      () => this.#options.handle(message, call),
-      (result, error) => {
-        const outcome = this.#ended(call, result, error)
-        if (outcome === null) over()
-        else if (outcome.kind === 'park') void this.#park(lane, record, outcome.reason).then(over)
-        else {
-          this.#slots--
-          this.#apply(lane, record, outcome)
-          over()
-        }
-      },
-    )
+    this.#host.group.calls.begin(call)
+    void this.#handle(decoded, call)
   }
 
-  /** What a call came to, or null when nobody wants to know any more. */
-  #ended(call: Call, result: Outcome | undefined, error: unknown): Outcome | null {
+  async #handle(message: AnyMessage, call: LaneCall): Promise<void> {
+    let result: Outcome | undefined
+    let error: unknown
+    try {
+      result = await this.#options.handle(message, call)
+    } catch (thrown) {
+      error = thrown
+    }
+    if (this.#host.group.calls.end(call)) this.ended(call, result, error)
+  }
+
+  /** A call has come to its end, or was given up. */
+  ended(call: LaneCall, result: Outcome | undefined, error: unknown): void {
     const { group, gone } = this.#host
     this.#inFlight--
     const tookMs = performance.now() - call.startedAt
     group.metrics.took(tookMs / 1_000)
     this.#headroom.took(tookMs)
     if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
-    if (gone.aborted) return null
-    if (result !== undefined && !call.timedOut) return result
-    const fault = error ?? new Error('no outcome came back')
-    return outcomeOfFailure(fault, call, this.#options.callTimeoutMs)
+    const { lane, record, over } = call
+    if (gone.aborted) {
+      over()
+      return
+    }
+    const outcome =
+      result !== undefined && !call.timedOut
+        ? result
+        : outcomeOfFailure(error ?? new Error('no outcome came back'), call, this.#options.callTimeoutMs)
+    if (outcome.kind === 'park') return void this.#park(lane, record, outcome.reason).then(over)
+    this.#slots--
+    this.#apply(lane, record, outcome)
+    over()
   }
 
   #apply(lane: Lane, record: StoredRecord, outcome: Exclude<Outcome, { kind: 'park' }>): void {
@@ -247,7 +250,7 @@ export class LaneRunner implements Runner {
       metrics.handled++
       this.#settle(lane)
     } else if (outcome.kind === 'unavailable') {
-      this.#makeReady(lane)
+      this.#ready.push(lane)
     } else {
       this.#failed(lane, record, outcome.reason, outcome.afterMs ?? 0)
     }
@@ -269,7 +272,6 @@ export class LaneRunner implements Runner {
 
   /** Takes the slot that the lane holds until the dead letter is durable. */
   async #park(lane: Lane, record: StoredRecord, reason: string): Promise<void> {
-    lane.state = 'running'
     const parked = await this.#host.park([{ record, reason, attempts: lane.attempts }])
     this.#slots--
     if (!parked) return

@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { LaneOptions } from '../consumer.ts'
-import type { Decoded } from './decode.ts'
+import { type Decoded, Fault } from './decode.ts'
 
 export interface Entry {
   offset: number
@@ -13,21 +13,8 @@ export interface Entry {
   next: Entry | null
 }
 
-export type LaneState =
-  /** In the queue for a slot. */
-  | 'ready'
-  /** Its head is at the handler, or on its way into the dead letters. */
-  | 'running'
-  /** Its head failed and waits for its next try; holds no slot. */
-  | 'waiting'
-  /** Its head failed once and waits until one of the lanes that retry is through. */
-  | 'stalled'
-  /** Its head's body is being read again. */
-  | 'fetching'
-
 export class Lane {
   readonly key: string
-  state: LaneState = 'ready'
   head: Entry
   /** Failed tries of the head. */
   attempts = 0
@@ -54,16 +41,21 @@ export class Lane {
   }
 }
 
+/** The lane of a record's own key. Latin-1 keeps different bytes different, and is quicker than UTF-8. */
+export function keyOf(record: StoredRecord): string {
+  return record.key === null ? '' : record.key.toString('latin1')
+}
+
 /** A record without a lane of its own (it cannot be decoded, or `lane` fails on it) takes its place among its key's. */
 export function laneOf(
-  { message }: Decoded,
+  decoded: Decoded,
   record: StoredRecord,
   lane: NonNullable<LaneOptions<SchemaName>['lane']>,
 ): string {
   try {
-    if (message !== null) return lane(message)
+    if (decoded !== null && !(decoded instanceof Fault)) return lane(decoded)
   } catch {
     // The handler will meet the same fault and be judged by it.
   }
-  return record.key?.toString() ?? ''
+  return keyOf(record)
 }

@@ -1,6 +1,7 @@
 /** What operators see of a consumer group; counted in plain numbers and handed over when metrics are asked for. */
 
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { HandlingTimes } from './handling-times.ts'
 
 export interface PartitionReading {
   partition: number
@@ -40,7 +41,7 @@ interface Entry {
 
 interface Instruments {
   entries: Set<Entry>
-  seconds: Histogram<'group' | 'topic'>
+  times: HandlingTimes
 }
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
@@ -62,13 +63,12 @@ export function registerGroup(
     known.set(registry, instruments)
   }
   const { entries } = instruments
-  const seconds = instruments.seconds.labels(source.group, source.topic)
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
     parked: 0,
     repeats: 0,
-    took: (value) => seconds.observe(value),
+    took: instruments.times.of({ group: source.group, topic: source.topic }),
   }
   const entry: Entry = {
     source,
@@ -123,14 +123,7 @@ function createInstruments(registry: Registry): Instruments {
     window: gauge('window', 'Offsets between the watermark and the last record taken'),
     stopped: gauge('stopped', '1 when the partition stands still and needs an operator'),
   }
-  const seconds = new Histogram({
-    name: 'flotilla_consumer_handling_seconds',
-    help: 'How long handler calls took',
-    labelNames: labels,
-    buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60],
-    registers,
-  })
-  return { entries, seconds }
+  return { entries, times: new HandlingTimes().register(registry) }
 }
 
 async function collectAll(

@@ -23,12 +23,10 @@ export class Retrying {
   /** The head of a lane failed: it is due again after its back-off, or stalls when too many retry already. */
   failed(lane: Lane, afterMs: number): void {
     if (!this.#lanes.has(lane) && this.#lanes.size + this.#expected() >= retryingLanesMax) {
-      lane.state = 'stalled'
       this.#stalled.push({ lane, afterMs })
       return
     }
     this.#lanes.add(lane)
-    lane.state = 'waiting'
     const waitMs = Math.min(retryWaitMsMax, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#backoff)))
     this.#timers.set(
       lane,

@@ -22,7 +22,7 @@ async function parkedOnce(cleanup: 'delete' | 'compact') {
   await harness.startBatches({
     async handle(messages) {
       return messages.map(({ offset, headers, value }) => {
-        if (!healed && (value as unknown as { bad?: boolean }).bad) return park('it is bad')
+        if (!healed && (value as unknown as { bad?: boolean } | null)?.bad) return park('it is bad')
         handled.push({ offset, headers, value })
         return done
       })

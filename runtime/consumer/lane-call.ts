@@ -1,0 +1,29 @@
+/** One call for the head of a lane; it carries what its end needs, so that nothing else is made for it. */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Outcome } from '#lib/outcome.ts'
+import { Call } from './calls.ts'
+import type { Lane } from './lane.ts'
+
+export interface LaneCallOwner {
+  ended(call: LaneCall, result: Outcome | undefined, error: unknown): void
+}
+
+export class LaneCall extends Call {
+  readonly lane: Lane
+  readonly record: StoredRecord
+  readonly over: () => void
+  readonly #runner: LaneCallOwner
+
+  constructor(partition: number, lane: Lane, record: StoredRecord, over: () => void, runner: LaneCallOwner) {
+    super(partition, lane.attempts + 1)
+    this.lane = lane
+    this.record = record
+    this.over = over
+    this.#runner = runner
+  }
+
+  override gaveUp(error: Error): void {
+    this.#runner.ended(this, undefined, error)
+  }
+}
