@@ -1,11 +1,13 @@
 /** The questions that `flotilla doctor` asks, each with an answer and what to do about it. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
+import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { readLag } from '#runtime/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { listGenerations } from '#runtime/rebuild.ts'
+import type { EngineName, Engines } from '#runtime/service.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 
 export interface Check {
@@ -21,34 +23,32 @@ const lagWorth = 10_000
 
 /** Runs where the engines are open. Never throws: what fails is an answer, too. */
 export async function checkEngines(platform: Platform): Promise<Check[]> {
-  const pings = await Promise.all([
-    ping('event log', platform.choices.eventLog.variable, () =>
-      platform.engines.eventLog.ping(pingTimeoutMs),
-    ),
-    ping('schema registry', platform.choices.schemaRegistry.variable, () =>
-      platform.engines.schemaRegistry.ping(pingTimeoutMs),
-    ),
-    ping('vector engine', platform.choices.vectors.variable, () =>
-      platform.engines.vectors.ping(pingTimeoutMs),
-    ),
-    ping('relational engine', platform.choices.relational.variable, () =>
-      platform.engines.relational.ping(pingTimeoutMs),
-    ),
-    ping('embedder', platform.choices.embedder.variable, () => platform.engines.embedder.embed(['ping'])),
-  ])
-  const deeper = [checkGroups, checkDeadLetters, checkIndex]
+  const pings = await pingEngines(platform.engines, platform.choices)
   const answers = await Promise.all(
-    deeper.map((check) =>
-      check(platform).catch((error): Check[] => [
-        {
-          check: check.name.slice('check'.length).toLowerCase(),
-          status: 'fail',
-          found: describeError(error),
-        },
-      ]),
+    Object.entries({ groups: checkGroups, 'dead letters': checkDeadLetters, 'vector index': checkIndex }).map(
+      ([check, ask]) =>
+        ask(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
     ),
   )
   return [...pings, ...answers.flat()]
+}
+
+/** Asks each engine that is open whether it answers. */
+export function pingEngines(
+  engines: Partial<Engines>,
+  choices: Record<EngineName, EngineChoice>,
+): Promise<Check[]> {
+  const { eventLog, schemaRegistry, vectors, relational, embedder } = engines
+  const asks: [string, EngineName, (() => Promise<unknown>) | undefined][] = [
+    ['event log', 'eventLog', eventLog && (() => eventLog.ping(pingTimeoutMs))],
+    ['schema registry', 'schemaRegistry', schemaRegistry && (() => schemaRegistry.ping(pingTimeoutMs))],
+    ['vector engine', 'vectors', vectors && (() => vectors.ping(pingTimeoutMs))],
+    ['relational engine', 'relational', relational && (() => relational.ping(pingTimeoutMs))],
+    ['embedder', 'embedder', embedder && (() => embedder.embed(['ping']))],
+  ]
+  return Promise.all(
+    asks.flatMap(([check, engine, ask]) => (ask ? [ping(check, choices[engine].variable, ask)] : [])),
+  )
 }
 
 async function ping(check: string, variable: string, ask: () => Promise<unknown>): Promise<Check> {
@@ -60,7 +60,7 @@ async function ping(check: string, variable: string, ask: () => Promise<unknown>
     return {
       check,
       status: 'fail',
-      found: describeError(error),
+      found: error instanceof AppError ? error.message : describeError(error),
       advice: `Start it, or mend ${variable}; what waits for it goes on by itself.`,
     }
   }

@@ -1,15 +1,19 @@
 /** `flotilla doctor`: what is configured, reachable and wrong, and what to do. */
 
 import { statfsSync, statSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { Command as Program } from 'commander'
+import { engineSettings, openEngines } from '#engines/open.ts'
+import { loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { readAddresses } from '#runtime/addresses.ts'
+import type { EngineName } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { execute } from '../execute.ts'
 import { createOutput, table } from '../output.ts'
-import { type Check, checkEngines } from './doctor-checks.ts'
+import { type Check, checkEngines, pingEngines } from './doctor-checks.ts'
 
 const diskBytesMin = 1024 ** 3
 const answerTimeoutMs = 3_000
@@ -43,6 +47,9 @@ async function examine(cli: Cli): Promise<Check[]> {
     return [...checks, failedCheck('configuration', error, 'Mend the environment variables that it names.')]
   }
   checks.push(...(await checkAddresses(homeOf(cli.env))))
+  const away = (await pingDistributed(cli)).filter((check) => check.status === 'fail')
+  // What waits for them would only wait.
+  if (away.length > 0) return [...checks, ...away]
   const signal = AbortSignal.any([cli.signal, AbortSignal.timeout(openTimeoutMs)])
   try {
     checks.push(
@@ -52,6 +59,26 @@ async function examine(cli: Cli): Promise<Check[]> {
     checks.push(failedCheck('engines', error, 'Mend what it names, then ask again.'))
   }
   return checks
+}
+
+/** Distributed engines can be asked by anyone; the embedded ones belong to the running platform. */
+async function pingDistributed(cli: Cli): Promise<Check[]> {
+  const { createLog } = await import('#runtime/log.ts')
+  const choices = choicesOf(cli.env)
+  const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'embedder']
+  const opened = await openEngines({
+    settings: loadConfig(engineSettings, cli.env),
+    needs: asked.filter((engine) => !choices[engine].embedded),
+    directory: homeOf(cli.env),
+    schemasDirectory: fileURLToPath(new URL('../../schemas/', import.meta.url)),
+    clientId: 'flotilla-doctor',
+    log: createLog({ level: 'silent' }),
+  })
+  try {
+    return await pingEngines(opened.engines, choices)
+  } finally {
+    await opened.close()
+  }
 }
 
 function failedCheck(check: string, error: unknown, advice: string): Check {
@@ -66,7 +93,9 @@ function checkNode(): Check {
 }
 
 function checkConfiguration(cli: Cli): Check[] {
-  return Object.entries(choicesOf(cli.env)).map(([engine, { driver, embedded, variable }]) => {
+  // The local embedder is no choice: it is always there.
+  const { localEmbedder: _, ...choices } = choicesOf(cli.env)
+  return Object.entries(choices).map(([engine, { driver, embedded, variable }]) => {
     const where = embedded ? `embedded (${variable} names another)` : driver
     return { check: `configured ${engine}`, status: 'ok', found: where }
   })

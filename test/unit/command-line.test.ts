@@ -77,6 +77,24 @@ describe('the command line', () => {
   })
 })
 
+describe('flotilla doctor', () => {
+  it('names each engine that does not answer, and what to do, without waiting for it', async () => {
+    const env = {
+      FLOTILLA_HOME: join(temporaryFolder(), 'never-made'),
+      DATABASE_URL: 'postgres://someone:s3cret@127.0.0.1:9/none',
+      QDRANT_URL: 'http://127.0.0.1:9',
+    }
+    const { code, printed } = await run(['doctor', '--json'], env)
+    expect(code).toBe(1)
+    const { ok, checks } = JSON.parse(printed) as { ok: boolean; checks: { check: string; status: string }[] }
+    expect(ok).toBe(false)
+    const failed = checks.filter((check) => check.status === 'fail')
+    expect(failed.map((check) => check.check)).toEqual(['vector engine', 'relational engine'])
+    expect(printed).not.toContain('s3cret')
+    expect(existsSync(env.FLOTILLA_HOME)).toBe(false)
+  })
+})
+
 function leaves(program: Program): Program[] {
   return program.commands.length === 0
     ? [program]
