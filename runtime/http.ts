@@ -85,6 +85,7 @@ function registerRequestIds(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     request.traceparent = traceparentOf(request.headers.traceparent)
     reply.header('x-request-id', request.id)
+    reply.header('traceparent', request.traceparent)
     done()
   })
 }

@@ -196,6 +196,8 @@ test('a valid traceparent travels on, another is replaced', async () => {
   const ask = async (traceparent: string) =>
     (await app.inject({ url: '/things/1', headers: { traceparent } })).json().trace
   expect(await ask(good)).toBe(good)
+  const echoed = await app.inject({ url: '/nothing', headers: { traceparent: good } })
+  expect(echoed.headers.traceparent).toBe(good)
   for (const bad of [
     'x',
     good.toUpperCase(),
