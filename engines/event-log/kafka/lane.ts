@@ -12,8 +12,10 @@ import type { Sender } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
 export const laneLimits = { bytesMax: 32 * 1_048_576, recordsMax: 50_000 }
-/** What one send takes from the queue. A single append may be larger, up to the topic's limit. */
+/** What one send takes from the queue. */
 const batchLimits = { records: 500, bytes: 800_000 }
+/** A single append goes out in one send up to here (kafkajs's work grows with the square), and to the topic's limit. */
+const sendRecordsMax = 2_000
 const batchHeaderBytes = 100
 const retryPause = { baseMs: 25, maxMs: 500 }
 /** Tries of one batch after which the client itself is suspected. */
@@ -21,7 +23,10 @@ const suspectAfter = 3
 
 export interface Append {
   records: NewRecord[]
+  /** As stored, with all that Kafka writes beside the records. */
   bytes: number
+  /** Bytes of the largest record, as its topic's limit counts them. */
+  largest: number
   settled: boolean
   resolve(offset: number): void
   reject(error: AppError): void
@@ -45,18 +50,22 @@ interface LaneParts {
   drained(): void
 }
 
-/** Bytes of a record as its topic's limit counts them. */
-export function recordBytes({ key, value, headers }: NewRecord): number {
-  let bytes = (key?.length ?? 0) + (value?.length ?? 0)
-  for (const name in headers) bytes += Buffer.byteLength(name) + Buffer.byteLength(headers[name]!)
-  return bytes
-}
+/** What Kafka writes beside a record, and beside each of its headers: lengths, time, offset. */
+const frameBytes = { record: 40, header: 10 }
 
-/** The same with room for the lengths, the time and the offset that Kafka writes beside it. */
-export function storedBytes(record: NewRecord): number {
-  let bytes = recordBytes(record) + 40
-  for (const _ in record.headers) bytes += 10
-  return bytes
+/** Bytes of all records as stored, and of the largest one as its topic's limit counts them. */
+export function measure(records: NewRecord[]): { bytes: number; largest: number } {
+  let [bytes, largest] = [0, 0]
+  for (const { key, value, headers } of records) {
+    let own = (key?.length ?? 0) + (value?.length ?? 0)
+    for (const name in headers) {
+      own += Buffer.byteLength(name) + Buffer.byteLength(headers[name]!)
+      bytes += frameBytes.header
+    }
+    bytes += own + frameBytes.record
+    if (own > largest) largest = own
+  }
+  return { bytes, largest }
 }
 
 export function createLane({ topic, partition, sender, facts, count, drained }: LaneParts): Lane {
@@ -71,26 +80,27 @@ export function createLane({ topic, partition, sender, facts, count, drained }: 
   }
   async function drain(): Promise<void> {
     for (let failures = 0; queue.length > 0; ) {
-      const batch = await nextBatch().catch((error: unknown) => error as AppError)
-      if (batch instanceof Error) {
-        if (batch.code === 'not_found') rejectAll(batch)
+      const known = await factsNow().catch((error: unknown) => error as AppError)
+      if (known instanceof Error) {
+        if (known.code === 'not_found') rejectAll(known)
         else await sleep(backoffMs(failures++, retryPause))
         dropSettled()
         continue
       }
       failures = 0
-      if (batch.length > 0) await deliver(batch)
+      const batch = take(known)
+      if (batch.length > 0) await deliver(batch, known)
     }
     draining = undefined
     drained()
   }
-  /** Takes appends from the head; those that gave up or are too large fall out here. */
-  async function nextBatch(): Promise<Append[]> {
+  async function factsNow(): Promise<TopicFacts> {
     let known = await facts.get(topic)
     if (partition < 0 || partition >= known.partitions) known = await facts.refresh(topic)
     if (partition < 0 || partition >= known.partitions) throw partitionNotFound(topic, partition)
-    return take(known)
+    return known
   }
+  /** Takes appends from the head; those that gave up or are too large fall out here. */
   function take(known: TopicFacts): Append[] {
     const batch: Append[] = []
     const bytesMax = Math.min(batchLimits.bytes, known.batchBytesMax - batchHeaderBytes)
@@ -101,7 +111,7 @@ export function createLane({ topic, partition, sender, facts, count, drained }: 
       queue.shift()
       remove(head)
       if (head.settled) continue
-      if (head.records.some((record) => recordBytes(record) > known.recordBytesMax)) {
+      if (head.largest > known.recordBytesMax) {
         head.reject(tooLarge(topic, known.recordBytesMax))
         continue
       }
@@ -112,11 +122,12 @@ export function createLane({ topic, partition, sender, facts, count, drained }: 
     }
     return batch
   }
-  async function deliver(batch: Append[]): Promise<void> {
-    const records = batch.flatMap((append) => append.records)
-    const known = await facts.get(topic).catch(() => null)
+  async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
+    const records = batch.length === 1 ? batch[0]!.records : batch.flatMap((append) => append.records)
+    const bytes = batch.reduce((sum, append) => sum + append.bytes, batchHeaderBytes)
+    const whole = bytes <= batchBytesMax && records.length <= sendRecordsMax
     let end = 0
-    for (const chunk of chunksOf(records, known?.batchBytesMax ?? batchLimits.bytes)) {
+    for (const chunk of whole ? [records] : chunksOf(records, batchBytesMax)) {
       const first = await sendUntilDone(batch, chunk)
       if (first === null) return
       end = first + chunk.length
@@ -202,8 +213,8 @@ function chunksOf(records: NewRecord[], bytesMax: number): NewRecord[][] {
   const chunks: NewRecord[][] = []
   let [chunk, bytes]: [NewRecord[], number] = [[], Number.POSITIVE_INFINITY]
   for (const record of records) {
-    const size = storedBytes(record)
-    if (bytes + size > bytesMax) {
+    const size = measure([record]).bytes
+    if (bytes + size > bytesMax || chunk.length === sendRecordsMax) {
       chunk = []
       bytes = batchHeaderBytes
       chunks.push(chunk)

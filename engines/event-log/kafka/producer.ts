@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
 import { logUnavailable } from './faults.ts'
-import { type Append, createLane, type Lane, storedBytes } from './lane.ts'
+import { type Append, createLane, type Lane, measure } from './lane.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFactsCache } from './topic-facts.ts'
 
@@ -38,10 +38,9 @@ export function createProducer(sender: Sender, facts: TopicFactsCache): Producer
   return {
     append(topic, partition, records, timeoutMs = appendTimeoutMs) {
       if (closed) return Promise.reject(logUnavailable())
-      const bytes = records.reduce((sum, record) => sum + storedBytes(record), 0)
       return new Promise<number>((resolve, reject) => {
-        const append = createAppend(records, bytes, timeoutMs, resolve, reject)
-        const fits = waitingBytes === 0 || waitingBytes + bytes <= waitingBytesMax
+        const append = createAppend(records, timeoutMs, resolve, reject)
+        const fits = waitingBytes === 0 || waitingBytes + append.bytes <= waitingBytesMax
         if (!fits || !laneOf(topic, partition).offer(append)) append.reject(overloaded())
       })
     },
@@ -56,7 +55,6 @@ export function createProducer(sender: Sender, facts: TopicFactsCache): Producer
 
 function createAppend(
   records: NewRecord[],
-  bytes: number,
   timeoutMs: number,
   resolve: (offset: number) => void,
   reject: (error: AppError) => void,
@@ -67,7 +65,7 @@ function createAppend(
   }
   const append: Append = {
     records,
-    bytes,
+    ...measure(records),
     settled: false,
     resolve(offset) {
       settle()
