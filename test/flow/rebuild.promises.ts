@@ -1,0 +1,196 @@
+/** Rebuilding the vector index while the platform works, and growing its topic while it does not. */
+
+import pino from 'pino'
+import { describe, expect, it } from 'vitest'
+import { createClient } from '#client/client.ts'
+import { provisionAgent } from '#runtime/agents.ts'
+import { growTopic } from '#runtime/grow.ts'
+import { readLag } from '#runtime/lag.ts'
+import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { listGenerations } from '#runtime/rebuild.ts'
+import { startPlatform } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+import { deadLettersOf, topicByName, vectorsCommands } from '#topics/catalog.ts'
+import { rebuildVectorsCommand } from '../../cli/commands/rebuild.ts'
+import { eventually } from '../support/eventually.ts'
+import { axisVector } from '../support/points.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+const log = pino({ level: 'silent' })
+
+type Environment = Record<string, string>
+
+async function start(env: Environment) {
+  const running = await startPlatform({
+    services,
+    chosen: [],
+    env: { VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', ...env },
+    log,
+    print() {},
+    control: () => async () => null,
+  })
+  const { platform } = running
+  const agentId = `agent-${platform.instanceId}`
+  const { privateKeyPem } = await provisionAgent(platform.engines.relational, {
+    agentId,
+    tier: 'infra-architect',
+  })
+  const client = createClient({ vectorUrl: running.addresses.vector_url as string, agentId, privateKeyPem })
+  return {
+    platform,
+    client,
+    async close() {
+      await client.close()
+      await running.close()
+    },
+  }
+}
+
+function rebuild(platform: Platform, signal = new AbortController().signal) {
+  const output = { item() {}, progress() {} }
+  return rebuildVectorsCommand.run({ platform, output, signal }, {})
+}
+
+const pointsOf = (from: number, count: number) =>
+  Array.from({ length: count }, (_, i) => ({
+    id: `p${from + i}`,
+    vector: axisVector(from + i),
+    payload: { n: from + i },
+  }))
+
+/** A record that can never be a point, as part of an operation. */
+async function publishPoison(platform: Platform): Promise<void> {
+  await platform.publisher.publish(vectorsCommands, [
+    {
+      key: { collection: 'posts', id: 'poison' },
+      value: { vector: Buffer.alloc(12), payload: '{}' },
+      headers: { operation: 'operation-of-poison' },
+    },
+  ])
+}
+
+async function failureRows(platform: Platform) {
+  const { rows } = await platform.engines.relational.query<{
+    operation: string
+    point_id: string
+    error: string
+  }>('select operation, point_id, error from platform.operation_failures')
+  return rows
+}
+
+/** `engines` names empty engines, new ones at each call. */
+export function describeRebuild(driver: string, engines: () => Promise<Environment>): void {
+  const environment = async () => ({ FLOTILLA_HOME: temporaryFolder(), ...(await engines()) })
+
+  describe(`flotilla rebuild vectors (${driver})`, () => {
+    it('fills a new generation while every write stays readable, and survives a restart', async () => {
+      const env = await environment()
+      const first = await start(env)
+      const { client, platform } = first
+      await client.upsert('posts', pointsOf(0, 300), { wait: true })
+      await client.delete('posts', ['p0', 'p1'], { wait: true })
+      await publishPoison(platform)
+      const poisoned = await eventually('the failure row', async () => (await failureRows(platform))[0])
+      expect(poisoned).toEqual({
+        operation: 'operation-of-poison',
+        point_id: 'poison',
+        error: 'the vector has 12 bytes instead of 6144',
+      })
+
+      let written = 300
+      let over = false
+      const writing = (async () => {
+        while (!over) {
+          const { operation_id } = await client.upsert('posts', pointsOf(written, 5))
+          const { points } = await client.getMany('posts', [`p${written}`], { after: operation_id })
+          expect(points).toHaveLength(1)
+          written += 5
+        }
+      })()
+      // The command dies at once; run again, it goes on with the same generation.
+      await expect(rebuild(platform, AbortSignal.abort())).rejects.toMatchObject({ code: 'shutting_down' })
+      const result = await Promise.race([rebuild(platform), writing.then(() => null)])
+      over = true
+      await writing
+      expect(result).toMatchObject({ index: 'vectors', generation: 2 })
+      expect(await platform.engines.vectors.liveGeneration()).toBe(2)
+      const states = (await listGenerations(platform.engines.relational)).map(({ state }) => state)
+      expect(states).toEqual(['retired', 'live'])
+      const groups = await readLag({
+        eventLog: platform.engines.eventLog,
+        relational: platform.engines.relational,
+        places: platform.places,
+      })
+      expect(groups.map((group) => group.group)).toContain('vector-writer.g2')
+      expect(await client.count('posts')).toBe(written - 2)
+      await first.close()
+
+      const second = await start(env)
+      await second.client.upsert('posts', pointsOf(written, 1), { wait: true })
+      expect(await second.client.count('posts')).toBe(written - 1)
+      expect(await second.platform.engines.vectors.liveGeneration()).toBe(2)
+      await second.close()
+    }, 180_000)
+  })
+
+  describe(`flotilla topics grow (${driver})`, () => {
+    it('copies a compacted topic key by key, is refused while the platform runs, and loses nothing', async () => {
+      const env = await environment()
+      const first = await start(env)
+      await first.client.upsert('posts', pointsOf(0, 60), { wait: true })
+      await first.client.upsert('posts', [{ id: 'p0', vector: axisVector(0), payload: { n: 'newest' } }], {
+        wait: true,
+      })
+      await first.client.delete('posts', ['p1'], { wait: true })
+      const old = await first.client.upsert('posts', pointsOf(2, 1), { wait: true })
+      await publishPoison(first.platform)
+      await eventually('the failure row', async () => (await failureRows(first.platform))[0])
+      await expect(grow(first.platform, 'vectors.commands', 20)).rejects.toMatchObject({
+        code: 'group_active',
+      })
+      await eventually('everything is read', async () => (await lagOf(first.platform)) === 0)
+      await first.close()
+
+      const offline = await openPlatform({
+        env,
+        needs: [],
+        producerName: 'test',
+        log,
+        lock: true,
+      })
+      await expect(grow(offline, 'vectors.commands', 12)).rejects.toMatchObject({ code: 'bad_request' })
+      const place = await grow(offline, 'vectors.commands', 20)
+      expect(place).toEqual({ physicalName: 'vectors.commands.e2', epoch: 2, partitions: 20 })
+      expect(await offline.engines.eventLog.listTopics()).not.toContain('vectors.commands')
+      await grow(offline, 'audit.events', 13)
+      await offline.close()
+
+      const second = await start(env)
+      const { client, platform } = second
+      expect(platform.publisher.partitions(vectorsCommands as never)).toBe(20)
+      await client.upsert('posts', pointsOf(100, 40), { wait: true })
+      expect(await client.count('posts')).toBe(99)
+      await expect(client.operation(old.operation_id)).rejects.toMatchObject({ status: 404 })
+      // What the grown topic holds is the whole truth: an index made of it alone is the same.
+      await rebuild(platform)
+      expect(await client.count('posts')).toBe(99)
+      expect((await client.get('posts', 'p0')).payload).toEqual({ n: 'newest' })
+      const parked = platform.places.get(deadLettersOf(vectorsCommands as never).name)
+      expect(parked?.partitions).toBe(1)
+      await second.close()
+    }, 180_000)
+  })
+}
+
+function grow(platform: Platform, name: string, partitions: number) {
+  const { eventLog, relational } = platform.engines
+  const { signal } = new AbortController()
+  const parts = { eventLog, relational, places: platform.places, progress() {}, signal }
+  return growTopic(parts, topicByName(name)!, partitions)
+}
+
+async function lagOf(platform: Platform): Promise<number> {
+  const { eventLog, relational } = platform.engines
+  const groups = await readLag({ eventLog, relational, places: platform.places })
+  return groups.reduce((sum, group) => sum + group.lag, 0)
+}
