@@ -88,6 +88,7 @@ export const acceptedOperation = closedObject(
   },
   {
     title: 'AcceptedOperation',
+    description: 'In the log; with status applied also in the vector engine.',
     examples: [{ operation_id: 'AZ8…', status: 'accepted', collection: 'knowledgebase', points: 1 }],
   },
 )

@@ -2,8 +2,10 @@ import { createPrivateKey, sign } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { deleteAgent, rotateAgent, showAgent, waitUntilPublished } from '#runtime/agents.ts'
+import { auditEvents } from '#topics/catalog.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { recordsOf } from '../support/log-reading.ts'
 import { axisVector } from '../support/points.ts'
 
 let gateway: GatewayPlatform
@@ -153,6 +155,15 @@ test('eight challenges may wait for an address; the ninth is refused and none is
   const first = signed(privateKeyPem, nonce + challenges[0]!.json.server_nonce)
   expect((await host.verify('eager', first)).status).toBe(200)
   expect((await host.handshake('eager')).status).toBe(200)
+})
+
+test('a handshake that is refused so has no audit record of its own', async () => {
+  await gateway.provision({ agentId: 'pushy' })
+  const host = from()
+  for (let n = 0; n < 12; n++) await host.handshake('pushy')
+  const records = await recordsOf(gateway.platform, auditEvents)
+  const begun = records.filter(({ value }) => value?.agent_id === 'pushy' && value.phase === 'begun')
+  expect(begun).toHaveLength(8)
 })
 
 test('at the same moment no more challenges than eight are given', async () => {

@@ -21,12 +21,15 @@ const handshakeBody = closedObject({
   }),
 })
 
-const handshakeAnswer = closedObject({
-  client_nonce: Type.String({ description: 'The nonce as it was sent.' }),
-  server_nonce: Type.String(),
-  public_key_fingerprint: Type.String({ examples: ['SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk'] }),
-  expires_in: Type.Integer({ description: 'Seconds in which the challenge can be answered, once.' }),
-})
+const handshakeAnswer = closedObject(
+  {
+    client_nonce: Type.String({ description: 'The nonce as it was sent.' }),
+    server_nonce: Type.String(),
+    public_key_fingerprint: Type.String({ examples: ['SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk'] }),
+    expires_in: Type.Integer({ description: 'Seconds in which the challenge can be answered, once.' }),
+  },
+  { description: 'The challenge.' },
+)
 
 const verifyBody = closedObject({
   agent_id: agentId,
@@ -36,10 +39,13 @@ const verifyBody = closedObject({
   }),
 })
 
-const verifyAnswer = closedObject({
-  api_key: Type.String({ description: 'vk_live_… : the Bearer credential of every vector operation.' }),
-  expires_in: Type.Integer({ description: 'Seconds.' }),
-})
+const verifyAnswer = closedObject(
+  {
+    api_key: Type.String({ description: 'vk_live_… : the Bearer credential of every vector operation.' }),
+    expires_in: Type.Integer({ description: 'Seconds.' }),
+  },
+  { description: 'The gateway key.' },
+)
 
 const problems = problemResponses({
   400: 'The body is not JSON.',
@@ -66,9 +72,9 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     async (request, reply) => {
       const { agent_id, nonce } = request.body
       gateway.handshakeLimits.admit(agent_id, request.ip)
-      const challenge = await auditedForKnown(gateway, request, reply, agent_id, () =>
-        gateway.handshakes.challenge(agent_id, nonce, request.ip),
-      )
+      // Refused ones of a flood must have begun nothing: so the challenge comes before its audit record.
+      const challenge = await gateway.handshakes.challenge(agent_id, nonce, request.ip)
+      await audited(gateway, request, reply, agent_id, async () => undefined)
       return {
         client_nonce: nonce,
         server_nonce: challenge.serverNonce,
@@ -91,24 +97,23 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     async (request, reply) => {
       const { agent_id, signature } = request.body
       gateway.handshakeLimits.admit(agent_id, request.ip)
-      const issued = await auditedForKnown(gateway, request, reply, agent_id, () =>
-        gateway.handshakes.verify(agent_id, signature, request.ip),
-      )
+      const verify = () => gateway.handshakes.verify(agent_id, signature, request.ip)
+      // Only agents of the platform have audit notes of their own.
+      const known = await gateway.handshakes.isKnown(agent_id)
+      const issued = await (known ? audited(gateway, request, reply, agent_id, verify) : verify())
       reply.header('cache-control', 'no-store')
       return { api_key: issued.apiKey, expires_in: issued.expiresInS }
     },
   )
 }
 
-/** Only agents of the platform have audit notes of their own. */
-async function auditedForKnown<T>(
+async function audited<T>(
   gateway: Gateway,
   request: FastifyRequest,
   reply: FastifyReply,
   agentId: string,
   work: () => Promise<T>,
 ): Promise<T> {
-  if (!(await gateway.handshakes.isKnown(agentId))) return work()
   request.agentId = agentId
   const entry = begin(gateway, request, agentId, null)
   const [result] = await Promise.all([work(), entry.acknowledged])

@@ -24,7 +24,11 @@ const querystring = closedObject({
 
 const answer = Type.Object(
   { collection: Type.String(), count: Type.Integer() },
-  { title: 'CountAnswer', examples: [{ collection: 'knowledgebase', count: 20_000 }] },
+  {
+    title: 'CountAnswer',
+    description: 'The exact number.',
+    examples: [{ collection: 'knowledgebase', count: 20_000 }],
+  },
 )
 
 const checkFilter = compileCheck(filter)

@@ -42,7 +42,7 @@ const answer = Type.Object(
     model: Type.String(),
     usage: Type.Object({ prompt_tokens: Type.Integer(), total_tokens: Type.Integer() }),
   },
-  { title: 'EmbeddingsAnswer' },
+  { title: 'EmbeddingsAnswer', description: 'One embedding for each text, in order.' },
 )
 
 export function registerEmbeddings(scope: FastifyInstance, gateway: Gateway): void {

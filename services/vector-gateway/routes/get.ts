@@ -40,7 +40,11 @@ const answer = Type.Object(
     points: Type.Optional(Type.Array(Type.Object(point))),
     missing: Type.Optional(Type.Array(Type.String())),
   },
-  { title: 'GetAnswer', examples: [{ points: [], missing: ['a', 'b'] }] },
+  {
+    title: 'GetAnswer',
+    description: 'The point itself for id; points and missing for ids.',
+    examples: [{ points: [], missing: ['a', 'b'] }],
+  },
 )
 
 export function registerGet(scope: FastifyInstance, gateway: Gateway): void {

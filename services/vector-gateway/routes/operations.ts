@@ -15,7 +15,11 @@ const answer = Type.Object(
     status: Type.Union([Type.Literal('accepted'), Type.Literal('applied'), Type.Literal('failed')]),
     error: Type.Optional(Type.String({ description: 'Why it failed.' })),
   },
-  { title: 'Operation', examples: [{ operation_id: 'AZ8…', status: 'applied' }] },
+  {
+    title: 'Operation',
+    description: 'How far the operation is.',
+    examples: [{ operation_id: 'AZ8…', status: 'applied' }],
+  },
 )
 
 export function registerOperations(scope: FastifyInstance, gateway: Gateway): void {

@@ -45,6 +45,7 @@ const answer = Type.Object(
   },
   {
     title: 'ScrollAnswer',
+    description: 'A page of points.',
     examples: [{ points: [{ id: 'a', payload: { title: 'A' } }], next_offset: null }],
   },
 )

@@ -49,6 +49,7 @@ const answer = Type.Object(
   },
   {
     title: 'SearchAnswer',
+    description: 'Hits by falling score, ties by id.',
     examples: [
       {
         results: [{ id: 'STIDX001-5f2d1c', score: 0.93, payload: { title: 'Deploying the courier' } }],

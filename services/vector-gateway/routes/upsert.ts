@@ -47,6 +47,13 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
           'one request: the last wins. With an Idempotency-Key header a repeated request gets the first answer again.',
         body,
         querystring: waitQuery,
+        headers: Type.Object({
+          'idempotency-key': Type.Optional(
+            Type.String({
+              description: '1 to 255 visible ASCII characters; makes the request safe to repeat.',
+            }),
+          ),
+        }),
         response: {
           200: acceptedOperation,
           202: acceptedOperation,
