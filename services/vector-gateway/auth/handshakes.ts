@@ -31,6 +31,8 @@ export interface Handshakes {
   verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
   /** True when the agent exists, as far as this instance was told lately or the database says. */
   isKnown(agentId: string): Promise<boolean>
+  /** The same without asking the database: a flood of refusals must not reach it. */
+  wasKnown(agentId: string): boolean
 }
 
 export function createHandshakes(relational: Relational, keyTtlS: number): Handshakes {
@@ -42,9 +44,13 @@ export function createHandshakes(relational: Relational, keyTtlS: number): Hands
       const fingerprint = await relational
         .transaction((tx) => writeChallenge(tx, { agentId, clientNonce, serverNonce, address }))
         .catch((error) => {
-          if (error instanceof AppError && error.code === 'unknown_agent') known.delete(agentId)
+          const code = error instanceof AppError ? error.code : undefined
+          if (code === 'unknown_agent') known.delete(agentId)
+          // Its challenges were counted, so it exists.
+          if (code === 'rate_limited') known.set(agentId, true)
           throw error
         })
+      known.set(agentId, true)
       return { serverNonce, fingerprint }
     },
     async verify(agentId, signature, address) {
@@ -57,6 +63,7 @@ export function createHandshakes(relational: Relational, keyTtlS: number): Hands
       await issue(relational, matching, apiKey, keyTtlS)
       return { apiKey, expiresInS: keyTtlS }
     },
+    wasKnown: (agentId) => known.has(agentId),
     async isKnown(agentId) {
       if (!agentIdPattern.test(agentId)) return false
       if (known.has(agentId)) return true

@@ -3,6 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { AppError } from '#lib/errors.ts'
 import { toldFault } from '#runtime/http/errors.ts'
 import { problemResponses } from '#runtime/http.ts'
 import { challengeTtlS } from '../auth/handshakes.ts'
@@ -127,7 +128,7 @@ function registerAuthAudit(scope: FastifyInstance, gateway: Gateway): void {
     const operation = request.routeOptions.config.operation ?? 'unknown'
     const named = (request.body as { agent_id?: unknown } | null | undefined)?.agent_id
     const agentId = typeof named === 'string' ? named : null
-    const known = agentId !== null && (await isKnown(gateway, agentId))
+    const known = agentId !== null && (await isKnown(gateway, agentId, told))
     if (!request.audit && (!known || told.statusCode === 429)) {
       gateway.audit.refused(known ? agentId : null, operation, told.code, told.statusCode)
       throw error
@@ -140,7 +141,9 @@ function registerAuthAudit(scope: FastifyInstance, gateway: Gateway): void {
 }
 
 /** While the database is away nobody is known; the answer says so already. */
-async function isKnown(gateway: Gateway, agentId: string): Promise<boolean> {
+async function isKnown(gateway: Gateway, agentId: string, told: AppError): Promise<boolean> {
+  if (told.code === 'unknown_agent') return false
+  if (told.statusCode === 429) return gateway.handshakes.wasKnown(agentId)
   try {
     return await gateway.handshakes.isKnown(agentId)
   } catch {
