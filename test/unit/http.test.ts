@@ -263,7 +263,12 @@ test('a request in flight finishes while the app closes; the next is refused', a
   const held = new Promise<void>((resolve) => {
     release = resolve
   })
+  let arrive = () => {}
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve
+  })
   app.get('/slow', async () => {
+    arrive()
     await held
     return { done: true }
   })
@@ -277,7 +282,7 @@ test('a request in flight finishes while the app closes; the next is refused', a
       .on('error', reject)
       .end()
   })
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await arrived
   const closing = app.close()
   await new Promise((resolve) => setTimeout(resolve, 50))
   release()
