@@ -105,7 +105,7 @@ export function describeVectorSearch({ fresh, vector, upsert, dimension }: Vecto
         const stats = (await store.stats()).find((each) => each.collection === name)!
         return stats.status === 'ready' && (store.driver === 'qdrant' || stats.indexedShare > 0.9)
       },
-      60_000,
+      150_000,
     )
     const queries = clusteredVectors({ count: 2640, dimension, seed: 5 }).slice(2600)
     for (const filter of [undefined, { must: [{ key: 'third', match: { value: 1 } }] }]) {
@@ -119,7 +119,7 @@ export function describeVectorSearch({ fresh, vector, upsert, dimension }: Vecto
       }
       expect(found / (queries.length * 10)).toBeGreaterThanOrEqual(0.95)
     }
-  })
+  }, 180_000)
 
   test('scrolling meets every point exactly once, whatever the page size, with and without a filter', async () => {
     const { store, name } = await fresh()

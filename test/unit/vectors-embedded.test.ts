@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { type EmbeddedVectorsOptions, openEmbeddedVectors } from '#engines/vectors/embedded.ts'
 import { openExactVectors } from '#engines/vectors/exact.ts'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 import { clusteredVectors, createRandom, vectorOf } from '#test/support/vectors.ts'
 import { expectNothingLost } from '#test/support/vectors-kills.ts'
@@ -88,9 +89,34 @@ describe('the embedded vector engine', () => {
       await store.apply('a', fewPoints, { generation })
       await store.promoteGeneration(generation)
     }
-    const names = readdirSync(join(directory, 'index'))
-    expect(names.filter((name) => name.startsWith('a-') || name.startsWith('b-')).length).toBe(2)
+    await eventually('one folder a collection', () => {
+      const names = readdirSync(join(directory, 'index'))
+      return names.filter((name) => name.startsWith('a-') || name.startsWith('b-')).length === 2
+    })
   })
+
+  test('a stop in the middle of a merge neither waits for it nor loses anything, and the next start is clean', async () => {
+    const directory = temporaryFolder()
+    const { store } = await open(directory, { dimension: 512 })
+    const vectors = clusteredVectors({ count: 4000, dimension: 512, seed: 23 })
+    await store.apply(
+      'a',
+      vectors.map((vector, i) => upsert(`p${i}`, vector)),
+    )
+    const ofA = async (of: VectorStore) => (await of.stats()).find((each) => each.collection === 'a')!
+    await eventually('a merge runs', async () => (await ofA(store)).status === 'indexing')
+    await store.close()
+    const again = await open(directory, { dimension: 512 })
+    expect(again.built()).toBe(0)
+    await eventually('a merge is done', async () => (await ofA(again.store)).indexedShare === 1, 150_000)
+    const { hits } = await again.store.search('a', { vector: vectors[1234]!, limit: 1 })
+    expect(hits[0]!.id).toBe('p1234')
+    expect(await again.store.count('a')).toBe(4000)
+    await again.store.close()
+    const third = await open(directory, { dimension: 512 })
+    expect(third.built()).toBe(0)
+    expect((await ofA(third.store)).indexedShare).toBe(1)
+  }, 180_000)
 
   test('another dimension on the same files is refused', async () => {
     const directory = temporaryFolder()

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { createIndexKeeper, type OpenIndex } from '#engines/vectors/embedded/index-keeper.ts'
 import { openPointsTable, pointsTableSql } from '#engines/vectors/embedded/points-table.ts'
 import { createRamIndex } from '#engines/vectors/embedded/ram-index.ts'
+import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 import { vectorOf } from '#test/support/vectors.ts'
@@ -36,9 +37,16 @@ function setUp() {
       },
     }
   }
+  /** As the real one: the points of the beginning, and some time. */
+  const merge = async (): Promise<OpenIndex> => {
+    const opened = create()
+    for (const row of table.rowsAfter(0, 1000)) opened.index.upsert([{ ...row, tokens: [] }])
+    await sleep(20)
+    return opened
+  }
   const logged: string[] = []
   const log = (_: string, message: string) => void logged.push(message)
-  const keeper = createIndexKeeper({ name: 'a-1', table, create, opened: create(), log })
+  const keeper = createIndexKeeper({ name: 'a-1', table, create, merge, opened: create(), log })
   const put = (id: string, ...head: number[]) => {
     const { changes } = table.write([{ id, payload: '{}', vector: vectorOf(dimension, ...head) }])
     keeper.follow(changes)
@@ -82,5 +90,32 @@ describe('the keeper of an index', () => {
     await rebuilt
     expect(search(0, 0, 1)![0]).toBe(late)
     expect(search(1)).not.toContain(changes[0]!.n)
+  })
+
+  test('what is written and deleted while an index is merged is in the one that takes its place', async () => {
+    const { keeper, made, put, search, table } = setUp()
+    for (let i = 0; i < 50; i++) put(`p${i}`, 1, i)
+    const merged = keeper.merge(new AbortController().signal)
+    expect(keeper.stats().status).toBe('indexing')
+    const late = put('late', 0, 0, 1)
+    const moved = put('p1', 0, 0, 0, 1)
+    const { changes } = table.write([{ id: 'p0', payload: null, vector: null }])
+    keeper.follow(changes)
+    expect(await merged).toBe(true)
+    expect(made.map((each) => each.discarded)).toEqual([true, false])
+    expect(search(0, 0, 1)![0]).toBe(late)
+    expect(search(0, 0, 0, 1)![0]).toBe(moved)
+    expect(search(1)).not.toContain(changes[0]!.n)
+  })
+
+  test('a merge that ends after its index was dropped takes nobody\u2019s place', async () => {
+    const { keeper, made, put, search } = setUp()
+    const n = put('a', 1)
+    const merged = keeper.merge(new AbortController().signal)
+    made[0]!.broken = true
+    expect(search(1)).toBeUndefined()
+    expect(await merged).toBe(false)
+    await eventually('the index is there again', () => keeper.stats().status === 'ready')
+    expect(search(1)).toEqual([n])
   })
 })

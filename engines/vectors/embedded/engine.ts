@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
+import type { CleanIndexes } from './clean-marker.ts'
 import { type Generations, openGenerations } from './generations.ts'
 import { type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
 import type { MessageLog } from './message-log.ts'
@@ -31,6 +32,7 @@ export interface Engine {
  * nothing is being written fewer are worth the work.
  */
 const mergeEveryMs = 500
+const mergeRetryMs = 30_000
 const idleAfterMs = 1_000
 const mergeIdle = { atLeast: 2_000, share: 0.05 }
 const mergeBusy = { atLeast: 20_000, share: 0.25 }
@@ -38,12 +40,12 @@ const mergeBusy = { atLeast: 20_000, share: 0.25 }
 /** Opens what `directory` holds; resolves when every index is there (built again where it was not closed cleanly). */
 export async function openEngine(options: EngineOptions, log: MessageLog): Promise<Engine> {
   mkdirSync(options.directory, { recursive: true })
-  const { folder, driver } = await openFolder(options, log)
+  const { folder: index, driver } = await openFolder(options, log)
   const file = openPointsFile(options.directory, options.collections, options.dimension, log)
   const queue = createWriteQueue(file)
-  const generations = openGenerations(file, folder, queue, options.collections, log)
+  const generations = openGenerations(file, index, queue, options.collections, log)
   await generations.prepare()
-  const merging = keepMerging(generations, queue, log)
+  const merging = keepMerging(generations, queue)
   return {
     driver,
     generations,
@@ -51,24 +53,25 @@ export async function openEngine(options: EngineOptions, log: MessageLog): Promi
     async close() {
       merging.end()
       await queue.exclusively(() => {})
-      const documents = new Map<string, number>()
+      const indexes: CleanIndexes['indexes'] = {}
       for (const each of generations.all()) {
-        const total = each.total()
-        if (each.keeper.close()) documents.set(each.name, total)
+        const folder = each.keeper.close()
+        if (folder !== undefined) indexes[each.name] = { folder, documents: each.total() }
       }
-      folder.close(documents)
+      index.close(indexes)
       await file.close()
     },
   }
 }
 
 async function openFolder(
-  { index, directory, dimension, nativeModule }: EngineOptions,
+  options: EngineOptions,
   log: MessageLog,
 ): Promise<{ folder: IndexFolder; driver: Engine['driver'] }> {
+  const { index, directory, dimension, nativeModule } = options
   if (index === 'exact') return { folder: openRamFolder(directory, dimension), driver: 'exact' }
   const { zvec, cause } = await loadZvec(nativeModule)
-  if (zvec) return { folder: openDiskFolder(zvec, directory, dimension), driver: 'embedded' }
+  if (zvec) return { folder: openDiskFolder(zvec, options), driver: 'embedded' }
   log('warn', 'vectors.no-native-index', {
     effect: 'every search compares with all points, which is slower with many',
     cause: describeError(cause),
@@ -77,7 +80,7 @@ async function openFolder(
 }
 
 /** One merge at a time: each takes a core for a while. */
-function keepMerging(generations: Generations, queue: WriteQueue, log: MessageLog): { end(): void } {
+function keepMerging(generations: Generations, queue: WriteQueue): { end(): void } {
   const stop = new AbortController()
   const run = async () => {
     while (!stop.signal.aborted) {
@@ -85,9 +88,8 @@ function keepMerging(generations: Generations, queue: WriteQueue, log: MessageLo
       const idle = queue.quietMs() >= idleAfterMs
       const due = stop.signal.aborted ? undefined : mostDue(generations.all(), idle)
       if (!due) continue
-      const begun = performance.now()
-      await due.keeper.optimize()
-      log('info', 'vectors.index-merged', { collection: due.name, ms: Math.round(performance.now() - begun) })
+      const merged = await due.keeper.merge(stop.signal)
+      if (!merged) await sleep(mergeRetryMs, stop.signal)
     }
   }
   void run()

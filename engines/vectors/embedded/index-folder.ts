@@ -1,10 +1,13 @@
 /** The folder of indexes: opens those of a clean stop, makes new ones under fresh names, removes everything else. */
 
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type CleanIndexes, takeCleanMarker, writeCleanMarker } from './clean-marker.ts'
 import type { OpenIndex } from './index-keeper.ts'
+import { runMerge } from './merge.ts'
 import type { NeighbourIndex } from './neighbour-index.ts'
+import { pointsPath } from './points-file.ts'
 import { createRamIndex } from './ram-index.ts'
 import { openWordsFile, type Words } from './words-index.ts'
 import { createZvecIndex, openZvecIndex, type Zvec } from './zvec-index.ts'
@@ -13,12 +16,14 @@ export interface IndexFolder {
   create(name: string): OpenIndex
   /** The index of a clean stop when it holds `documents`; undefined: build it. */
   reopen(name: string, documents: number): OpenIndex | undefined
+  /** Makes an index of all points in `table` whose graph is complete; what changes meanwhile is not in it. */
+  merge(name: string, table: string, signal: AbortSignal): Promise<OpenIndex>
   /** The filter words of a collection. */
   words(name: string): Words
   /** True when the words of the last run are gone and must be gathered again. */
   wordsLost: boolean
-  /** To be called when all indexes are closed; `documents` of those that may be opened again. */
-  close(documents: Map<string, number>): void
+  /** To be called when all indexes are closed, with those that may be opened again. */
+  close(indexes: CleanIndexes['indexes']): void
 }
 
 /** Indexes in memory: nothing to reopen. What the other driver left would miss what is written now: its marker goes. */
@@ -28,14 +33,24 @@ export function openRamFolder(directory: string, dimension: number): IndexFolder
   return {
     create: () => ({ index: createRamIndex(dimension), discard: () => {} }),
     reopen: () => undefined,
+    merge: () => Promise.reject(new Error('there is no graph in memory')),
     words: words.open,
     wordsLost: true,
     close: words.close,
   }
 }
 
+export interface DiskFolderOptions {
+  directory: string
+  dimension: number
+  nativeModule: string
+}
+
 /** Indexes on disk below `directory`; takes the marker of the last clean stop away. */
-export function openDiskFolder(zvec: Zvec, directory: string, dimension: number): IndexFolder {
+export function openDiskFolder(
+  zvec: Zvec,
+  { directory, dimension, nativeModule }: DiskFolderOptions,
+): IndexFolder {
   const root = indexRoot(directory)
   mkdirSync(root, { recursive: true })
   const clean = takeCleanMarker(root)
@@ -43,18 +58,21 @@ export function openDiskFolder(zvec: Zvec, directory: string, dimension: number)
   const stamp = Date.now().toString(36)
   const wordsName = clean?.words ?? `words-${stamp}.db`
   const words = openWordsFile(join(root, wordsName))
-  const folders = new Map<string, string>()
   let made = 0
 
-  function keep(name: string, folder: string, index: NeighbourIndex): OpenIndex {
-    folders.set(name, folder)
-    return { index, discard: () => rmSync(join(root, folder), { recursive: true, force: true }) }
+  /** Never a name used before: a dropped index may still hold its folder. */
+  function newFolder(name: string): string {
+    return `${name}-${stamp}-${made++}`
+  }
+  function keep(folder: string, index: NeighbourIndex): OpenIndex {
+    // Large files take their time to go; what is left of them at an end goes at the next start.
+    const discard = () => void rm(join(root, folder), { recursive: true, force: true }).catch(() => {})
+    return { index, folder, discard }
   }
   return {
     create(name) {
-      // Never a name used before: a dropped index may still hold its folder.
-      const folder = `${name}-${stamp}-${made++}`
-      return keep(name, folder, createZvecIndex(zvec, join(root, folder), dimension))
+      const folder = newFolder(name)
+      return keep(folder, createZvecIndex(zvec, join(root, folder), dimension))
     },
     reopen(name, documents) {
       const found = clean?.indexes[name]
@@ -62,7 +80,7 @@ export function openDiskFolder(zvec: Zvec, directory: string, dimension: number)
       if (found.documents === documents) {
         try {
           const index = openZvecIndex(zvec, join(root, found.folder))
-          if (index.documents() === documents) return keep(name, found.folder, index)
+          if (index.documents() === documents) return keep(found.folder, index)
           index.close()
         } catch {
           // Whatever it is: the table has every point.
@@ -71,12 +89,21 @@ export function openDiskFolder(zvec: Zvec, directory: string, dimension: number)
       rmSync(join(root, found.folder), { recursive: true, force: true })
       return undefined
     },
+    async merge(name, table, signal) {
+      const folder = newFolder(name)
+      const path = join(root, folder)
+      try {
+        await runMerge({ database: pointsPath(directory), table, path, dimension, nativeModule }, signal)
+        return keep(folder, openZvecIndex(zvec, path))
+      } catch (error) {
+        rmSync(path, { recursive: true, force: true })
+        throw error
+      }
+    },
     words: words.open,
     wordsLost: !clean,
-    close(documents) {
+    close(indexes) {
       words.close()
-      const indexes: CleanIndexes['indexes'] = {}
-      for (const [name, count] of documents) indexes[name] = { folder: folders.get(name)!, documents: count }
       writeCleanMarker(root, { indexes, words: wordsName })
     },
   }

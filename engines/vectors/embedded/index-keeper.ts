@@ -13,6 +13,8 @@ const rebuildWaitMs = 5_000
 
 export interface OpenIndex {
   index: NeighbourIndex
+  /** Where its files lie; undefined for one in memory. */
+  folder?: string
   /** Removes what it left on disk, after `close`. */
   discard(): void
 }
@@ -26,10 +28,14 @@ export interface IndexKeeper {
   rebuild(): Promise<void>
   /** Points that a search has to scan because the graph does not hold them yet. */
   unindexed(): number
-  optimize(): Promise<void>
+  /**
+   * Puts an index in place whose graph holds all points. False when that failed, as when `signal` or a close ended it:
+   * the present one goes on.
+   */
+  merge(signal: AbortSignal): Promise<boolean>
   stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
-  /** Closes the index; false when what it leaves on disk must not be opened again. */
-  close(): boolean
+  /** Closes the index; the folder that may be opened again, if there is one. */
+  close(): string | undefined
   /** Closes the index and removes it from disk. */
   discard(): void
 }
@@ -38,15 +44,19 @@ export interface IndexKeeperOptions {
   name: string
   table: PointsTable
   create: () => OpenIndex
+  /** Makes an index with a complete graph from the table beside the present one. */
+  merge: (signal: AbortSignal) => Promise<OpenIndex>
   /** The index of the last run, when that ended cleanly. */
   opened: OpenIndex | undefined
   log: MessageLog
 }
 
-export function createIndexKeeper({ name, table, create, opened, log }: IndexKeeperOptions): IndexKeeper {
+export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
+  const { name, table, create, opened, log } = options
   let current: OpenIndex | undefined = opened
   let building: OpenIndex | undefined
-  let optimizing = false
+  /** Rows that changed since a merge began; undefined while there is none. */
+  let changed: Set<number> | undefined
   let ended = false
 
   function fail(what: string, error: unknown): void {
@@ -82,6 +92,44 @@ export function createIndexKeeper({ name, table, create, opened, log }: IndexKee
     current = fresh
     building = undefined
   }
+  async function merge(signal: AbortSignal): Promise<boolean> {
+    const replaced = current
+    if (!replaced || changed) return false
+    const begun = performance.now()
+    changed = new Set()
+    let merged: OpenIndex | undefined
+    try {
+      merged = await options.merge(signal)
+      await catchUp(merged.index, changed)
+      // Ended, or dropped and built anew meanwhile: what was merged may lack what happened then.
+      if (ended || current !== replaced) throw new Error('the index was replaced meanwhile')
+      current = merged
+      closeQuietly(replaced.index, () => replaced.discard())
+      log('info', 'vectors.index-merged', { collection: name, ms: Math.round(performance.now() - begun) })
+      return true
+    } catch (error) {
+      const given = merged
+      if (given) closeQuietly(given.index, () => given.discard())
+      if (!ended && !signal.aborted) {
+        log('warn', 'vectors.merge-failed', { collection: name, cause: describeError(error) })
+      }
+      return false
+    } finally {
+      changed = undefined
+    }
+  }
+  /** Applies what changed while the index was made; returns in the tick in which nothing is left. */
+  async function catchUp(index: NeighbourIndex, rows: Set<number>): Promise<void> {
+    while (rows.size > 0) {
+      await breathe()
+      for (const n of [...rows].slice(0, rowsPerSlice)) {
+        rows.delete(n)
+        const row = table.byRow(n)
+        if (row) index.upsert([{ ...row, tokens: tokensOf(row.payload) }])
+        else index.remove([n])
+      }
+    }
+  }
   function discardAll(): void {
     for (const each of [current, building]) if (each) closeQuietly(each.index, () => each.discard())
     current = undefined
@@ -90,6 +138,7 @@ export function createIndexKeeper({ name, table, create, opened, log }: IndexKee
   return {
     follow(changes) {
       const index = (building ?? current)?.index
+      if (changed) for (const change of changes) changed.add(change.n)
       try {
         if (index) applyChanges(index, changes)
       } catch (error) {
@@ -106,29 +155,16 @@ export function createIndexKeeper({ name, table, create, opened, log }: IndexKee
     },
     rebuild,
     unindexed: () =>
-      !current || optimizing ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
-    async optimize() {
-      const one = current
-      if (!one || optimizing) return
-      optimizing = true
-      try {
-        await one.index.optimize()
-      } catch (error) {
-        if (one === current && !ended) fail('optimizing', error)
-      } finally {
-        optimizing = false
-      }
-    },
+      !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
+    merge,
     stats: () => ({
-      status: !current ? 'rebuilding' : optimizing ? 'indexing' : 'ready',
+      status: !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),
     close() {
       ended = true
-      // Closing would wait until the graph is merged, which takes many seconds; building it again takes few.
-      if (!current || optimizing) return false
-      return closeQuietly(current.index)
+      return current && closeQuietly(current.index) ? current.folder : undefined
     },
     discard() {
       ended = true

@@ -26,8 +26,6 @@ export interface NeighbourIndex {
   /** 0..1: the share that the graph serves; the rest is scanned. */
   indexedShare(): number
   documents(): number
-  /** Moves what is scanned into the graph, without blocking the thread. */
-  optimize(): Promise<void>
   bytes(): number
   /** Ends it; after a clean close the same files can be opened again. */
   close(): void

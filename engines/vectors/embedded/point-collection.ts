@@ -7,7 +7,7 @@ import type { IndexFolder } from './index-folder.ts'
 import { createIndexKeeper, type IndexKeeper } from './index-keeper.ts'
 import type { MessageLog } from './message-log.ts'
 import { createPointReader, type PointReader } from './point-reader.ts'
-import { type PointsTable, tokensOf } from './points-table.ts'
+import { type PointsTable, pointsTableName, tokensOf } from './points-table.ts'
 import type { Words } from './words-index.ts'
 import type { WriteTarget } from './write-queue.ts'
 
@@ -46,7 +46,9 @@ export function openPointCollection(
   const words = folder.words(name)
   const opened = folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined)
   let reading = 0
-  const keeper = createIndexKeeper({ name, table, create: () => folder.create(name), opened, log })
+  const source = pointsTableName(`${collection}_${generation}`)
+  const merge = (signal: AbortSignal) => folder.merge(name, source, signal)
+  const keeper = createIndexKeeper({ name, table, create: () => folder.create(name), merge, opened, log })
   const reader = createPointReader(table, words, keeper, () => total)
   return {
     name,

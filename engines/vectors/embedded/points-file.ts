@@ -35,7 +35,7 @@ export function openPointsFile(
   dimension: number,
   log: MessageLog,
 ): PointsFile {
-  const path = join(directory, 'points.db')
+  const path = pointsPath(directory)
   const writer = new DatabaseSync(path, { timeout: 5_000 })
   writer.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma synchronous = full;
     pragma cache_size = -16384; pragma temp_store = memory;`)
@@ -93,6 +93,10 @@ export function openPointsFile(
     if (state !== 'dropped') file.addGeneration(generation, state)
   }
   return file
+}
+
+export function pointsPath(directory: string): string {
+  return join(directory, 'points.db')
 }
 
 function inTransaction<T>(db: DatabaseSync, work: () => T): T {

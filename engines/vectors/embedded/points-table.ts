@@ -45,13 +45,27 @@ export interface PointsTable {
 
 /** SQL that makes the table of `name` (checked: letters, digits, underscore). */
 export function pointsTableSql(name: string): string {
-  return `create table if not exists p_${name} (n integer primary key, id text not null unique, payload text not null,
+  return `create table if not exists ${pointsTableName(name)} (n integer primary key, id text not null unique, payload text not null,
     v blob not null);`
 }
 
 /** `writer` holds the transactions; `reader` sees only what they committed. The table must exist. */
 export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name: string): PointsTable {
-  const p = `p_${name}`
+  const p = pointsTableName(name)
+  const purge = writer.prepare(`delete from ${p} where n in (select n from ${p} limit ?)`)
+  return {
+    ...openTableReader(reader, p),
+    write: createWrite(writer, p),
+    purge: (limit) => Number(purge.run(limit).changes) > 0,
+  }
+}
+
+export function pointsTableName(name: string): string {
+  return `p_${name}`
+}
+
+/** The reading half; `p` is the table's own name. */
+export function openTableReader(reader: DatabaseSync, p: string): Omit<PointsTable, 'write' | 'purge'> {
   const columns = 'n, id, payload, v'
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
@@ -59,16 +73,13 @@ export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name
   const fromId = reader.prepare(`select ${columns} from ${p} where id >= ? order by id limit ?`)
   const numbers = reader.prepare(`select n from ${p} order by n limit ?`)
   const count = reader.prepare(`select count(*) as c from ${p}`)
-  const purge = writer.prepare(`delete from ${p} where n in (select n from ${p} limit ?)`)
   return {
-    write: createWrite(writer, p),
     byIds: (ids) => ids.flatMap((id) => toPoint(ofId.get(id)) ?? []),
     byRow: (n) => toPoint(ofRow.get(n)),
     rowsAfter: (n, limit) => afterRow.all(n, limit).map((row) => toPoint(row)!),
     fromId: (id, limit) => fromId.all(id, limit).map((row) => toPoint(row)!),
     rowNumbers: (limit) => (numbers.all(limit) as { n: number }[]).map((row) => row.n),
     countAll: () => (count.get() as { c: number }).c,
-    purge: (limit) => Number(purge.run(limit).changes) > 0,
   }
 }
 

@@ -61,7 +61,6 @@ export function createRamIndex(dimension: number): NeighbourIndex {
     search,
     indexedShare: () => 1,
     documents: () => slotOfRow.size,
-    optimize: async () => {},
     bytes: () => blocks.length * vectorsPerBlock * dimension * Float32Array.BYTES_PER_ELEMENT,
     close: () => {},
   }

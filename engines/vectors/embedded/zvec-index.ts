@@ -11,6 +11,14 @@ import type { IndexEntry, IndexQuery, NeighbourIndex } from './neighbour-index.t
 
 export type Zvec = typeof import('@zvec/zvec')
 
+export interface ZvecIndex extends NeighbourIndex {
+  /**
+   * Moves what is scanned into the graph. Only for a process of its own: it takes long, cannot be stopped, and a
+   * process or thread that ends meanwhile aborts.
+   */
+  optimize(): Promise<void>
+}
+
 /** A list in a filter holds at most 32 words; half of that keeps well away from the limit. */
 const wordsPerList = 16
 /** One call takes at most 1,024 documents. */
@@ -37,7 +45,7 @@ function quieten(zvec: Zvec): void {
 }
 
 /** Makes a new, empty index in the folder `path`, which must not exist. */
-export function createZvecIndex(zvec: Zvec, path: string, dimension: number): NeighbourIndex {
+export function createZvecIndex(zvec: Zvec, path: string, dimension: number): ZvecIndex {
   const schema = new zvec.ZVecCollectionSchema({
     name: 'points',
     vectors: [
@@ -65,11 +73,11 @@ export function createZvecIndex(zvec: Zvec, path: string, dimension: number): Ne
 }
 
 /** Opens an index that was closed cleanly. Never call it for another: zvec loses writes silently then. */
-export function openZvecIndex(zvec: Zvec, path: string): NeighbourIndex {
+export function openZvecIndex(zvec: Zvec, path: string): ZvecIndex {
   return wrap(zvec, zvec.ZVecOpen(path))
 }
 
-function wrap(zvec: Zvec, collection: ZVecCollection): NeighbourIndex {
+function wrap(zvec: Zvec, collection: ZVecCollection): ZvecIndex {
   return {
     upsert(entries) {
       for (let i = 0; i < entries.length; i += documentsPerCall) {

@@ -1,0 +1,44 @@
+/**
+ * A process of its own that builds a collection's index anew, with all of its graph, from the points in SQLite.
+ *
+ * Building the graph takes a core for many seconds, cannot be interrupted, and takes its whole process down when that
+ * ends meanwhile; this process may be killed at any time. What changes while it works, the caller applies afterwards.
+ */
+
+import { setPriority } from 'node:os'
+import { DatabaseSync } from 'node:sqlite'
+import type { MergeOrder } from './merge.ts'
+import { openTableReader, tokensOf } from './points-table.ts'
+import { createZvecIndex, loadZvec } from './zvec-index.ts'
+
+const rowsPerBatch = 256
+
+const order = JSON.parse(process.argv[2]!) as MergeOrder
+// Its input ends when its parent does: what it builds would be of use to nobody.
+process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL')).resume()
+stepBack()
+const { zvec, cause } = await loadZvec(order.nativeModule)
+if (!zvec) throw cause
+const reader = openTableReader(
+  new DatabaseSync(order.database, { readOnly: true, timeout: 5_000 }),
+  order.table,
+)
+const index = createZvecIndex(zvec, order.path, order.dimension)
+for (let after = 0; ; ) {
+  const rows = reader.rowsAfter(after, rowsPerBatch)
+  if (rows.length === 0) break
+  index.upsert(rows.map((row) => ({ ...row, tokens: tokensOf(row.payload) })))
+  after = rows.at(-1)!.n
+}
+await index.optimize()
+index.close()
+process.exit(0)
+
+/** Searches and writes go first, without starving this (on Unix about a third of their share of a busy core). */
+function stepBack(): void {
+  try {
+    setPriority(5)
+  } catch {
+    // Not allowed everywhere, and only a courtesy.
+  }
+}

@@ -1,0 +1,32 @@
+/** Orders a new index from a process of its own; resolves when its files are complete. */
+
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+export interface MergeOrder {
+  /** The SQLite file and the table of points in it. */
+  database: string
+  table: string
+  /** Where the index is made; must not exist. */
+  path: string
+  dimension: number
+  nativeModule: string
+}
+
+const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))
+
+/** Rejects when the process fails; `signal` kills it. */
+export function runMerge(order: MergeOrder, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [entry, JSON.stringify(order)], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      signal,
+      killSignal: 'SIGKILL',
+    })
+    child.on('error', reject)
+    child.on('exit', (code, killed) => {
+      if (code === 0) resolve()
+      else reject(new Error(`the process that builds the index ended with ${killed ?? code}`))
+    })
+  })
+}
