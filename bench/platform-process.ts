@@ -33,11 +33,14 @@ process.on('message', async (message: { kind: string; group: string }) => {
   const groups = await readLag({ eventLog, relational, places: running.platform.places })
   process.send!({ kind: 'lag', lag: groups.find((group) => group.group === message.group)?.lag ?? 0 })
 })
-process.on('SIGTERM', async () => {
+/** Also when the bench was killed: nothing of a run may stay behind. */
+async function stop(): Promise<void> {
   await floor.close()
   await running.close()
   process.exit(0)
-})
+}
+process.once('SIGTERM', stop)
+process.once('disconnect', stop)
 
 const floor = createFloor(vectors)
 await floor.listen({ host: '127.0.0.1', port: 0 })
