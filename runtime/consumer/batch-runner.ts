@@ -246,13 +246,13 @@ export class BatchRunner implements Runner {
           rest.push(item)
           waitMs = Math.max(waitMs, outcome.afterMs ?? 0, backoffMs(item.attempts - 1, this.#options.backoff))
         }
-      } else if (held.has(item.message!.key)) {
+      } else if (held.size > 0 && held.has(item.message!.key)) {
         rest.push(item)
       } else {
         item.settled = true
         metrics.handled++
       }
-      if (rest.at(-1) === item) held.add(item.message!.key)
+      if (rest.length > 0 && rest.at(-1) === item) held.add(item.message!.key)
     }
     if (away) gate.shut(away.engine, away.reason)
     else gate.worked()

@@ -5,7 +5,7 @@ import { Fifo } from './fifo.ts'
 import { intakeRecordsMax, recordOverheadBytes } from './limits.ts'
 
 export interface IntakeOptions {
-  /** Bytes above which fetching stops; it goes on below half of them. Asked anew each time. */
+  /** Bytes above which fetching stops; it goes on below a quarter of them. Asked anew each time. */
   bytesMax(): number
   pause(): void
   resume(): void
@@ -76,7 +76,8 @@ export class Intake {
   regulate(): void {
     const max = this.#options.bytesMax()
     if (this.#bytes >= max || this.#count >= intakeRecordsMax) this.#full = true
-    else if (this.#bytes <= max / 2 && this.#count <= intakeRecordsMax / 2) this.#full = false
+    // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
+    else if (this.#bytes <= max / 4 && this.#count <= intakeRecordsMax / 4) this.#full = false
     const pause = this.#held || (this.#full && !this.#urged)
     if (pause === this.#paused) return
     this.#paused = pause

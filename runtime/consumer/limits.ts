@@ -9,18 +9,18 @@ export const metadataBytesMax = 4_096
 /** Event ids that are remembered per partition to drop repeats. */
 export const ringIdsMax = 65_536
 /** Bytes of records that one group of one process keeps in memory, all partitions together. */
-export const heldBytesMax = 64 * 1024 * 1024
+export const heldBytesMax = 128 * 1024 * 1024
 /** A partition's share of them is never more and never less than these. */
 export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
 /** Records fetched and not yet taken, per partition. */
-export const intakeRecordsMax = 16_384
+export const intakeRecordsMax = 32_768
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
 /** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */
-export const uncommittedMs = 20
-export const uncommittedRecordsMax = 1_024
-export const uncommittedBatchesMax = 8
+export const uncommittedMs = 100
+export const uncommittedRecordsMax = 4_096
+export const uncommittedBatchesMax = 16
 /** Commits a second that a group writes while none is pressing, all partitions together. */
 export const commitsPerSecondMax = 250
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
