@@ -1,7 +1,7 @@
 /** A command and its arguments in; its result out, from the running platform or from engines opened here. */
 
 import type { Environment } from '#lib/config.ts'
-import { callControl, findControlSocket, type Output } from '#runtime/control.ts'
+import { ControlUnreachable, callControl, findControlSocket, type Output } from '#runtime/control.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import type { Command } from './command.ts'
 
@@ -24,7 +24,11 @@ export async function execute<A extends object, R>(
   const socket = embedded ? findControlSocket(homeOf(session.env)) : null
   if (socket) {
     const request = { command: command.name, args: args as Record<string, unknown> }
-    return (await callControl(socket, request, session.output, session.signal)) as R
+    try {
+      return (await callControl(socket, request, session.output, session.signal)) as R
+    } catch (error) {
+      if (!(error instanceof ControlUnreachable)) throw error
+    }
   }
   // Loaded only here: beside a running platform a command needs none of it.
   const { runHere } = await import('./run-here.ts')

@@ -90,9 +90,12 @@ export function findControlSocket(home: string): string | null {
   }
 }
 
+/** Nobody listens: the process that recorded the socket is gone, whoever has its process id now. */
+export class ControlUnreachable extends Error {}
+
 /**
- * Runs a command in the process behind the socket. Rejects with the AppError that the command met there; aborting the
- * signal ends the command.
+ * Runs a command in the process behind the socket. Rejects with ControlUnreachable when nothing was sent; otherwise
+ * with the AppError that the command met there. Aborting the signal ends the command.
  */
 export function callControl(
   socketPath: string,
@@ -102,15 +105,23 @@ export function callControl(
 ): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath)
-    const gone = () =>
-      reject(
-        new AppError('shutting_down', 'The platform went away before it answered; start it and try again.'),
-      )
+    let connected = false
+    const gone = () => {
+      if (!connected && !signal?.aborted) return reject(new ControlUnreachable('nobody listens'))
+      const message = 'The platform went away before it answered; start it and try again.'
+      reject(new AppError('shutting_down', message))
+    }
     signal?.addEventListener('abort', () => socket.destroy(), { once: true })
-    socket.once('connect', () => socket.write(`${JSON.stringify(request)}\n`))
+    socket.once('connect', () => {
+      connected = true
+      socket.write(`${JSON.stringify(request)}\n`)
+    })
     socket.on('error', gone)
     socket.on('close', gone)
-    createInterface({ input: socket }).on('line', (line) => {
+    const lines = createInterface({ input: socket })
+    // It tells the socket's errors once more.
+    lines.on('error', gone)
+    lines.on('line', (line) => {
       const answer = JSON.parse(line) as Answer
       if (answer.kind === 'item') return output.item(answer.value)
       if (answer.kind === 'progress') return output.progress(answer.value)

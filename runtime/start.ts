@@ -82,6 +82,8 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
     lock: true,
     ...(options.signal ? { signal: options.signal } : {}),
   })
+  // A process that was killed may have left its own: the directory is ours now.
+  removeAddresses(platform.home)
   const bound = createBound()
   scope.add('platform', bound(platform))
   const workers = chosen.filter((service) => service.kind === 'worker')

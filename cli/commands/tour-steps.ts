@@ -74,20 +74,19 @@ export async function runTour(
     privateKeyFile: agent.private_key_file,
   })
   const embedder = await openLocalEmbedder(cli)
+  const remove = () => execute(deleteCommand, { agentId }, session)
   try {
-    const tour: Tour = { cli, client, embed: embedder.embed, output, result }
-    await walk(tour)
+    await walk({ cli, client, embed: embedder.embed, output, result })
     result.lag = (await execute(lagCommand, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
+    await timed(result, 'delete the agent', remove, () => 'its keys are dead')
+  } catch (error) {
+    // The fault that ended the tour is the one to tell.
+    await remove().catch(() => {})
+    throw error
   } finally {
     output.end()
     await client.close()
     await embedder.close()
-    await timed(
-      result,
-      'delete the agent',
-      () => execute(deleteCommand, { agentId }, session),
-      () => 'its keys are dead',
-    )
   }
   return result
 }

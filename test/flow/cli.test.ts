@@ -1,8 +1,9 @@
 /** The `flotilla` command, as operators and their scripts use it. */
 
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { eventually } from '../support/eventually.ts'
 import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
@@ -23,9 +24,22 @@ interface AgentDocument {
 }
 
 describe('flotilla beside a running platform', () => {
+  const home = mkdtempSync(join(tmpdir(), 'fl-'))
+  let vectorUrl: string
+  let end = async () => {}
+  beforeAll(async () => {
+    const atEnd = (kill: () => Promise<void>) => {
+      end = kill
+    }
+    const platform = await startFlotilla(home, { atEnd })
+    vectorUrl = platform.addresses.vector_url
+  }, 180_000)
+  afterAll(async () => {
+    await end()
+    rmSync(home, { recursive: true, force: true })
+  })
+
   it('keeps agents: provision, list, show, tier, rotate, delete', async () => {
-    const home = temporaryFolder()
-    const { addresses } = await startFlotilla(home)
     const args = ['agents', 'provision', '--agent-id', 'Scout', '--role', 'explorer', '--access', 'viewer']
     const made = await json<AgentDocument>([...args, '--quota', '500', '--tier', 'research-agent'], home)
     expect(made).toEqual({
@@ -42,7 +56,7 @@ describe('flotilla beside a running platform', () => {
     expect(readFileSync(made.private_key_file, 'utf8')).toMatch(/^-----BEGIN PRIVATE KEY-----/)
     const client = () =>
       createClient({
-        vectorUrl: addresses.vector_url,
+        vectorUrl,
         agentId: 'Scout',
         privateKeyFile: made.private_key_file,
       })
@@ -68,14 +82,12 @@ describe('flotilla beside a running platform', () => {
     expect(await json(['agents', 'delete', 'scout'], home)).toMatchObject({ deleted: true })
     await expect(client().count('posts')).rejects.toMatchObject({ code: 'unknown_agent' })
     expect(await json(['agents', 'show', 'scout'], home, 1)).toMatchObject({ error: { code: 'not_found' } })
-  }, 180_000)
+  }, 300_000)
 
   it('looks into the log: lag, tail, dead letters, groups, doctor', async () => {
-    const home = temporaryFolder()
-    const { addresses } = await startFlotilla(home)
     const { private_key_file } = await json<AgentDocument>(['agents', 'provision', '--agent-id', 'a'], home)
     const client = createClient({
-      vectorUrl: addresses.vector_url,
+      vectorUrl,
       agentId: 'a',
       privateKeyFile: private_key_file,
     })
@@ -108,11 +120,9 @@ describe('flotilla beside a running platform', () => {
     await eventually('the first record', () => watching.stdout().includes('"event_id"'))
     watching.child.kill('SIGINT')
     expect((await watching.finished).code).toBe(0)
-  }, 180_000)
+  }, 300_000)
 
   it('takes the tour', async () => {
-    const home = temporaryFolder()
-    await startFlotilla(home)
     const tour = await json<{ documents: number; searches: unknown[]; audit_notes: unknown[] }>(
       ['tour'],
       home,
@@ -120,7 +130,7 @@ describe('flotilla beside a running platform', () => {
     expect(tour.documents).toBeGreaterThan(100)
     expect(tour.searches).toHaveLength(3)
     expect(tour.audit_notes.length).toBeGreaterThanOrEqual(3)
-  }, 180_000)
+  }, 300_000)
 })
 
 describe('flotilla where nothing runs', () => {
@@ -134,7 +144,7 @@ describe('flotilla where nothing runs', () => {
     )
     expect(reset.positions).toHaveLength(12)
     expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
-  }, 180_000)
+  }, 300_000)
 
   it('embeds a text without touching the data directory', async () => {
     const home = join(temporaryFolder(), 'none')

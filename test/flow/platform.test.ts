@@ -28,15 +28,14 @@ describe('flotilla start', () => {
     expect((await platform.finished).code).toBe(0)
     expect(existsSync(join(home, 'run', 'addresses.json'))).toBe(false)
     expect(existsSync(join(home, 'run', 'control.json'))).toBe(false)
-  }, 120_000)
+  }, 240_000)
 
   it('stops when the launcher that started it was killed', async () => {
     const home = temporaryFolder()
-    const env = { FLOTILLA_LAUNCHED: '1' }
-    const platform = await startFlotilla(home, [], true, env)
+    const platform = await startFlotilla(home, { ipc: true, env: { FLOTILLA_LAUNCHED: '1' } })
     platform.child.disconnect()
     expect((await platform.finished).code).toBe(0)
-  }, 120_000)
+  }, 240_000)
 
   it('leaves an address file behind when killed, which then counts for nothing', async () => {
     const home = temporaryFolder()
@@ -47,7 +46,7 @@ describe('flotilla start', () => {
     const tour = await runFlotilla(['tour'], { FLOTILLA_HOME: home })
     expect(tour.code).toBe(1)
     expect(tour.stderr).toContain('npm start')
-  }, 120_000)
+  }, 240_000)
 
   it('is stopped while it waits for an engine that is away', async () => {
     const home = temporaryFolder()

@@ -29,11 +29,24 @@ function environment(env: Record<string, string>): Record<string, string> {
   return { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...env }
 }
 
-/** Starts it; whatever is left of it when the test ends is killed. */
-export function spawnFlotilla(args: string[], env: Record<string, string>, ipc = false): RunningProcess {
+export interface SpawnOptions {
+  /** Opens a channel, as the launcher does. */
+  ipc?: boolean
+  /** Further variables. */
+  env?: Record<string, string>
+  /** Called with what kills whatever is left of it. Default: when the test ends. */
+  atEnd?(kill: () => Promise<void>): void
+}
+
+/** Starts it, with no variables of this machine but the most needed. */
+export function spawnFlotilla(
+  args: string[],
+  env: Record<string, string>,
+  options: SpawnOptions = {},
+): RunningProcess {
   const child = spawn(process.execPath, [main, ...args], {
     env: environment(env),
-    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
+    stdio: ['ignore', 'pipe', 'pipe', ...(options.ipc ? (['ipc'] as const) : [])],
   })
   let stdout = ''
   let stderr = ''
@@ -47,7 +60,8 @@ export function spawnFlotilla(args: string[], env: Record<string, string>, ipc =
     // Not `close`: with an IPC channel that was disconnected it never comes.
     child.on('exit', (code) => setTimeout(() => resolve({ code, stdout, stderr }), 50))
   })
-  onTestFinished(async () => {
+  const atEnd = options.atEnd ?? onTestFinished
+  atEnd(async () => {
     child.kill('SIGKILL')
     await finished
   })
@@ -62,19 +76,23 @@ export function runFlotilla(args: string[], env: Record<string, string>): Promis
 /** `flotilla start` on free ports; resolves when it has said `ready`. */
 export async function startFlotilla(
   home: string,
-  names: string[] = [],
-  ipc = false,
-  more: Record<string, string> = {},
+  options: SpawnOptions = {},
 ): Promise<RunningProcess & { addresses: { vector_url: string; pid: number } }> {
-  const env = { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', LOG_LEVEL: 'warn', ...more }
-  const running = spawnFlotilla(['start', ...names], env, ipc)
+  const env = {
+    FLOTILLA_HOME: home,
+    VECTOR_GATEWAY_PORT: '0',
+    OPS_PORT: '0',
+    LOG_LEVEL: 'warn',
+    ...options.env,
+  }
+  const running = spawnFlotilla(['start'], env, options)
   await eventually(
     'the platform is ready',
     () => {
       if (running.child.exitCode !== null) throw new Error(`it ended: ${running.stderr()}`)
       return /^ready$/m.test(running.stdout())
     },
-    60_000,
+    150_000,
   )
   const addresses = JSON.parse(readFileSync(join(home, 'run', 'addresses.json'), 'utf8'))
   return { ...running, addresses }

@@ -1,10 +1,17 @@
 /** The control socket: who may open it, what travels, how a command ends. */
 
-import { mkdirSync, readFileSync, statSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { type ControlHandler, callControl, findControlSocket, openControlServer } from '#runtime/control.ts'
+import {
+  type ControlHandler,
+  ControlUnreachable,
+  callControl,
+  findControlSocket,
+  openControlServer,
+} from '#runtime/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
@@ -80,9 +87,18 @@ describe('the control socket', () => {
     await eventually('the command ended', () => ended)
   })
 
-  it('forgets the socket of a process that was killed', () => {
+  it('tells a caller apart that reaches nobody: its command may run elsewhere', async () => {
     const home = temporaryFolder()
+    const call = callControl(join(home, 'gone.sock'), { command: 'x', args: {} }, silent)
+    await expect(call).rejects.toBeInstanceOf(ControlUnreachable)
+  })
+
+  it('forgets the socket of a process that was killed', async () => {
+    const home = temporaryFolder()
+    expect(findControlSocket(home)).toBeNull()
+    const ended = spawnSync(process.execPath, ['-e', '']).pid
     mkdirSync(join(home, 'run'))
+    writeFileSync(join(home, 'run', 'control.json'), JSON.stringify({ socket: '/none', pid: ended }))
     expect(findControlSocket(home)).toBeNull()
   })
 })
