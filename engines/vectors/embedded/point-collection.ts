@@ -83,7 +83,7 @@ export function openPointCollection(
       if (folder.wordsLost) await fillWords(table, words)
       if (!opened) await keeper.rebuild()
       const ms = Math.round(performance.now() - begun)
-      log('info', 'vectors.index-built', { collection: name, points: total, ms })
+      if (total > 0) log('info', 'vectors.index-built', { collection: name, points: total, ms })
     },
     end() {
       exists = false
