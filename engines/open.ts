@@ -23,7 +23,9 @@ export const engineSettings = Type.Object({
   KAFKA_BROKERS: text('host:port, comma-separated; without it the log is embedded'),
   KAFKA_SSL: Type.Optional(Type.Boolean({ description: 'true for TLS' })),
   KAFKA_SASL_MECHANISM: Type.Optional(
-    Type.Union([Type.Literal('plain'), Type.Literal('scram-sha-256'), Type.Literal('scram-sha-512')]),
+    Type.Union([Type.Literal('plain'), Type.Literal('scram-sha-256'), Type.Literal('scram-sha-512')], {
+      description: '`plain`, `scram-sha-256` or `scram-sha-512`; with user and password',
+    }),
   ),
   KAFKA_USERNAME: text('SASL user'),
   KAFKA_PASSWORD: text('SASL password'),

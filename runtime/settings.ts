@@ -6,7 +6,12 @@ import { chooseEngines, type EngineChoice, engineSettings } from '#engines/open.
 import { type Environment, loadConfig } from '#lib/config.ts'
 import type { EngineName } from './service.ts'
 
-export const homeSettings = Type.Object({ FLOTILLA_HOME: Type.String({ default: './.flotilla' }) })
+export const homeSettings = Type.Object({
+  FLOTILLA_HOME: Type.String({
+    default: './.flotilla',
+    description: 'data directory, mode 0700, locked by its one owner',
+  }),
+})
 
 /** The data directory that the environment names, absolute. */
 export function homeOf(env: Environment): string {

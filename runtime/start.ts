@@ -16,12 +16,17 @@ import { openPlatform, type Platform } from './platform.ts'
 import type { Ingress, Service, ServiceContext, Worker } from './service.ts'
 import { choicesOf, homeSettings } from './settings.ts'
 
-const port = (number: number) => Type.Integer({ minimum: 0, maximum: 65_535, default: number })
+const port = (number: number, description: string) =>
+  Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })
 
-const processSettings = Type.Object({
-  HOST: Type.String({ default: '127.0.0.1' }),
-  OPS_PORT: port(9_464),
-  TRUSTED_PROXIES: Type.String({ default: '' }),
+/** Environment variables of a process that serves, whatever its services. */
+export const processSettings = Type.Object({
+  HOST: Type.String({ default: '127.0.0.1', description: 'address that every interface binds' }),
+  OPS_PORT: port(9_464, 'of /livez, /readyz and /metrics, in a process without an interface of its own'),
+  TRUSTED_PROXIES: Type.String({
+    default: '',
+    description: 'CIDRs, comma-separated, of proxies whose X-Forwarded-* headers count',
+  }),
 })
 
 /** A stop takes ten seconds at most: requests in flight, then workers, then engines with what is left. */
@@ -139,9 +144,17 @@ function checkSettings(options: StartOptions, chosen: Service[]): void {
   loadConfig(Type.Object(properties), options.env)
 }
 
-function portSettings(service: Service) {
+/** The variable that says where an ingress listens. */
+export function portSettings(service: Service) {
   return Type.Object(
-    service.kind === 'ingress' ? { [service.address.portVariable]: port(service.address.port) } : {},
+    service.kind === 'ingress'
+      ? {
+          [service.address.portVariable]: port(
+            service.address.port,
+            `of ${service.name}; 0 takes a free one`,
+          ),
+        }
+      : {},
   )
 }
 

@@ -13,8 +13,12 @@ import { createArrivals, createPace } from './pace.ts'
 import { pruneAuditNotes } from './retention.ts'
 
 const config = Type.Object({
-  /** Days after which audit notes are deleted; 0 keeps all. */
-  AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 0, maximum: 36_500, default: 30 }),
+  AUDIT_RETENTION_DAYS: Type.Integer({
+    minimum: 0,
+    maximum: 36_500,
+    default: 30,
+    description: 'days after which audit notes are deleted; 0 keeps all',
+  }),
 })
 
 /** While requests keep coming, so many notes a second are written by all partitions together. */

@@ -10,7 +10,7 @@ const config = Type.Object({
     minimum: 1,
     maximum: 30 * 86_400,
     default: 3_600,
-    description: 'Lifetime of a gateway key in seconds',
+    description: 'lifetime of a gateway key in seconds',
   }),
 })
 
@@ -18,7 +18,7 @@ export type VectorGatewayConfig = Static<typeof config>
 
 export const vectorGateway = defineIngress<GatewayEngines, typeof config>({
   name: 'vector-gateway',
-  purpose: 'Serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
+  purpose: 'serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
   needs: ['eventLog', 'vectors', 'relational', 'embedder'],
   config,
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },

@@ -1,0 +1,68 @@
+/** The schemas that read the environment in, docs/configuration.md out; with `--check` it only compares. */
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { TObject, TSchema } from 'typebox'
+import { engineSettings } from '#engines/open.ts'
+import type { Service } from '#runtime/service.ts'
+import { homeSettings } from '#runtime/settings.ts'
+import { portSettings, processSettings } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+
+const page = fileURLToPath(new URL('../docs/configuration.md', import.meta.url))
+
+/** The page as Markdown. */
+export function configurationPage(all: readonly Service[]): string {
+  return [
+    '# Configuration',
+    '',
+    'Made from the schemas that read the environment by `npm run docs:config`: do not edit.',
+    '',
+    'Everything is set by environment variables; an empty one counts as unset. Faulty values stop the start with one',
+    'message that names them all. `flotilla doctor` shows what is in force.',
+    '',
+    '## Engines',
+    '',
+    'An engine that is not named runs embedded, in the one process that owns the data directory. Mixing is allowed;',
+    'several processes that would share an embedded engine are refused, naming the variable to set.',
+    '',
+    ...tableOf(engineSettings),
+    '',
+    '## Process',
+    '',
+    ...tableOf(homeSettings),
+    ...rowsOf(processSettings),
+    '| `LOG_LEVEL` | `info` | `trace`, `debug`, `info`, `warn`, `error` or `silent`; logs go to stderr |',
+    ...all.flatMap(sectionOf),
+    '',
+  ].join('\n')
+}
+
+function sectionOf(service: Service): string[] {
+  const rows = [...rowsOf(portSettings(service) as TObject), ...rowsOf(service.config)]
+  if (rows.length === 0) return []
+  return ['', `## ${service.name}`, '', `The service ${service.purpose}.`, '', ...head, ...rows]
+}
+
+const head = ['| variable | default | meaning |', '|---|---|---|']
+
+function tableOf(schema: TObject): string[] {
+  return [...head, ...rowsOf(schema)]
+}
+
+function rowsOf(schema: TObject): string[] {
+  return Object.entries(schema.properties as Record<string, TSchema>).map(([name, property]) => {
+    const { default: preset, description } = property as { default?: unknown; description?: string }
+    if (description === undefined) throw new Error(`${name} has no description`)
+    const shown = preset === undefined || preset === '' ? '' : `\`${String(preset)}\``
+    return `| \`${name}\` | ${shown} | ${description} |`
+  })
+}
+
+const made = configurationPage(services)
+if (!process.argv.includes('--check')) {
+  writeFileSync(page, made)
+} else if (readFileSync(page, 'utf8') !== made) {
+  console.error('docs/configuration.md is not what the code says: run `npm run docs:config` and commit.')
+  process.exitCode = 1
+}
