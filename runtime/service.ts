@@ -4,23 +4,12 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Static, TObject } from 'typebox'
-import type { Embedder } from '#engines/embedder/port.ts'
-import type { EventLog } from '#engines/event-log/port.ts'
-import type { Relational } from '#engines/relational/port.ts'
-import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
-import type { VectorStore } from '#engines/vectors/port.ts'
+import type { OpenEngines } from '#engines/open.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from './messages.ts'
 
 /** The engines by the names that services ask for. `localEmbedder` is the deterministic one, whatever is configured. */
-export interface Engines {
-  eventLog: EventLog
-  schemaRegistry: SchemaRegistry
-  vectors: VectorStore
-  relational: Relational
-  embedder: Embedder
-  localEmbedder: Embedder
-}
+export type Engines = OpenEngines
 
 export type EngineName = keyof Engines
 
