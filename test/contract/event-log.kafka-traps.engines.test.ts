@@ -9,9 +9,9 @@ import { eventually } from '#test/support/eventually.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
 import { commit, join, numbered, range } from './event-log/world.ts'
 
-async function open(): Promise<EventLog> {
+async function open(others: string[] = []): Promise<EventLog> {
   const log = await openKafkaLog({
-    brokers: await kafkaBrokers(),
+    brokers: [...others, ...(await kafkaBrokers())],
     clientId: 'traps',
     log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
   })
@@ -41,6 +41,14 @@ test('a partition that another client has just added takes records; none is drop
   await other.addPartitions(topic, 3)
   expect(await log.append(topic, 2, numbered(2), { timeoutMs: 20_000 })).toBe(0)
   expect((await log.offsets(topic))[2]).toEqual({ partition: 2, start: 0, end: 2 })
+})
+
+test('a broker that is down at the head of the list is passed over', async () => {
+  const log = await open(['127.0.0.1:9'])
+  const topic = await topicOf(log)
+  await log.append(topic, 0, numbered(2), { timeoutMs: 20_000 })
+  const member = await join(log, { group: `traps-${randomUUID()}`, topic })
+  await eventually('it reads', () => member.records.length === 2)
 })
 
 test('a topic that another client deletes stops no other topic', async () => {

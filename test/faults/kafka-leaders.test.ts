@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { EventLog, StoredRecord, TopicSpec } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { openTestCluster, type TestCluster } from '#test/support/servers-cluster.ts'
@@ -14,6 +14,16 @@ const keys = 60
 const someRecords = 4_000
 const outstandingMax = 400
 const topic = 'kills'
+const spec: TopicSpec = {
+  name: topic,
+  partitions,
+  cleanup: 'delete',
+  retentionMs: null,
+  tombstoneRetentionMs: 86_400_000,
+  segmentBytes: 67_108_864,
+  segmentMs: 600_000,
+  recordBytesMax: 1_000_000,
+}
 
 let cluster: TestCluster
 let log: EventLog
@@ -40,16 +50,7 @@ interface Acknowledged {
 
 describe('killed leaders', () => {
   test('every acknowledged record is where it was said to be, and each key keeps its order', async () => {
-    await log.createTopic({
-      name: topic,
-      partitions,
-      cleanup: 'delete',
-      retentionMs: null,
-      tombstoneRetentionMs: 86_400_000,
-      segmentBytes: 67_108_864,
-      segmentMs: 600_000,
-      recordBytesMax: 1_000_000,
-    })
+    await log.createTopic(spec)
     const acknowledged: Acknowledged[] = []
     const load = { on: true }
     const producing = produce(acknowledged, load)
@@ -72,6 +73,59 @@ describe('killed leaders', () => {
     console.error(`${total} records acknowledged, ${stored.length - total} stored twice`)
   }, 240_000)
 })
+
+describe('a killed coordinator', () => {
+  test('its group goes on: nothing is missed or repeated, partitions are kept, commits work again', async () => {
+    const [topic, group] = ['coordinated', 'coordinated-group']
+    await log.createTopic({ ...spec, name: topic })
+    const heard = new Map<number, number[]>()
+    const [gained, lost]: [number[], number[]] = [[], []]
+    const consumer = await log.consume({
+      group,
+      topic,
+      listener: {
+        async assigned(places) {
+          gained.push(...places.map((place) => place.partition))
+          return new Map(places.map((place) => [place.partition, place.committed?.offset ?? place.start]))
+        },
+        lost: (partitions) => void lost.push(...partitions),
+        records(partition, records) {
+          heard.set(partition, [...(heard.get(partition) ?? []), ...records.map((record) => record.offset)])
+        },
+        misplaced: (partition) => void lost.push(partition),
+      },
+    })
+    const append = async (rounds: number) => {
+      for (let n = 0; n < rounds; n++) {
+        for (let partition = 0; partition < partitions; partition++) {
+          await log.append(topic, partition, [{ key: null, value: Buffer.from('x') }], { timeoutMs: 60_000 })
+        }
+      }
+    }
+    await append(10)
+    const allHeard = (count: number) => () =>
+      heard.size === partitions && [...heard.values()].every((offsets) => offsets.length >= count)
+    await eventually('all is heard', allHeard(10))
+    const node = await cluster.leaderOf('__consumer_offsets', coordinatorPartition(group))
+    await cluster.kill9(node)
+    await append(10)
+    await eventually('what came meanwhile is heard', allHeard(20), 60_000)
+    await eventually('a commit', async () => (await consumer.commit(0, 20, '')) === 'committed', 60_000)
+    await cluster.start(node)
+    await append(1)
+    await eventually('the rest is heard', allHeard(21), 60_000)
+    expect([gained.toSorted(), lost]).toEqual([[0, 1, 2, 3, 4, 5], []])
+    for (const offsets of heard.values()) expect(offsets).toEqual(Array.from({ length: 21 }, (_, i) => i))
+    await consumer.close()
+  }, 240_000)
+})
+
+/** Kafka keeps a group in the partition that Java's hash of its name says (the test cluster has four). */
+function coordinatorPartition(group: string): number {
+  let hash = 0
+  for (const char of group) hash = (Math.imul(31, hash) + char.charCodeAt(0)) | 0
+  return Math.abs(hash) % 4
+}
 
 /** Keeps many appends outstanding; the next record of a key is appended without waiting for the one before. */
 async function produce(acknowledged: Acknowledged[], load: { on: boolean }): Promise<number> {

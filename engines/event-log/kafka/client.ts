@@ -22,7 +22,8 @@ const connectionTimeoutMs = 1_000
 export function createClient(options: KafkaOptions, retries: number): Kafka {
   filterTimeoutWarning()
   return new kafkajs.Kafka({
-    brokers: options.brokers,
+    // A client would always begin with the first of the list, also when that one is down and the client is a new one.
+    brokers: async () => [options.brokers[Math.floor(Math.random() * options.brokers.length)] as string],
     clientId: options.clientId,
     ...(options.ssl ? { ssl: true } : {}),
     ...(options.sasl ? { sasl: options.sasl as kafkajs.SASLOptions } : {}),

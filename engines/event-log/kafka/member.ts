@@ -206,6 +206,7 @@ function settingsOf(options: MemberOptions) {
     maxWaitTimeInMs: fetchWaitMs,
     metadataMaxAge: metadataAgeMs,
     allowAutoTopicCreation: false,
-    retry: { retries: 6, initialRetryTime: 100, maxRetryTime: 1_000, restartOnFailure: async () => false },
+    // About as long as a cluster takes to notice a dead broker: until then the member keeps its partitions.
+    retry: { retries: 14, initialRetryTime: 100, maxRetryTime: 1_000, restartOnFailure: async () => false },
   }
 }

@@ -13,6 +13,7 @@ import { faultType } from './faults.ts'
 
 interface GroupBroker {
   nodeId: number | string
+  joinGroup(request: unknown): Promise<unknown>
   syncGroup(request: { generationId: number; memberId: string }): Promise<{ memberAssignment: Buffer }>
   heartbeat(request: { groupGenerationId: number }): Promise<unknown>
   offsetCommit(request: OffsetCommit): Promise<unknown>
@@ -24,6 +25,13 @@ interface OffsetCommit {
   memberId: string
   topics: { topic: string; partitions: { partition: number; offset: string; metadata?: string }[] }[]
 }
+
+const coordinatorAway: ReadonlySet<string> = new Set([
+  'GROUP_COORDINATOR_NOT_AVAILABLE',
+  'GROUP_LOAD_IN_PROGRESS',
+  'NETWORK_EXCEPTION',
+  'REQUEST_TIMED_OUT',
+])
 
 export interface Joined {
   generation: number
@@ -62,13 +70,17 @@ export function watchMembership(
     if (!originals.has(broker)) watch(broker)
     return broker
   }
+  const findGroupCoordinator = cluster.findGroupCoordinator.bind(cluster)
+  cluster.findGroupCoordinator = (named) => findGroupCoordinator(named).catch(throwAsMoved)
   function watch(watched: Broker): void {
     const broker = watched as unknown as GroupBroker
     originals.set(watched, broker.offsetCommit.bind(broker))
+    const joinGroup = broker.joinGroup.bind(broker)
+    broker.joinGroup = (request) => joinGroup(request).catch(throwAsMoved)
     const syncGroup = broker.syncGroup.bind(broker)
     broker.syncGroup = async (request) => {
       const at = Date.now()
-      const response = await syncGroup(request)
+      const response = await syncGroup(request).catch(throwAsMoved)
       coordinator = String(broker.nodeId)
       const { generationId: generation, memberId } = request
       listener.assigned({ generation, memberId, partitions: partitionsIn(response.memberAssignment) }, at)
@@ -78,9 +90,7 @@ export function watchMembership(
     broker.heartbeat = async (request) => {
       if (over) throw new Error('this consumer has ended')
       const at = Date.now()
-      const response = await heartbeat(request).catch((error: unknown) => {
-        throw asMoved(error)
-      })
+      const response = await heartbeat(request).catch(throwAsMoved)
       listener.heartbeat(at)
       return response
     }
@@ -89,6 +99,16 @@ export function watchMembership(
         for (const { partition } of partitions) listener.outOfRange(partition)
       }
     }
+  }
+  /**
+   * The coordinator is away, or loads the group: said in the words by which kafkajs looks for the coordinator and joins
+   * again as the same member. Otherwise it repeats a heartbeat on the dead connection, or gives the member up.
+   */
+  function throwAsMoved(error: unknown): never {
+    const type = faultType(error)
+    if (over || (type !== null && !coordinatorAway.has(type))) throw error
+    const moved = new Error('the coordinator of the group is away')
+    throw Object.assign(moved, { type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true, cause: error })
   }
   function partitionsIn(assignment: Buffer): number[] {
     return kafkajs.AssignerProtocol.MemberAssignment.decode(assignment)?.assignment[names.topic] ?? []
@@ -118,14 +138,4 @@ export function watchMembership(
     const found = await cluster.findGroupCoordinator({ groupId: names.group }).catch(() => null)
     if (found) coordinator = String((found as unknown as GroupBroker).nodeId)
   }
-}
-
-/**
- * A heartbeat that met a broken connection: said in the protocol's terms, kafkajs looks for the coordinator and joins
- * again as the same member. Otherwise it would repeat the call on the dead connection until it gives the member up.
- */
-function asMoved(error: unknown): unknown {
-  if (faultType(error) !== null) return error
-  const moved = new Error('the connection to the coordinator is lost')
-  return Object.assign(moved, { type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true, cause: error })
 }
