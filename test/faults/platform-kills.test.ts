@@ -8,7 +8,7 @@ import { createClient } from '#client/client.ts'
 import { sleep } from '#lib/backoff.ts'
 import { freePort } from '../../scripts/servers/children.ts'
 import { createProcesses } from '../support/distributed-process.ts'
-import { checkWriters, startWriter } from '../support/distributed-writer.ts'
+import { checkWriters, startWriter, waitUntilApplied } from '../support/distributed-writer.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** How often the process is killed; FLOTILLA_KILLS asks for more. */
@@ -51,9 +51,7 @@ test(
     }
     await eventually('enough was written', () => acknowledged() >= acknowledgedMin, 60_000)
     await Promise.all(writers.map((writer) => writer.stop()))
-    for (const operation of writers.flatMap((writer) => writer.accepted)) {
-      expect((await client.waitFor(operation)).status).toBe('applied')
-    }
+    await waitUntilApplied(client, writers)
     const { faults, present } = await checkWriters(client, collection, writers)
     expect(faults).toEqual([])
     expect(await client.count(collection)).toBe(present)

@@ -29,15 +29,21 @@ export interface WriterOptions {
   wait: boolean
   /** Vectors come back as they were sent; else up to a positive factor, as Qdrant gives them. */
   exact: boolean
+  /** Between two operations. Default 0. */
+  pauseMs?: number
 }
 
 const pauseAfterFaultMs = 50
+/** So many keys surely touch each of the topic's twelve partitions. */
+const manyKeys = 300
+const appliedMsMax = 120_000
+const askedAtOnce = 10
 
 /**
  * One operation after the other, each on one point: of ten, seven make a point, two overwrite one and one deletes one.
  * What had no answer, or a fault of the platform's, may have happened or not.
  */
-export function startWriter({ client, name, collection, wait, exact }: WriterOptions): Writer {
+export function startWriter({ client, name, collection, wait, exact, pauseMs = 0 }: WriterOptions): Writer {
   const states = new Map<string, Set<State>>()
   const accepted: AcceptedOperation[] = []
   let acknowledged = 0
@@ -64,7 +70,10 @@ export function startWriter({ client, name, collection, wait, exact }: WriterOpt
   }
 
   async function write(): Promise<void> {
-    for (let n = 0; on; n++) await writeOne(n)
+    for (let n = 0; on; n++) {
+      await writeOne(n)
+      if (pauseMs > 0) await sleep(pauseMs)
+    }
   }
   const writing = write()
   // Seen by whoever stops it.
@@ -104,12 +113,25 @@ function isVersion(read: { vector: number[]; payload: unknown }, version: number
   return vector.every((component, at) => Math.abs(component * factor - (read.vector[at] as number)) <= slack)
 }
 
-/** Reads every point of the writers back: all faults, and how many points there are. */
+/** Every operation that was only accepted (202) must become applied; throws when one does not. */
+export async function waitUntilApplied(client: Client, writers: readonly Writer[]): Promise<void> {
+  const left = writers.flatMap((writer) => writer.accepted)
+  const one = async () => {
+    for (let operation = left.pop(); operation; operation = left.pop()) {
+      const { status, error } = await client.waitFor(operation, { timeoutMs: appliedMsMax })
+      if (status !== 'applied') throw new Error(`${operation.operation_id} is ${status}: ${error}`)
+    }
+  }
+  await Promise.all(Array.from({ length: askedAtOnce }, one))
+}
+
+/** Reads every point of the stopped writers back: all faults, and how many points there are. */
 export async function checkWriters(
   client: Client,
   collection: string,
   writers: readonly Writer[],
 ): Promise<{ faults: string[]; present: number }> {
+  await passEverything(client)
   const faults: string[] = []
   let present = 0
   for (const writer of writers) {
@@ -126,4 +148,12 @@ export async function checkWriters(
     }
   }
   return { faults, present }
+}
+
+/** Goes through every partition: what had no answer and lies before this is applied now; behind it comes nothing more. */
+async function passEverything(client: Client): Promise<void> {
+  const ids = Array.from({ length: manyKeys }, (_, n) => `mark-${n}`)
+  const mark = await client.delete('fleet_notes', ids)
+  const { status } = await client.waitFor(mark, { timeoutMs: appliedMsMax })
+  if (status !== 'applied') throw new Error(`the mark behind all writes is ${status}`)
 }
