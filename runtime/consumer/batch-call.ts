@@ -1,4 +1,4 @@
-/** One call for a batch. */
+/** One call for a batch, and what its outcomes say of the whole. */
 
 import type { Outcome } from '#lib/outcome.ts'
 import { Call } from './calls.ts'
@@ -14,4 +14,9 @@ export class BatchCall extends Call {
   override gaveUp(error: Error): void {
     this.ended(undefined, error)
   }
+}
+
+/** True when nothing of a batch went through and nothing tells its records apart: then it is halved. */
+export function isRefused(outcomes: Outcome[]): boolean {
+  return outcomes.length > 1 && outcomes.every((outcome) => outcome.kind === 'retry')
 }

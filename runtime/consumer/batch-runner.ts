@@ -6,7 +6,7 @@ import type { Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { BatchOptions } from '../consumer.ts'
 import { runAlone } from './alone.ts'
-import { BatchCall } from './batch-call.ts'
+import { BatchCall, isRefused } from './batch-call.ts'
 import { outcomeOfFailure } from './calls.ts'
 import { doomedReason } from './crash-guard.ts'
 import { decodeRecord, Fault } from './decode.ts'
@@ -156,10 +156,12 @@ export class BatchRunner implements Runner {
   /** Brings every record of the batch to its end; false when the partition is over before. */
   async #settleAll(): Promise<boolean> {
     const host = this.#host
-    const faulty = this.#items.filter((item) => item.message === null)
-    if (faulty.length > 0 && !(await this.#park(faulty.map((item) => ({ item, reason: item.fault })))))
-      return false
-    const sound = faulty.length > 0 ? this.#items.filter((item) => item.message !== null) : this.#items
+    let sound = this.#items
+    if (sound.some((item) => item.message === null)) {
+      const faulty = this.#items.filter((item) => item.message === null)
+      if (!(await this.#park(faulty.map((item) => ({ item, reason: item.fault }))))) return false
+      sound = this.#items.filter((item) => item.message !== null)
+    }
     // The group on top is the next one: halves and retries come before what lies behind them.
     const groups: Group[] = sound.length > 0 ? [{ items: sound, waitMs: 0 }] : []
     for (let group = groups.pop(); group; group = groups.pop()) {
@@ -186,6 +188,12 @@ export class BatchRunner implements Runner {
         { items: items.slice(half), waitMs: 0 },
         { items: items.slice(0, half), waitMs: 0 },
       ]
+    }
+    if (outcomes.every((outcome) => outcome.kind === 'done')) {
+      for (const item of items) item.settled = true
+      this.#host.group.metrics.handled += items.length
+      this.#host.group.gate.worked()
+      return []
     }
     const rest = await this.#apply(items, outcomes)
     return rest === null || rest.items.length > 0 ? rest && [rest] : []
@@ -285,9 +293,4 @@ export class BatchRunner implements Runner {
     this.#host.group.metrics.parked += parked.length
     return true
   }
-}
-
-/** True when nothing of a batch went through and nothing tells its records apart: then it is halved. */
-function isRefused(outcomes: Outcome[]): boolean {
-  return outcomes.length > 1 && outcomes.every((outcome) => outcome.kind === 'retry')
 }

@@ -17,7 +17,7 @@ export function recordBytes(record: StoredRecord): number {
 
 export class Intake {
   readonly #options: IntakeOptions
-  readonly #chunks = new Fifo<StoredRecord[]>()
+  readonly #chunks = new Fifo<{ records: StoredRecord[]; bytes: number }>()
   /** Index in the first chunk. */
   #at = 0
   #count = 0
@@ -37,26 +37,29 @@ export class Intake {
 
   push(records: StoredRecord[]): void {
     if (records.length === 0) return
-    for (const record of records) this.#bytes += recordBytes(record)
+    let bytes = 0
+    for (const record of records) bytes += recordBytes(record)
+    this.#bytes += bytes
     this.#count += records.length
-    this.#chunks.push(records)
+    this.#chunks.push({ records, bytes })
     this.regulate()
   }
 
   peek(): StoredRecord | undefined {
-    return this.#chunks.peek()?.[this.#at]
+    return this.#chunks.peek()?.records[this.#at]
   }
 
   shift(): StoredRecord | undefined {
     const chunk = this.#chunks.peek()
     if (!chunk) return undefined
-    const record = chunk[this.#at++]!
-    if (this.#at === chunk.length) {
+    const record = chunk.records[this.#at++]!
+    this.#count--
+    // The chunk holds all of its records as long as one of them is here.
+    if (this.#at === chunk.records.length) {
       this.#chunks.shift()
       this.#at = 0
+      this.#bytes -= chunk.bytes
     }
-    this.#count--
-    this.#bytes -= recordBytes(record)
     return record
   }
 
