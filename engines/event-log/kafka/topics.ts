@@ -22,8 +22,10 @@ const segmentBytesMin = 1_048_576
 
 export function createTopics({ ask }: AdminCalls, replicationFactor?: number): Topics {
   const topics: Topics = {
-    createTopic: (spec) =>
-      ask(async (admin) => {
+    async createTopic(spec) {
+      // A try that got no answer may have created it: the next one then finds it, and it is ours all the same.
+      let tried = false
+      const created = await ask(async (admin) => {
         const replicas = replicationFactor ?? (await brokersUpTo(admin, replicasMax))
         const topic = {
           topic: spec.name,
@@ -31,8 +33,15 @@ export function createTopics({ ask }: AdminCalls, replicationFactor?: number): T
           replicationFactor: replicas,
           configEntries: settingsOf(spec, replicas),
         }
-        return admin.createTopics({ topics: [topic], waitForLeaders: true, timeout: 5_000 })
-      }),
+        const before = tried
+        tried = true
+        return (
+          (await admin.createTopics({ topics: [topic], waitForLeaders: false, timeout: 5_000 })) || before
+        )
+      })
+      await ask((admin) => untilLed(admin, spec.name))
+      return created
+    },
     describeTopic: (name) =>
       ask(async (admin) => {
         const partitions = (await partitionsOf(admin, name)).length
@@ -82,6 +91,14 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
   const { topics } = await admin.fetchTopicMetadata()
   const found = topics.find(({ name }) => name === topic)
   return (found?.partitions ?? []).map(({ partitionId }) => partitionId)
+}
+
+/** A topic that was just made is known to the brokers, and has leaders, a moment later. */
+async function untilLed(admin: Admin, topic: string): Promise<void> {
+  const { topics } = await admin.fetchTopicMetadata()
+  const partitions = topics.find(({ name }) => name === topic)?.partitions ?? []
+  if (partitions.length === 0 || partitions.some(({ leader }) => leader < 0))
+    throw new Error('no leaders yet')
 }
 
 async function rangesOf(admin: Admin, topic: string): Promise<PartitionRange[]> {
