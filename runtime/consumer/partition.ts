@@ -64,8 +64,8 @@ export class Partition implements RunnerHost {
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#formerDone = formerDone
     this.intake = new Intake({
-      // In lanes the other half is for the bodies of those that wait.
-      bytesMax: () => group.shareBytes() / (group.options.mode === 'lanes' ? 2 : 1),
+      // The other half is for what is at work, or waits in lanes.
+      bytesMax: () => group.shareBytes() / 2,
       pause: () => group.consumer.pause(id),
       resume: () => group.consumer.resume(id),
     })
