@@ -16,7 +16,8 @@ export class Headroom {
   #settled = 0
   #told = 0
   #durable = 0
-  /** A unit's usual time; at first what makes the bound tightest. */
+  #units = 0
+  /** A unit's usual time: the mean of the first ones, then a moving one; before, what makes the bound tightest. */
   #unitMs = uncommittedMs
 
   constructor(bounds: HeadroomBounds) {
@@ -34,7 +35,8 @@ export class Headroom {
   }
 
   took(ms: number): void {
-    this.#unitMs += (ms - this.#unitMs) / 16
+    this.#units++
+    this.#unitMs += (ms - this.#unitMs) / Math.min(this.#units, 16)
   }
 
   settled(): void {

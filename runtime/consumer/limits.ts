@@ -14,7 +14,7 @@ export const heldBytesMax = 128 * 1024 * 1024
 export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
 /** Records fetched and not yet taken, per partition. */
-export const intakeRecordsMax = 32_768
+export const intakeRecordsMax = 8_192
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
 /** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */
