@@ -112,8 +112,10 @@ export class BatchRunner implements Runner {
         this.#headroom.took(performance.now() - begunAt)
         this.#headroom.settled()
         // Two slow batches are never ahead of the commits; quick ones are, for some milliseconds.
-        if (!this.#headroom.used) host.committer.request()
-        else if (!(await host.committer.flush())) break
+        if (this.#headroom.used) {
+          if (!(await host.committer.flush())) break
+        } else if (this.#headroom.dwindling) host.committer.hurry()
+        else host.committer.request()
       }
     } finally {
       this.#working = false

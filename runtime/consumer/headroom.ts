@@ -9,7 +9,7 @@ export interface HeadroomBounds {
   most: number
 }
 
-/** Counts units of work; at least `concurrency` of them, and what is done in 100 ms, may be ahead. */
+/** Counts units of work; at least `concurrency` of them, and what is done in 20 ms, may be ahead. */
 export class Headroom {
   readonly #bounds: HeadroomBounds
   /** Units settled so far; of these told to the last commit; of these known to be committed. */

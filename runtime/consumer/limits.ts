@@ -18,7 +18,7 @@ export const intakeRecordsMax = 8_192
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
 /** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */
-export const uncommittedMs = 100
+export const uncommittedMs = 20
 export const uncommittedRecordsMax = 4_096
 export const uncommittedBatchesMax = 16
 /** Commits a second that a group writes while none is pressing, all partitions together. */
