@@ -7,6 +7,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { headerNames, type Publisher } from '#runtime/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { auditEvents } from '#topics/catalog.ts'
+import { createEnds } from './ends.ts'
 import { createRefusals } from './refusals.ts'
 
 /** Two tries must end within the two seconds after which a caller is told that the log is away. */
@@ -14,8 +15,6 @@ const ownPartitionTimeoutMs = 700
 const otherPartitionTimeoutMs = 900
 /** A partition that did not answer is passed over for this long. */
 const avoidMs = 5_000
-/** Ends that wait for the log at once; further ones are given up (their notes read outcome `unknown`). */
-const endsOpenMax = 20_000
 
 export interface AuditedRequest {
   agentId: string
@@ -29,7 +28,7 @@ export interface AuditedRequest {
 export interface AuditEntry {
   /** Resolves when the beginning is in the log; rejects with AppError `log_unavailable` or `overloaded`. */
   acknowledged: Promise<void>
-  /** Writes the end without waiting. Only the first call counts. */
+  /** Writes the end some milliseconds later, without waiting. Only the first call counts. */
   end(outcome: string, statusCode: number, tookMs: number): void
 }
 
@@ -62,19 +61,13 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     const tracked: Promise<unknown> = work.catch(lose).finally(() => open.delete(tracked))
     open.add(tracked)
   }
-  function publishEnd(event: AuditEvent, headers: Record<string, string>, begun: Promise<number>): void {
-    if (open.size >= endsOpenMax) {
-      lose(new Error('too many audit ends wait for the log'))
-      return
-    }
-    track(
-      begun.then(
-        (partition) => parts.publisher.publish(auditEvents, [messageOf(event, headers)], { partition }),
-        // Without its beginning the request was answered 503: there is nothing to end.
-        () => undefined,
-      ),
-    )
-  }
+  const ends = createEnds({
+    publish: (messages, partition) => parts.publisher.publish(auditEvents, messages, { partition }),
+    onLost(count, error) {
+      lost += count
+      parts.onLost(error)
+    },
+  })
   const refusals = createRefusals((event) => {
     track(parts.publisher.publish(auditEvents, [messageOf(event, {})]))
   }, now)
@@ -100,16 +93,21 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
             status_code: statusCode,
             took_ms: Math.round(tookMs * 1_000) / 1_000,
           }
-          // The answer goes first.
-          setImmediate(publishEnd, end, headers, begun)
+          begun.then(
+            (partition) => ends.add(partition, messageOf(end, headers)),
+            // Without its beginning the request was answered 503: there is nothing to end.
+            () => undefined,
+          )
         },
       }
     },
     refused: refusals.count,
     lost: () => lost,
     async close() {
+      // What was ended just now reaches the queue in this turn.
       await new Promise((resolve) => setImmediate(resolve))
       refusals.close()
+      await ends.flush()
       while (open.size > 0) await Promise.all(open)
     },
   }
