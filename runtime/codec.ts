@@ -156,8 +156,38 @@ function decodeValue<V>(decoder: Decoder, value: Buffer): V {
 }
 
 function messageOf<V>(record: StoredRecord, value: V | null): Message<V> {
-  const { partition, offset, timestamp, key, headers } = record
-  if (key === null) throw new Error('The record has no key')
-  if (!isUtf8(key)) throw new Error('The key is not UTF-8')
-  return { partition, offset, timestamp, key: key.toString('utf8'), value, headers }
+  if (record.key === null) throw new Error('The record has no key')
+  if (!isUtf8(record.key)) throw new Error('The key is not UTF-8')
+  return new RecordMessage(record, record.key, value)
+}
+
+/**
+ * Its key (checked before: UTF-8) and headers become text when they are asked for: many handlers never do. Both are
+ * getters of the class, so that a spread of the message leaves them out: name what you copy.
+ */
+class RecordMessage<V> implements Message<V> {
+  readonly partition: number
+  readonly offset: number
+  readonly timestamp: number
+  readonly value: V | null
+  readonly #record: StoredRecord
+  #key: Buffer | string
+
+  constructor(record: StoredRecord, key: Buffer, value: V | null) {
+    this.partition = record.partition
+    this.offset = record.offset
+    this.timestamp = record.timestamp
+    this.value = value
+    this.#record = record
+    this.#key = key
+  }
+
+  get key(): string {
+    if (typeof this.#key !== 'string') this.#key = this.#key.toString('utf8')
+    return this.#key
+  }
+
+  get headers(): Record<string, string> {
+    return this.#record.headers
+  }
 }

@@ -23,6 +23,8 @@ export interface StoredRecord {
   key: Buffer | null
   value: Buffer | null
   headers: Record<string, string>
+  /** The bytes of one header, in drivers that make the texts of `headers` only when they are asked for. */
+  headerBytes?(name: string): Buffer | undefined
 }
 
 export interface TopicSpec {

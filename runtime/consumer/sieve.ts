@@ -33,7 +33,7 @@ export class Sieve {
 
   /** To be asked once for each record, in the order of offsets. */
   sift(record: StoredRecord): Sifted {
-    const id = this.#ring === null ? undefined : record.headers[headerNames.eventId]
+    const id = this.#ring === null ? undefined : eventIdOf(record)
     const fresh = id === undefined || this.#ring!.add(id)
     if (record.offset < this.#position) return 'before'
     if (this.finished.size > 0) {
@@ -53,4 +53,8 @@ export class Sieve {
     this.attempts.delete(offset)
     return count
   }
+}
+
+function eventIdOf(record: StoredRecord): string | Uint8Array | undefined {
+  return record.headerBytes ? record.headerBytes(headerNames.eventId) : record.headers[headerNames.eventId]
 }

@@ -10,6 +10,7 @@
 
 import kafkajs, { type Broker, type Cluster } from 'kafkajs'
 import { faultType } from './faults.ts'
+import { quickenFetches } from './fetch-response.ts'
 
 interface GroupBroker {
   nodeId: number | string
@@ -75,6 +76,7 @@ export function watchMembership(
   function watch(watched: Broker): void {
     const broker = watched as unknown as GroupBroker
     originals.set(watched, broker.offsetCommit.bind(broker))
+    quickenFetches(watched)
     const joinGroup = broker.joinGroup.bind(broker)
     broker.joinGroup = (request) => joinGroup(request).catch(throwAsMoved)
     const syncGroup = broker.syncGroup.bind(broker)

@@ -1,26 +1,111 @@
-/** kafkajs's messages into the port's records. */
+/** Records as a fetch brings them (their bytes, or kafkajs's messages) into the port's records. */
 
 import type { IHeaders, KafkaMessage } from 'kafkajs'
 import type { StoredRecord } from '../port.ts'
+import { Varints } from './varints.ts'
 
-export function storedRecord(partition: number, message: KafkaMessage): StoredRecord {
-  return {
-    partition,
-    offset: Number(message.offset),
-    timestamp: Number(message.timestamp),
-    key: message.key,
-    value: message.value,
-    headers: message.headers ? textHeaders(message.headers) : {},
+export function storedRecord(partition: number, message: KafkaMessage | FetchedRecord): StoredRecord {
+  return message instanceof FetchedRecord ? message : new MessageRecord(partition, message)
+}
+
+/** A record over the bytes of its fetch. Most headers are never read: they are taken apart when somebody asks. */
+export class FetchedRecord implements StoredRecord {
+  readonly partition: number
+  readonly offset: number
+  readonly timestamp: number
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly #fetched: Buffer
+  readonly #headersAt: number
+  readonly #end: number
+  #headers: Record<string, string> | undefined
+
+  /** The reader stands at the length of the key; `end` is where the record ends. */
+  constructor(partition: number, offset: number, timestamp: number, reader: Varints, end: number) {
+    this.partition = partition
+    this.offset = offset
+    this.timestamp = timestamp
+    this.key = reader.bytes()
+    this.value = reader.bytes()
+    this.#fetched = reader.buffer
+    this.#headersAt = reader.at
+    this.#end = end
+  }
+
+  /** kafkajs asks; control records are never read by this class. */
+  get isControlRecord(): boolean {
+    return false
+  }
+
+  get headers(): Record<string, string> {
+    this.#headers ??= this.#readHeaders()
+    return this.#headers
+  }
+
+  headerBytes(name: string): Buffer | undefined {
+    const reader = new Varints(this.#fetched, this.#headersAt, this.#end)
+    let from = -1
+    let to = -1
+    for (let left = reader.number(); left > 0 && !reader.failed; left--) {
+      const named = reader.skipsText(name)
+      const length = reader.number()
+      if (named) {
+        from = reader.at
+        to = from + Math.max(0, length)
+      }
+      reader.skip(length)
+    }
+    return from < 0 || reader.failed ? undefined : this.#fetched.subarray(from, to)
+  }
+
+  #readHeaders(): Record<string, string> {
+    const texts: Record<string, string> = {}
+    const reader = new Varints(this.#fetched, this.#headersAt, this.#end)
+    for (let left = reader.number(); left > 0 && !reader.failed; left--) {
+      const name = reader.bytes()?.toString() ?? ''
+      texts[name] = reader.bytes()?.toString() ?? ''
+    }
+    return texts
   }
 }
 
-/** Of a header that occurs several times the last one counts. */
-function textHeaders(headers: IHeaders): Record<string, string> {
-  const texts: Record<string, string> = {}
-  for (const name in headers) {
-    const value = headers[name]
-    const last = Array.isArray(value) ? value.at(-1) : value
-    texts[name] = last === undefined ? '' : last.toString()
+class MessageRecord implements StoredRecord {
+  readonly partition: number
+  readonly offset: number
+  readonly timestamp: number
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly #raw: IHeaders
+  #headers: Record<string, string> | undefined
+
+  constructor(partition: number, message: KafkaMessage) {
+    this.partition = partition
+    this.offset = Number(message.offset)
+    this.timestamp = Number(message.timestamp)
+    this.key = message.key
+    this.value = message.value
+    this.#raw = message.headers ?? {}
   }
+
+  get headers(): Record<string, string> {
+    this.#headers ??= textsOf(this.#raw)
+    return this.#headers
+  }
+
+  headerBytes(name: string): Buffer | undefined {
+    if (!Object.hasOwn(this.#raw, name)) return undefined
+    const last = lastOf(this.#raw[name])
+    return Buffer.isBuffer(last) ? last : Buffer.from(last ?? '')
+  }
+}
+
+function textsOf(raw: IHeaders): Record<string, string> {
+  const texts: Record<string, string> = {}
+  for (const name in raw) texts[name] = lastOf(raw[name])?.toString() ?? ''
   return texts
+}
+
+/** Of a header that occurs several times the last one counts. */
+function lastOf(value: IHeaders[string]): Buffer | string | undefined {
+  return Array.isArray(value) ? value.at(-1) : value
 }
