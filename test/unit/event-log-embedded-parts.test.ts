@@ -165,9 +165,23 @@ describe('appends that wait', () => {
     const [a, b, c] = [append(0, 600_000), append(0, 600_000), append(1, 600_000)]
     const small = append(2, 100)
     for (const one of [a, b, c, small]) waiting.add(one)
-    expect(waiting.take()).toEqual([small, a])
+    expect(waiting.take()).toEqual([small])
+    expect(waiting.take(true)).toEqual([])
+    expect(waiting.take()).toEqual([a])
     expect(waiting.take()).toEqual([c])
     expect(waiting.take()).toEqual([b])
+    expect(waiting.empty()).toBe(true)
+  })
+
+  test('small appends that keep coming never starve a large one', () => {
+    const waiting = createWaitingAppends()
+    const large = append(0, 600_000)
+    waiting.add(large)
+    waiting.add(append(1, 100))
+    expect(waiting.take()).toHaveLength(1)
+    waiting.add(append(1, 100))
+    expect(waiting.take()).toEqual([large])
+    expect(waiting.take()).toHaveLength(1)
     expect(waiting.empty()).toBe(true)
   })
 

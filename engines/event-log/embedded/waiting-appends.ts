@@ -5,7 +5,7 @@ import type { Place } from './places.ts'
 import type { PreparedRecord } from './record-block.ts'
 
 /** A batch ends here (a single larger append makes one of its own): the next one waits no longer than its commit. */
-const batchBytesMax = 524_288
+const batchBytesMax = 262_144
 const batchRecordsMax = 4_096
 /** Up to this an append is small: it goes before large ones of other partitions. */
 const smallBytesMax = 32_768
@@ -28,8 +28,12 @@ export interface WaitingAppends {
   add(one: Append): void
   /** Takes out one whose time is over; false when it has left already. */
   remove(one: Append): boolean
-  /** What the next batch writes: in order per partition, small before large, and a large one in every batch. */
-  take(): Append[]
+  /**
+   * What the next batch writes, in order per partition: small ones alone when there are some, large ones otherwise and
+   * after every batch of small ones. So a small append never shares a commit with hundreds of kilobytes, and large ones
+   * never starve. Empty when nothing waits, or only large ones while `smallOnly`.
+   */
+  take(smallOnly?: boolean): Append[]
   /** The append is durable or refused: it counts no more. */
   settle(one: Append): void
   empty(): boolean
@@ -40,6 +44,8 @@ export function createWaitingAppends(): WaitingAppends {
   const queues = new Map<Place, Append[]>()
   const loads = new Map<Place, { appends: number; bytes: number; records: number }>()
   let totalBytes = 0
+  /** The last batch was one of small appends: large ones come next. */
+  let largeIsDue = false
 
   /** Moves heads of the queues into `taken` until the batch is full; of large ones one a partition. */
   function takeHeads(taken: Append[], large: boolean): void {
@@ -89,10 +95,13 @@ export function createWaitingAppends(): WaitingAppends {
       if (queue.length === 0) queues.delete(one.place)
       return true
     },
-    take() {
+    take(smallOnly = false) {
       const taken: Append[] = []
-      takeHeads(taken, false)
+      if (!largeIsDue || smallOnly) takeHeads(taken, false)
+      largeIsDue = taken.length > 0
+      if (taken.length > 0 || smallOnly) return taken
       takeHeads(taken, true)
+      if (taken.length === 0) takeHeads(taken, false)
       return taken
     },
     settle(one) {

@@ -10,6 +10,8 @@ import type { PositionRow, WriteBatch } from './writer.ts'
 
 /** Batches that the writing thread has at once: it commits one while the next is made ready. */
 const batchesUnderWayMax = 2
+/** While a batch above this is under way, only a small one may wait behind it in the thread. */
+const largeBatchBytes = 65_536
 const batchPositionsMax = 1_024
 /** Commits that wait to be written. */
 const commitsMax = 10_000
@@ -40,6 +42,7 @@ export function createWriteQueue(
   const commits: Commit[] = []
   const idle: (() => void)[] = []
   let underWay = 0
+  let largeUnderWay = 0
   let scheduled = false
 
   const nothingWaits = () => appends.empty() && commits.length === 0
@@ -51,14 +54,20 @@ export function createWriteQueue(
     scheduled = true
     queueMicrotask(() => {
       scheduled = false
-      if (!nothingWaits()) void send(appends.take(), commits.splice(0, batchPositionsMax))
+      const taken = appends.take(largeUnderWay > 0)
+      const positions = commits.splice(0, batchPositionsMax)
+      // Large ones that must wait are taken up when the one under way is done.
+      if (taken.length === 0 && positions.length === 0) return
+      void send(taken, positions)
       schedule()
     })
   }
 
   async function send(taken: Append[], positions: Commit[]): Promise<void> {
-    underWay++
     const bytes = taken.reduce((sum, one) => sum + one.bytes, 0)
+    const large = bytes > largeBatchBytes ? 1 : 0
+    underWay++
+    largeUnderWay += large
     try {
       const records = taken.flatMap((one) => one.records)
       const block = packPrepared(records, bytes, Date.now())
@@ -75,6 +84,7 @@ export function createWriteQueue(
       for (const one of [...taken, ...positions]) one.reject(error)
     }
     underWay--
+    largeUnderWay -= large
     schedule()
   }
 
