@@ -4,6 +4,7 @@ import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openCaller, runLoad, type Target } from './load.ts'
 import { openPlatformStage, type PlatformStage } from './platform-stage.ts'
 import { createPointSource } from './points.ts'
+import { startWritingClient } from './writing-client.ts'
 
 const points = 20_000
 const rounds = 7
@@ -147,23 +148,17 @@ async function compare(
 
 /** p95 of searches while another client sends upserts of 1,000 points back to back. */
 async function whileWriting(stage: PlatformStage, report: (text: string) => void) {
-  const source = createPointSource(2)
-  const batch = Array.from({ length: 1_000 }, (_, i) => source.point(`written-${i}`))
-  const body = Buffer.from(JSON.stringify({ collection: 'posts', points: batch }))
-  const state = { stopped: false, upserts: 0 }
-  const writer = (async () => {
-    const caller = openCaller(stage.vectorUrl)
-    while (!state.stopped) {
-      // With wait=true the next begins when the last is applied: back to back, without filling the backlog.
-      await caller.post('/v1/vectors/upsert?wait=true', body, { authorization: `Bearer ${stage.key}` })
-      state.upserts++
-    }
-    await caller.close()
-  })()
+  // With wait=true the next begins when the last is applied: back to back, without filling the backlog.
+  const writer = startWritingClient({
+    origin: stage.vectorUrl,
+    path: '/v1/vectors/upsert?wait=true',
+    headers: { authorization: `Bearer ${stage.key}` },
+    collection: 'posts',
+    points: 1_000,
+  })
   const latencies = await runLoad(targets(stage).gateway, queries, 1, 1_500)
-  state.stopped = true
-  await writer
+  const upserts = await writer.stop()
   const p95 = quantile(latencies, 0.95)
   report(`  with upserts beside: p50 ${quantile(latencies, 0.5).toFixed(2)}, p95 ${p95.toFixed(2)} ms`)
-  return { p95, upserts: state.upserts, lag: await stage.lag('audit-writer') }
+  return { p95, upserts, lag: await stage.lag('audit-writer') }
 }
