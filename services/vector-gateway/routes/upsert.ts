@@ -1,9 +1,11 @@
 /** POST /v1/vectors/upsert. */
 
+import type { IncomingMessage } from 'node:http'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { parsedOnLoopBytesMax } from '#runtime/http/json-body.ts'
+import { receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator, validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses, recordHeaders } from '#runtime/http.ts'
 import { idOfSeed, withIdempotency } from '#runtime/idempotency.ts'
@@ -88,19 +90,9 @@ function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsert
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
-    { parseAs: 'buffer', bodyLimit: upsertBodyBytesMax },
-    (_request, bytes: Buffer, done) => {
-      if (bytes.length > parsedOnLoopBytesMax) {
-        gateway.upsertThread.parse(bytes).then((parsed) => done(null, parsed), done)
-        return
-      }
-      let parsed: ParsedUpsert
-      try {
-        parsed = parseUpsert(bytes)
-      } catch (error) {
-        return done(error as Error)
-      }
-      done(null, parsed)
+    async (_request: FastifyRequest, payload: IncomingMessage) => {
+      const bytes = await receiveBody(payload, upsertBodyBytesMax)
+      return bytes.length > parsedOnLoopBytesMax ? gateway.upsertThread.parse(bytes) : parseUpsert(bytes)
     },
   )
 }

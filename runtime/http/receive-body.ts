@@ -1,0 +1,49 @@
+/** The stream of a big body in, its bytes in one piece of memory of their own out, filled as they arrive. */
+
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '#lib/errors.ts'
+
+/**
+ * Resolves with the body; its memory may be moved away. A body of announced length goes straight to its place: to keep
+ * all pieces and join them at the end would stop the event loop for milliseconds and need the memory twice. Throws
+ * AppError `payload_too_large` beyond `bytesMax`, `bad_request` when the body ends before its announced length.
+ */
+export function receiveBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const announced = request.headers['content-length']
+  const length = announced === undefined ? undefined : Number(announced)
+  if (length !== undefined && length > bytesMax) return Promise.reject(tooLarge())
+  const whole = length === undefined ? undefined : Buffer.from(new ArrayBuffer(length))
+  const pieces: Buffer[] = []
+  let received = 0
+  return new Promise((resolve, reject) => {
+    function onData(piece: Buffer): void {
+      if (received + piece.length > (length ?? bytesMax)) {
+        end(tooLarge())
+        return
+      }
+      if (whole) whole.set(piece, received)
+      else pieces.push(piece)
+      received += piece.length
+    }
+    function onEnd(): void {
+      end(length !== undefined && received !== length ? cutShort() : null)
+    }
+    const onError = () => end(cutShort())
+    function end(error: AppError | null): void {
+      request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onError)
+      // A late fault of the connection must find somebody who hears it.
+      request.on('error', () => {})
+      if (error) reject(error)
+      else resolve(whole ?? Buffer.concat(pieces, received))
+    }
+    request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onError)
+  })
+}
+
+function tooLarge(): AppError {
+  return new AppError('payload_too_large', 'Send a smaller body.')
+}
+
+function cutShort(): AppError {
+  return new AppError('bad_request', 'The body ended before its announced length; send it again.')
+}

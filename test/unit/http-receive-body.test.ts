@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { receiveBody } from '#runtime/http/receive-body.ts'
+
+function stream(headers: Record<string, string>): PassThrough & IncomingMessage {
+  return Object.assign(new PassThrough(), { headers }) as PassThrough & IncomingMessage
+}
+
+describe('a body', () => {
+  test('of announced length comes whole, in memory that is its own', async () => {
+    const request = stream({ 'content-length': '6' })
+    const body = receiveBody(request, 10)
+    for (const piece of ['ab', 'cd', 'ef']) request.write(piece)
+    request.end()
+    expect((await body).toString()).toBe('abcdef')
+    expect((await body).buffer.byteLength).toBe(6)
+  })
+
+  test('of unknown length comes whole up to the limit', async () => {
+    const request = stream({})
+    const body = receiveBody(request, 4)
+    request.end('abcd')
+    expect((await body).toString()).toBe('abcd')
+    const long = stream({})
+    const refused = receiveBody(long, 4)
+    long.end('abcde')
+    await expect(refused).rejects.toMatchObject({ code: 'payload_too_large' })
+  })
+
+  test('that announces too much is refused before it is read', async () => {
+    await expect(receiveBody(stream({ 'content-length': '11' }), 10)).rejects.toMatchObject({
+      code: 'payload_too_large',
+    })
+  })
+
+  test('that is cut short is refused', async () => {
+    const ended = stream({ 'content-length': '6' })
+    const body = receiveBody(ended, 10)
+    ended.end('abc')
+    await expect(body).rejects.toMatchObject({ code: 'bad_request' })
+    const broken = stream({ 'content-length': '6' })
+    const other = receiveBody(broken, 10)
+    broken.destroy(new Error('reset'))
+    await expect(other).rejects.toMatchObject({ code: 'bad_request' })
+  })
+})
