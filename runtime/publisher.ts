@@ -1,7 +1,7 @@
 /** Typed messages into the event log: encoded, placed by their key, one append for each partition they touch. */
 
-import { v7 as uuidv7 } from 'uuid'
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
+import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Topic } from '#topics/topic.ts'
 import {
@@ -73,7 +73,7 @@ export function createPublisher(parts: PublisherParts): Publisher {
           [headerNames.producer]: producerName,
           [headerNames.occurredAt]: occurredAt,
           ...message.headers,
-          [headerNames.eventId]: message.eventId ?? uuidv7(),
+          [headerNames.eventId]: message.eventId ?? newEventId(),
         },
       })
     }
