@@ -8,14 +8,14 @@ import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 const waitingBytesMax = 256 * 1024 * 1024
 const heapMbMax = 1_536
 
-type Handlers = { parse(bytes: Uint8Array): unknown }
+type Handlers = { parse(bytes: Uint8Array, ...more: unknown[]): unknown }
 
 export interface BodyThread<T> extends Closeable {
   /** Hands the body over (its memory moves away). Throws what the thread threw, or AppError `overloaded`. */
-  parse(body: Buffer): Promise<T>
+  parse(body: Buffer, ...more: unknown[]): Promise<T>
 }
 
-/** `entry` must serve one method: `parse(bytes)`. */
+/** `entry` must serve one method: `parse(bytes, ...more)`. */
 export function createBodyThread<T>(entry: URL, name: string): BodyThread<T> {
   let worker: WorkerClient<Handlers> | undefined
   let waitingBytes = 0
@@ -34,7 +34,7 @@ export function createBodyThread<T>(entry: URL, name: string): BodyThread<T> {
   }
 
   return {
-    async parse(body) {
+    async parse(body, ...more) {
       if (waitingBytes + body.length > waitingBytesMax) {
         throw new AppError('overloaded', 'Too many large bodies are waiting; try again in a second.', {
           retryAfter: 1,
@@ -44,7 +44,7 @@ export function createBodyThread<T>(entry: URL, name: string): BodyThread<T> {
       waitingBytes += size
       try {
         const own = ownMemory(body)
-        return (await running().send('parse', [own], [own.buffer])) as T
+        return (await running().send('parse', [own, ...more], [own.buffer])) as T
       } finally {
         waitingBytes -= size
       }

@@ -22,15 +22,15 @@ export interface ParsedUpsert {
   payloads: string[]
   /** Float32 components of all points, one after the other. */
   vectors: ArrayBuffer
-  /** SHA-256 of the body, base64. */
-  bodyHash: string
+  /** SHA-256 of the body, base64; null when nobody asked for it: hashing megabytes is not free. */
+  bodyHash: string | null
 }
 
 /**
  * Throws AppError `invalid_json`, `validation_failed` with paths, `collection_not_found` or `reserved_id`: nothing of a
  * faulty body is taken.
  */
-export function parseUpsert(body: Buffer): ParsedUpsert {
+export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
   const root = parseJson(body)
   const errors: FieldError[] = []
   const { collection, points } = checkRoot(root, errors)
@@ -43,7 +43,7 @@ export function parseUpsert(body: Buffer): ParsedUpsert {
     collection: collection as string,
     sent: points.length,
     ...packed,
-    bodyHash: hash('sha256', body, 'base64'),
+    bodyHash: hashed ? hash('sha256', body, 'base64') : null,
   }
 }
 

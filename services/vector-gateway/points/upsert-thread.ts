@@ -4,8 +4,8 @@ import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { parseUpsert } from './parse-upsert.ts'
 
 serveWorker({
-  parse(bytes: Uint8Array) {
-    const parsed = parseUpsert(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+  parse(bytes: Uint8Array, hashed = false) {
+    const parsed = parseUpsert(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), hashed)
     return new Transferred(parsed, [parsed.vectors])
   },
 })

@@ -90,9 +90,12 @@ function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsert
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
-    async (_request: FastifyRequest, payload: IncomingMessage) => {
+    async (request: FastifyRequest, payload: IncomingMessage) => {
       const bytes = await receiveBody(payload, upsertBodyBytesMax)
-      return bytes.length > parsedOnLoopBytesMax ? gateway.upsertThread.parse(bytes) : parseUpsert(bytes)
+      const hashed = request.headers['idempotency-key'] !== undefined
+      return bytes.length > parsedOnLoopBytesMax
+        ? gateway.upsertThread.parse(bytes, hashed)
+        : parseUpsert(bytes, hashed)
     },
   )
 }
@@ -126,7 +129,8 @@ async function acceptOnce(upsert: Upsert, key: string): Promise<AcceptedAnswer> 
     {
       scope: `${callerOf(request).uid}/upsert`,
       key,
-      bodyHash: Buffer.from(parsed.bodyHash, 'base64'),
+      // The parser hashes every body that came with a key.
+      bodyHash: Buffer.from(parsed.bodyHash!, 'base64'),
       log: gateway.context.log,
     },
     async ({ seed }) => {
