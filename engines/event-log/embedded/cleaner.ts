@@ -2,8 +2,9 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { type CompactionLimits, compactTable } from './compaction.ts'
-import { recordsTable, transact } from './layout.ts'
+import { recordsTable } from './layout.ts'
 import type { Table, Writer } from './writer.ts'
 
 /** Rows removed in one transaction: appends wait for no more than this. */
@@ -75,7 +76,7 @@ async function purge(db: DatabaseSync, writer: Writer, table: Table): Promise<vo
   while (writer.tables.get(table.id) === table) {
     const lowest = db.prepare(`select min(o) as o from ${name}`).get()?.o as number | null
     if (lowest === null || lowest >= table.start) return
-    transact(db, () =>
+    inTransaction(db, () =>
       db
         .prepare(
           `delete from ${name} where o in (select o from ${name} where o < ? order by o limit ${rowsPerSlice})`,

@@ -2,7 +2,8 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { recordsTable, transact } from './layout.ts'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { recordsTable } from './layout.ts'
 import type { Table } from './writer.ts'
 
 /** Keys that one round remembers. */
@@ -120,7 +121,7 @@ async function removeSuperseded(
     if (rows.length < rowsPerLook) break
     at = rows.at(-1)!.o + 1
   }
-  transact(db, () =>
+  inTransaction(db, () =>
     db
       .prepare('update partitions set compacted_to = ?, clean_rows = ?, tombstone_due = ? where id = ?')
       .run(to, kept, tombstoneDue, table.id),
@@ -136,7 +137,7 @@ async function removeRows(
 ): Promise<boolean> {
   for (let i = 0; i < gone.length; i += rowsPerSlice) {
     if (!alive()) return false
-    transact(db, () => {
+    inTransaction(db, () => {
       for (const o of gone.slice(i, i + rowsPerSlice)) remove.run(o)
     })
     await setImmediate()

@@ -2,6 +2,7 @@
 
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
 
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
 export const layoutVersion = 1
@@ -47,7 +48,7 @@ export function openForWriting(file: string): DatabaseSync {
     `pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${walPagesMax};
      pragma journal_size_limit = 67108864; pragma cache_size = -16384`,
   )
-  transact(db, () => layTables(db))
+  inTransaction(db, () => layTables(db))
   return db
 }
 
@@ -72,17 +73,4 @@ export function openForReading(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 5_000 })
   db.exec('pragma query_only = on; pragma wal_autocheckpoint = 0; pragma cache_size = -16384')
   return db
-}
-
-/** Runs `work` in one write transaction. */
-export function transact<T>(db: DatabaseSync, work: () => T): T {
-  db.exec('begin immediate')
-  try {
-    const result = work()
-    db.exec('commit')
-    return result
-  } catch (error) {
-    if (db.isTransaction) db.exec('rollback')
-    throw error
-  }
 }

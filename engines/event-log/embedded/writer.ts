@@ -1,8 +1,9 @@
 /** What the writing thread does: appends, positions and topics in, committed rows out. */
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
-import { createRecordsTable, recordsTable, transact } from './layout.ts'
+import { createRecordsTable, recordsTable } from './layout.ts'
 import { createCursor } from './record-block.ts'
 
 /** One partition, as the threads speak of it. */
@@ -81,7 +82,7 @@ export function createWriter(db: DatabaseSync) {
       const records = batch.appends.reduce((sum, one) => sum + one.records, 0)
       const cursor = createCursor(batch.block, records)
       const nexts = new Map<Table, number>()
-      const firsts = transact(db, () => {
+      const firsts = inTransaction(db, () => {
         const at = Date.now()
         for (const { group, topic, partition, offset, metadata } of batch.positions) {
           writePosition.run(group, topic, partition, offset, metadata, at)
@@ -106,7 +107,7 @@ export function createWriter(db: DatabaseSync) {
     },
 
     createTopic(spec: TopicSpec): TopicSnapshot | null {
-      const made = transact(db, () => {
+      const made = inTransaction(db, () => {
         const known = db.prepare('select 1 from topics where name = ?').get(spec.name)
         if (known) return null
         insertTopic(db, spec)
@@ -117,13 +118,13 @@ export function createWriter(db: DatabaseSync) {
     },
 
     addPartitions(spec: TopicSpec, from: number, total: number): PlaceSnapshot[] {
-      const made = transact(db, () => addPartitionRows(db, spec.name, from, total))
+      const made = inTransaction(db, () => addPartitionRows(db, spec.name, from, total))
       return made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id)), partition))
     },
 
     deleteTopic(name: string): void {
       const gone = [...tables.values()].filter((table) => table.topic.name === name)
-      transact(db, () => {
+      inTransaction(db, () => {
         for (const { id } of gone) db.exec(`drop table ${recordsTable(id)}`)
         db.prepare('delete from partitions where topic = ?').run(name)
         db.prepare('delete from positions where topic = ?').run(name)
@@ -137,7 +138,7 @@ export function createWriter(db: DatabaseSync) {
       const table = tables.get(place)
       if (!table) return before
       if (before > table.start) {
-        transact(db, () =>
+        inTransaction(db, () =>
           db
             .prepare('update partitions set start = ?, next_floor = ? where id = ?')
             .run(before, table.next, place),
@@ -148,7 +149,7 @@ export function createWriter(db: DatabaseSync) {
     },
 
     deleteGroup(group: string): void {
-      transact(db, () => db.prepare('delete from positions where group_name = ?').run(group))
+      inTransaction(db, () => db.prepare('delete from positions where group_name = ?').run(group))
     },
   }
 }

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { openCheckpoints } from './checkpoints.ts'
 import type { MessageLog } from './message-log.ts'
 import { openPointsTable, type PointsTable, pointsTableSql } from './points-table.ts'
@@ -97,18 +98,6 @@ export function openPointsFile(
 
 export function pointsPath(directory: string): string {
   return join(directory, 'points.db')
-}
-
-function inTransaction<T>(db: DatabaseSync, work: () => T): T {
-  db.exec('begin immediate')
-  try {
-    const result = work()
-    db.exec('commit')
-    return result
-  } catch (error) {
-    if (db.isTransaction) db.exec('rollback')
-    throw error
-  }
 }
 
 function demandMeta(db: DatabaseSync, key: string, value: number): void {
