@@ -48,6 +48,18 @@ export interface DeadLetter {
   parked_at: number
 }
 
+/** A lifecycle event of the fleet: the relay fires it at every target whose lists match. */
+export interface FleetEvent {
+  /** task.completed, task.failed, agent.spawned or agent.terminated */
+  event: string
+  agent: string
+  task_id: string
+  /** JSON */
+  result: string
+  /** Unix time in seconds */
+  ts: number
+}
+
 /** One point to be written. The record's key names the collection and the point id; a null value deletes the point. */
 export interface VectorUpsert {
   /** float32, little-endian, 4 bytes a component */
@@ -69,10 +81,50 @@ export interface VectorsProgress {
   failures: number
 }
 
+/** What a courier saw: one attempt, or (kind `state`) how a target stands now, repeated while it has something waiting. */
+export interface WebhookAttempt {
+  target: string
+  kind: 'success' | 'retry' | 'dead_letter' | 'state' | 'unknown'
+  sequence: number | null
+  attempt: number | null
+  /** HTTP status; null without an answer */
+  status: number | null
+  /** a short code: connect, tls, reset, timeout, ... */
+  fault: string | null
+  took_ms: number | null
+  /** closed or open */
+  breaker: string
+  /** records accepted and not yet delivered or parked */
+  lag: number | null
+  head_received_at: number | null
+  next_attempt_at: number | null
+  occurred_at: number
+}
+
+/** One event for one target. The offset of the record is the sequence, unless `sequence` names an earlier one. */
+export interface WebhookDelivery {
+  target: string
+  event: string
+  agent: string
+  task_id: string
+  idempotency_key: string
+  /** ULID; the id that is signed */
+  webhook_id: string
+  /** the JSON text that the target receives */
+  body: Buffer
+  received_at: number
+  /** of a replay: the sequence that it had */
+  sequence: number | null
+  replay: boolean
+}
+
 export interface Schemas {
   'agent-change': AgentChange
   'audit-event': AuditEvent
   'dead-letter': DeadLetter
+  'fleet-event': FleetEvent
   'vector-upsert': VectorUpsert
   'vectors-progress': VectorsProgress
+  'webhook-attempt': WebhookAttempt
+  'webhook-delivery': WebhookDelivery
 }

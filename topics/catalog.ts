@@ -68,7 +68,58 @@ export const agentsChanges = defineTopic({
   readers: [{ service: 'vector-gateway', tail: 'end' }],
 })
 
-const main = [vectorsCommands, vectorsProgress, auditEvents, agentsChanges] as const
+export const fleetEvents = defineTopic({
+  name: 'fleet.events',
+  purpose: 'lifecycle events of tasks and agents: the relay fires each',
+  keyedBy: 'agent',
+  key: (agentId: string) => agentId,
+  schema: 'fleet-event',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 7 * day,
+  deadLetters: true,
+  writers: ['outbox-publisher'],
+  readers: [{ service: 'webhook-relay', group: 'webhook-relay', mode: 'batch' }],
+})
+
+/** Its partitions are owned by targets (runtime/webhooks/assignment.ts), never chosen by the key's hash. */
+export const webhooksDeliveries = defineTopic({
+  name: 'webhooks.deliveries',
+  purpose: 'one event for one target; kept until it is delivered or parked',
+  keyedBy: 'target',
+  key: (target: string) => target,
+  schema: 'webhook-delivery',
+  partitions: 64,
+  cleanup: 'delete',
+  retentionMs: null,
+  deadLetters: true,
+  writers: ['webhook-relay'],
+  readers: [{ service: 'webhook-courier', group: 'webhook-courier', mode: 'lanes' }],
+})
+
+export const webhooksAttempts = defineTopic({
+  name: 'webhooks.attempts',
+  purpose: 'one attempt: sequence, outcome, status, milliseconds, breaker, next try',
+  keyedBy: 'target',
+  key: (target: string) => target,
+  schema: 'webhook-attempt',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 7 * day,
+  deadLetters: false,
+  writers: ['webhook-courier'],
+  readers: [{ service: 'webhook-relay', tail: 'end' }],
+})
+
+const main = [
+  vectorsCommands,
+  vectorsProgress,
+  auditEvents,
+  agentsChanges,
+  fleetEvents,
+  webhooksDeliveries,
+  webhooksAttempts,
+] as const
 
 export const deadLetterSuffix = '.dead-letters'
 
