@@ -24,6 +24,8 @@ export interface Bookkeeping {
   aloneUntil: number
   /** The record that is being run alone. */
   started: number | null
+  /** The member that wrote the commit: no other has had a call since. Random, 32 bits; 0 where nobody has. */
+  owner: number
 }
 
 export interface SavedState extends Bookkeeping {
@@ -32,7 +34,7 @@ export interface SavedState extends Bookkeeping {
 }
 
 const prefix = 'f1.'
-const fixedBytes = 30
+const fixedBytes = 34
 const attemptBytes = 3
 const attemptsMax = 1_023
 export const bitmapBytesMax = windowOffsets / 8 + 1
@@ -57,6 +59,7 @@ export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
   raw.writeDoubleBE(book.started ?? -1, 18)
   raw.writeUInt16BE(attempts.length, 26)
   raw.writeUInt16BE(bitmapBytes, 28)
+  raw.writeUInt32BE(book.owner, 30)
   let at = fixedBytes
   for (const [offset, count] of attempts) {
     // 14 bits of distance and 10 bits of count.
@@ -87,6 +90,7 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
     progressedAtMs: raw.readDoubleBE(2),
     aloneUntil: raw.readDoubleBE(10),
     started: started < 0 ? null : started,
+    owner: raw.readUInt32BE(30),
     attempts,
     finished: readBitmap(raw.subarray(bitmapAt), offset),
   }
@@ -101,6 +105,7 @@ export function emptyState(): SavedState {
     progressedAtMs: 0,
     aloneUntil: 0,
     started: null,
+    owner: 0,
     attempts: new Map(),
     finished: new Set(),
   }

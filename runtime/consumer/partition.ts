@@ -252,6 +252,7 @@ export class Partition implements RunnerHost {
     const metadata = encodeMetadata(progress, {
       progressedAtMs: this.#progressedAtMs,
       released: this.#released,
+      owner: this.group.token,
       ...this.guard.bookkeeping(progress.offset),
     })
     return { offset: progress.offset, metadata }

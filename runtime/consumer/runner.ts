@@ -31,6 +31,8 @@ export interface GroupContext {
   pace: CommitPace
   /** While a suspicious record runs alone, no other call of the member starts. */
   exclusive: { held: boolean }
+  /** Names this member in its commits. */
+  token: number
   /** Calls may start that waited. */
   wakeAll(): void
   metrics: GroupMetrics

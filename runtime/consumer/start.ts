@@ -1,5 +1,6 @@
 /** Joins a consumer group and hands records to a service's handler: see the parts beside this file. */
 
+import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
@@ -30,6 +31,8 @@ class Member implements RunningConsumer {
   readonly #options: AnyOptions
   readonly #log: Logger
   readonly #topicName: string
+  /** Stands in every commit: a partition that comes back with it had no other owner. 0 stands for nobody. */
+  readonly #token = randomInt(1, 2 ** 32)
   readonly #partitions = new Map<number, Partition>()
   /** Partitions that never started, and why. */
   readonly #refused = new Map<number, string>()
@@ -121,6 +124,7 @@ class Member implements RunningConsumer {
       calls: new Calls(options.callTimeoutMs),
       pace: new CommitPace(),
       exclusive: { held: false },
+      token: this.#token,
       wakeAll: () => this.#wakeAll(),
       metrics: registered.metrics,
       shareBytes: () =>
@@ -192,6 +196,8 @@ class Member implements RunningConsumer {
         'commit metadata has an unknown format: left aside',
       )
     }
+    // Whoever takes over commits before its first call. Calls of our own are waited for below, by themselves.
+    if (start.saved.owner === this.#token) start.saved.released = true
     const awaited = gained.former === 'unknown' && !start.saved.released
     const waitMs = awaited ? Math.max(0, this.#options.callTimeoutMs - (performance.now() - gainedAt)) : 0
     const formerDone = Promise.all([

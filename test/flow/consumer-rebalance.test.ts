@@ -114,12 +114,33 @@ describe('a rebalance', () => {
     await log.members[1]!.gain([0], 'unknown')
     await eventually('the second has it', () => isCommitted(log, 2))
     expect(times[1]! - since).toBeLessThan(250)
+    await harness.startLanes(options)
     log.members[1]!.lose([0])
     await harness.add(0, entries(1))
     since = performance.now()
-    await log.members[1]!.gain([0], 'unknown')
+    await log.members[2]!.gain([0], 'unknown')
     await eventually('it waited', () => isCommitted(log, 3))
     expect(times[2]! - since).toBeGreaterThanOrEqual(290)
+  })
+
+  test('does not wait for a former owner that was the member itself, as the last commit tells', async () => {
+    const { log, harness } = await started()
+    let calls = 0
+    await harness.startLanes({
+      callTimeoutMs: 600_000,
+      async handle() {
+        calls++
+        return done
+      },
+    })
+    await harness.add(0, entries(1))
+    await log.members[0]!.gain([0], 'unknown')
+    await eventually('the first is done', () => isCommitted(log, 1))
+    log.members[0]!.lose([0])
+    await harness.add(0, entries(1))
+    await log.members[0]!.gain([0], 'unknown')
+    await eventually('the second is done, long before the longest call is over', () => isCommitted(log, 2))
+    expect(calls).toBe(2)
   })
 
   test('no call starts while the last heartbeat is too old', async () => {

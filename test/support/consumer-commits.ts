@@ -21,7 +21,15 @@ export async function commitAs(
 ): Promise<void> {
   const metadata = encodeMetadata(
     { offset, finished: new Uint8Array(0), attempts: [] },
-    { progressedAtMs: Date.now(), released: false, kills: 0, aloneUntil: 0, started: null, ...book },
+    {
+      progressedAtMs: Date.now(),
+      released: false,
+      kills: 0,
+      aloneUntil: 0,
+      started: null,
+      owner: 1,
+      ...book,
+    },
   )
   await commitText(log, harness, offset, metadata)
 }

@@ -19,6 +19,7 @@ const book: Bookkeeping = {
   kills: 2,
   aloneUntil: 0,
   started: null,
+  owner: 0xfedcba98,
 }
 
 const anyProgress = fc
@@ -70,6 +71,7 @@ describe('commit metadata', () => {
         kills: 1_000,
         aloneUntil: Number.MAX_SAFE_INTEGER,
         started: Number.MAX_SAFE_INTEGER,
+        owner: 2 ** 32 - 1,
       })
       expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
       const saved = decodeMetadata(text, offset)!
