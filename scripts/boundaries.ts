@@ -6,12 +6,13 @@ import { posix } from 'node:path'
 const mayImport: Record<string, readonly string[]> = {
   lib: [],
   schemas: [],
-  client: [],
+  'local-search': [],
+  client: ['local-search'],
   topics: ['lib', 'schemas'],
   engines: ['lib', 'schemas'],
   runtime: ['lib', 'schemas', 'topics', 'engines'],
   services: ['lib', 'schemas', 'topics', 'engines', 'runtime'],
-  cli: ['lib', 'schemas', 'topics', 'engines', 'runtime', 'services', 'client'],
+  cli: ['lib', 'schemas', 'topics', 'engines', 'runtime', 'services', 'client', 'local-search'],
 }
 
 /** What imports may lead to; the developers' own folders among them, which no room may see. */
@@ -45,7 +46,17 @@ export function boundaryFaults(file: string, text: string): string[] {
   if (room in mayImport && room !== 'cli' && /\bprocess\s*\.\s*env\b/.test(text)) {
     faults.push(`${file} reads process.env: only cli/ does, and hands it on`)
   }
+  if (room === 'local-search') faults.push(...packageFaults(file, text))
   return faults
+}
+
+const packagePattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+)'((?!node:|#|\.)[^']+)'/g
+
+/** A search is one small file of code that starts in no time: it may load nothing but what Node itself has. */
+function packageFaults(file: string, text: string): string[] {
+  return [...text.matchAll(packagePattern)].map(
+    (match) => `${file} imports ${match[1]}: local-search uses no packages`,
+  )
 }
 
 function importFault(room: string, file: string, target: string): string | null {
