@@ -1,4 +1,4 @@
-/** A typed client of the vector gateway: an agent's id and private key in, vector operations out. */
+/** A typed client of the platform: an agent's id and private key in; vector operations and fired events out. */
 
 import { readFileSync } from 'node:fs'
 import { createKeyHolder } from './key-holder.ts'
@@ -8,6 +8,9 @@ import type {
   AcceptedOperation,
   Embeddings,
   Filter,
+  FireAnswer,
+  FiredEvent,
+  FireOptions,
   Health,
   OperationState,
   Point,
@@ -21,6 +24,7 @@ import type {
   UpsertOptions,
   WriteOptions,
 } from './types.ts'
+import { fireOver, openWebhookTransport } from './webhooks.ts'
 
 export { ProblemError } from './problem-error.ts'
 export type * from './types.ts'
@@ -31,6 +35,8 @@ const pollMs = { least: 50, most: 1_000 }
 export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   /** For example `http://127.0.0.1:8080`. */
   vectorUrl: string
+  /** The webhook relay: a URL or `host:port`. Default `http://127.0.0.1:9090`. */
+  webhookUrl?: string | undefined
   agentId: string
   /** PKCS#8 PEM of the agent's Ed25519 key, or the file that holds it. */
   privateKeyPem?: string
@@ -65,6 +71,11 @@ export interface Client {
     options?: { timeoutMs?: number; signal?: AbortSignal },
   ): Promise<OperationState>
   embeddings(input: string | string[]): Promise<Embeddings>
+  /**
+   * Resolves once the log holds a delivery for each target; repeated after a fault, receivers drop what comes twice by its
+   * idempotency key. `targets` restricts it to those.
+   */
+  fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
   /** Also when it says `fail`. */
   health(): Promise<Health>
   /** Ends the calls under way; later ones fail at once. */
@@ -74,6 +85,7 @@ export interface Client {
 /** Builds a client; nothing is sent before the first call. Every method throws ProblemError. */
 export function createClient(options: ClientOptions): Client {
   const transport = createTransport({ ...options, baseUrl: options.vectorUrl })
+  const relay = openWebhookTransport(options)
   const keys = createKeyHolder(transport, {
     agentId: options.agentId,
     privateKeyPem: () => privateKeyOf(options),
@@ -130,8 +142,12 @@ export function createClient(options: ClientOptions): Client {
     waitFor: (given, waiting = {}) =>
       waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
     embeddings: (input) => keyed(post('v1/embeddings', { input })),
+    fire: (event, given) => fireOver(relay, event, given),
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
-    close: async () => transport.close(),
+    async close() {
+      transport.close()
+      relay.close()
+    },
   }
   return client
 }

@@ -107,3 +107,29 @@ export interface Embeddings {
   model: string
   usage: { prompt_tokens: number; total_tokens: number }
 }
+
+export interface WebhookEvent {
+  event: 'task.completed' | 'task.failed' | 'agent.spawned' | 'agent.terminated'
+  agent: string
+  task_id: string
+  result: { [key: string]: JsonValue }
+  /** Unix time in seconds. */
+  ts: number
+  /** `<agent>-<task_id>-<event>` */
+  idempotency_key: string
+}
+
+/** Of what is absent, the time is now and the key is made of the other fields. */
+export type FiredEvent = Omit<WebhookEvent, 'ts' | 'idempotency_key' | 'result'> &
+  Partial<Pick<WebhookEvent, 'ts' | 'idempotency_key' | 'result'>>
+
+export interface FireOptions {
+  /** Names of targets; without it every target whose `events` and `agents` lists match. */
+  targets?: string[]
+  signal?: AbortSignal
+}
+
+export interface FireAnswer {
+  idempotency_key: string
+  deliveries: { target: string; sequence: number }[]
+}
