@@ -170,8 +170,8 @@ function respond(received: Received, answer: Answer, response: ServerResponse): 
   if ('hang' in answer) return
   if ('reset' in answer) return void response.socket?.resetAndDestroy()
   if ('garbage' in answer) return void response.socket?.end(answer.garbage)
-  if ('dripMs' in answer) return drip(answer.dripMs, answer.status ?? 200, response)
-  if ('floodBytes' in answer) return flood(received, answer, response)
+  if ('dripMs' in answer) return void drip(answer.dripMs, answer.status ?? 200, response)
+  if ('floodBytes' in answer) return void flood(received, answer, response)
   const { status = 204, headers = {}, body = '', afterMs = 0, hangUp = false } = answer
   const send = () => {
     if (response.destroyed) return
