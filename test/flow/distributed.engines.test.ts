@@ -46,6 +46,8 @@ test('a challenge that one gateway gave is answered on the other, and the key ho
 
 test('what one gateway wrote the other reads, in every way', async () => {
   const points = [0, 10, 20].map((axis) => ({ id: `p${axis}`, vector: axisVector(axis), payload: { axis } }))
+  // The writers may still be joining their group: a request waits ten seconds at most.
+  await onA.waitFor(await onA.upsert('knowledgebase', points))
   const applied = await onA.upsert('posts', points, { wait: true })
   expect(applied.status).toBe('applied')
   const more = await onA.upsert('posts', [{ id: 'later', vector: axisVector(30), payload: { axis: 30 } }])

@@ -87,8 +87,8 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       const env = await environment()
       const first = await start(env)
       const { client, platform } = first
-      await client.upsert('posts', pointsOf(0, 300), { wait: true })
-      await client.delete('posts', ['p0', 'p1'], { wait: true })
+      await client.upsert('posts', pointsOf(0, 300))
+      await client.waitFor(await client.delete('posts', ['p0', 'p1']))
       await publishPoison(platform)
       const poisoned = await eventually('the failure row', async () => (await failureRows(platform))[0])
       expect(poisoned).toEqual({
@@ -126,7 +126,8 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await first.close()
 
       const second = await start(env)
-      await second.client.upsert('posts', pointsOf(written, 1), { wait: true })
+      // The first may have had no time left to release its partitions: then it takes longer than a request waits.
+      await second.client.waitFor(await second.client.upsert('posts', pointsOf(written, 1)))
       expect(await second.client.count('posts')).toBe(written - 1)
       expect(await second.platform.engines.vectors.liveGeneration()).toBe(2)
       await second.close()
@@ -168,7 +169,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       const second = await start(env)
       const { client, platform } = second
       expect(platform.publisher.partitions(vectorsCommands as never)).toBe(20)
-      await client.upsert('posts', pointsOf(100, 40), { wait: true })
+      await client.waitFor(await client.upsert('posts', pointsOf(100, 40)))
       expect(await client.count('posts')).toBe(99)
       await expect(client.operation(old.operation_id)).rejects.toMatchObject({ status: 404 })
       // What the grown topic holds is the whole truth: an index made of it alone is the same.
