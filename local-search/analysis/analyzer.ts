@@ -78,7 +78,7 @@ export function wordEnd(text: string, at: number): number {
 }
 
 /** An apostrophe and s after a word are no word of their own. */
-function afterPossessive(text: string, at: number): number {
+export function afterPossessive(text: string, at: number): number {
   const mark = text.charCodeAt(at)
   if (mark !== 0x27 && mark !== 0x2019) return at
   const s = text.charCodeAt(at + 1)
