@@ -9,6 +9,20 @@ export type Outcome =
   /** This record can never work: dead letter at once. */
   | { kind: 'park'; reason: string }
 
+/**
+ * Lanes only: the record stays the head of its lane and is tried again after exactly this wait, however often; it is
+ * never parked for that. Other lanes go on.
+ */
+export interface Hold {
+  kind: 'hold'
+  reason: string
+  afterMs: number
+  /** True when the work was tried and failed: the attempt counts, also over restarts. */
+  tried: boolean
+  /** What the handler keeps with the record's attempts, 0 to 255: comes back as `CallContext.spent`. */
+  spent: number
+}
+
 export const done: Outcome = Object.freeze({ kind: 'done' })
 
 export function retry(reason: string, afterMs?: number): Outcome {
@@ -21,4 +35,14 @@ export function unavailable(engine: string, reason: string): Outcome {
 
 export function park(reason: string): Outcome {
   return { kind: 'park', reason }
+}
+
+/** The work was not tried: something else has to happen first. */
+export function postpone(reason: string, afterMs: number, spent: number): Hold {
+  return { kind: 'hold', reason, afterMs, tried: false, spent }
+}
+
+/** The work failed and is tried again for as long as it takes. */
+export function persevere(reason: string, afterMs: number, spent: number): Hold {
+  return { kind: 'hold', reason, afterMs, tried: true, spent }
 }

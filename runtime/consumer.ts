@@ -3,10 +3,11 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { EventLog } from '#engines/event-log/port.ts'
-import type { Outcome } from '#lib/outcome.ts'
+import type { Hold, Outcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { PartitionReading } from './consumer/metrics.ts'
 import type { Codec, Message, Publisher } from './messages.ts'
 
 export interface CallContext {
@@ -14,6 +15,8 @@ export interface CallContext {
   signal: AbortSignal
   /** 1 for a record's first call, also over restarts (as far as commits tell). For a batch: of its first record. */
   attempt: number
+  /** What `hold` kept with the record's attempts; as far as nothing did, the number of failed ones. */
+  spent: number
   partition: number
 }
 
@@ -25,6 +28,13 @@ interface CommonOptions<S extends SchemaName> {
   /** Retries of a record before it is parked (outcome `retry`). */
   retriesMax: number
   backoff: { baseMs: number; maxMs: number }
+  /** A member unheard for this long loses its partitions. Default 10,000. */
+  sessionTimeoutMs?: number
+  /**
+   * False where a position may stand still for long through no fault of its record: takeovers without progress are
+   * then not counted against it. Default true: a record whose handling ends the process again and again is parked.
+   */
+  blamesRecords?: boolean
   /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
   probe?(engine: string): Promise<void>
   /** Called after records of a partition are settled and before their commit; must be durable when it resolves. */
@@ -57,9 +67,19 @@ export interface LaneOptions<S extends SchemaName> extends CommonOptions<S> {
   mode: 'lanes'
   /** Default: the record's key. */
   lane?(message: Message<Schemas[S]>): string
+  /**
+   * True when the key alone is the lane: then `lane` is not asked, and the record not decoded for it. `fresh` says that
+   * nothing of the partition is unsettled: the moment to begin with other lanes.
+   */
+  keyIsLane?(key: string, fresh: boolean): boolean
   /** Calls in flight per partition. */
   concurrency: number
-  handle(message: Message<Schemas[S]>, context: CallContext): Promise<Outcome>
+  handle(message: Message<Schemas[S]>, context: CallContext): Promise<Outcome | Hold>
+  /**
+   * Told, in order and before any later record of the partition, of up to `passedRecordsMax` records that were settled
+   * before this member gained it.
+   */
+  passed?(message: Message<Schemas[S]>): void
 }
 
 export type ConsumerOptions<S extends SchemaName> = BatchOptions<S> | LaneOptions<S>
@@ -87,4 +107,13 @@ export interface RunningConsumer extends Closeable {
   close(): Promise<void>
 }
 
+/** What lanes need beside. */
+export interface LaneConsumer extends RunningConsumer {
+  /** Heads of lanes that wait for a time are due now: the handler is asked again. */
+  wake(partition: number): void
+  /** How the partitions of this member stand; the end of the log may be a second old. */
+  readings(): Promise<PartitionReading[]>
+}
+
+export type { PartitionReading } from './consumer/metrics.ts'
 export { startConsumer } from './consumer/start.ts'

@@ -12,7 +12,7 @@ import { doomedReason } from './crash-guard.ts'
 import { decodeRecord, Fault } from './decode.ts'
 import { Headroom } from './headroom.ts'
 import { retryWaitMsMax, uncommittedBatchesMax } from './limits.ts'
-import { bitmapBytesMax, type Progress, setBit } from './metadata.ts'
+import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { AnyMessage, Runner, RunnerHost } from './runner.ts'
 
 interface Item {
@@ -41,7 +41,7 @@ export class BatchRunner implements Runner {
   #working = false
   #inFlight = 0
   #idle: (() => void)[] = []
-  readonly #headroom = new Headroom({ concurrency: 1, most: uncommittedBatchesMax })
+  readonly #headroom = new Headroom({ concurrency: () => 1, most: uncommittedBatchesMax })
 
   constructor(host: RunnerHost, options: BatchOptions<SchemaName>) {
     this.#host = host
@@ -61,13 +61,14 @@ export class BatchRunner implements Runner {
     const offset = this.#watermark()
     const first = this.#items.findIndex((item) => item.record.offset === offset)
     const finished = new Uint8Array(first < 0 && sieve.finished.size === 0 ? 0 : bitmapBytesMax)
-    const attempts: [number, number][] = []
+    const attempts: Attempts[] = []
     for (const item of first < 0 ? [] : this.#items.slice(first)) {
       if (item.settled) setBit(finished, offset, item.record.offset)
-      else if (item.attempts > 0) attempts.push([item.record.offset, item.attempts])
+      else if (item.attempts > 0)
+        attempts.push({ offset: item.record.offset, count: item.attempts, spent: item.attempts })
     }
     for (const settled of sieve.finished) setBit(finished, offset, settled)
-    attempts.push(...sieve.attempts)
+    attempts.push(...sieve.attempts())
     return { offset, finished, attempts }
   }
 
@@ -137,7 +138,7 @@ export class BatchRunner implements Runner {
       next = record.offset + 1
       if (sieve.sift(record) !== 'work') continue
       const item: Item = { record, message: null, fault: '', attempts: 0, settled: false }
-      item.attempts = sieve.takeAttempts(record.offset)
+      item.attempts = sieve.takeAttempts(record.offset).count
       if (record.offset === guard.doomed) {
         item.fault = doomedReason
       } else {

@@ -7,6 +7,7 @@ import type { CallContext } from '../consumer.ts'
 /** One call; what the handler sees of it. The signal is made when it is asked for: most handlers of records never do. */
 export abstract class Call implements CallContext {
   readonly attempt: number
+  readonly spent: number
   readonly partition: number
   readonly startedAt = performance.now()
   timedOut = false
@@ -17,9 +18,10 @@ export abstract class Call implements CallContext {
   #aborted = false
   #controller: AbortController | undefined
 
-  constructor(partition: number, attempt: number) {
+  constructor(partition: number, attempt: number, spent = attempt - 1) {
     this.partition = partition
     this.attempt = attempt
+    this.spent = spent
   }
 
   get signal(): AbortSignal {

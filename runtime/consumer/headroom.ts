@@ -3,8 +3,8 @@
 import { uncommittedMs } from './limits.ts'
 
 export interface HeadroomBounds {
-  /** Calls that run side by side. */
-  concurrency: number
+  /** Calls that can run side by side now. */
+  concurrency(): number
   /** Most units (records in lanes, batches) that may be settled and not committed, however quick they are. */
   most: number
 }
@@ -54,7 +54,8 @@ export class Headroom {
   }
 
   #bound(): number {
-    const { concurrency, most } = this.#bounds
+    const { most } = this.#bounds
+    const concurrency = this.#bounds.concurrency()
     return Math.min(most, Math.max(concurrency, (concurrency * uncommittedMs) / this.#unitMs))
   }
 }

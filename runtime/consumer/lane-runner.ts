@@ -1,7 +1,8 @@
 /** Lane mode: records of one lane in order, lanes side by side up to `concurrency`, none beyond the window. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { Outcome } from '#lib/outcome.ts'
+import { backoffMs } from '#lib/backoff.ts'
+import type { Hold, Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { LaneOptions } from '../consumer.ts'
 import { runAlone } from './alone.ts'
@@ -11,9 +12,10 @@ import { type Decoded, decodeRecord, Fault } from './decode.ts'
 import { Fifo } from './fifo.ts'
 import { Headroom } from './headroom.ts'
 import { recordBytes } from './intake.ts'
-import { type Entry, keyOf, Lane, laneOf } from './lane.ts'
+import { type Entry, Lane } from './lane.ts'
 import { LaneBodies } from './lane-bodies.ts'
 import { LaneCall } from './lane-call.ts'
+import { LaneDoor } from './lane-door.ts'
 import { uncommittedRecordsMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import { Retrying } from './retrying.ts'
@@ -30,10 +32,10 @@ export class LaneRunner implements Runner {
   readonly #ready = new Fifo<Lane>()
   readonly #retrying: Retrying
   readonly #bodies: LaneBodies
+  readonly #door: LaneDoor
   /** Slots in use: calls, and heads on their way to a call or into the dead letters. */
   #slots = 0
   #inFlight = 0
-  #admitting = false
   readonly #headroom: Headroom
   #idle: (() => void)[] = []
 
@@ -41,10 +43,12 @@ export class LaneRunner implements Runner {
     this.#host = host
     this.#options = options
     this.#window = new Window(host.position)
-    this.#headroom = new Headroom({ concurrency: options.concurrency, most: uncommittedRecordsMax })
+    this.#headroom = new Headroom({
+      concurrency: () => Math.max(1, Math.min(options.concurrency, this.#lanes.size)),
+      most: uncommittedRecordsMax,
+    })
     this.#retrying = new Retrying(
-      options.backoff,
-      () => host.sieve.attempts.size,
+      () => host.sieve.expected,
       (lane) => {
         this.#ready.push(lane)
         this.pump()
@@ -56,6 +60,13 @@ export class LaneRunner implements Runner {
       readOn: () => host.readOn(),
       arrived: (lane) => this.#ready.push(lane),
       vanished: (lane) => this.#settle(lane),
+    })
+    this.#door = new LaneDoor({
+      host,
+      options,
+      window: this.#window,
+      join: (lane, record) => this.#join(lane, record),
+      opened: () => this.pump(),
     })
   }
 
@@ -79,11 +90,23 @@ export class LaneRunner implements Runner {
     const offset = this.#window.watermark
     const finished = this.#window.bitmap()
     for (const settled of this.#host.sieve.finished) setBit(finished, offset, settled)
-    return { offset, finished, attempts: [...this.#retrying.attempts(), ...this.#host.sieve.attempts] }
+    return { offset, finished, attempts: [...this.#retrying.attempts(), ...this.#host.sieve.attempts()] }
   }
 
   window(): number {
     return this.#window.span
+  }
+
+  waiting(end: number): number {
+    return this.#window.waiting(end)
+  }
+
+  passed(record: StoredRecord): void {
+    this.#door.passed(record)
+  }
+
+  rouse(): void {
+    this.#retrying.rouse()
   }
 
   inFlight(): number {
@@ -113,43 +136,8 @@ export class LaneRunner implements Runner {
     this.#lanes.clear()
   }
 
-  /** Spreads arrived records over their lanes, as far as the window lasts and work is wanted. */
   #admit(): void {
-    const { intake, sieve } = this.#host
-    const readyMax = this.#options.concurrency
-    while (!this.#admitting && this.#ready.length < readyMax) {
-      const record = intake.peek()
-      if (!record || !this.#window.fits(record.offset)) return
-      intake.shift()
-      this.#window.admit(record.offset)
-      if (sieve.sift(record) !== 'work') {
-        this.#window.finish(record.offset)
-        this.#host.committer.request()
-        continue
-      }
-      this.#enter(record)
-    }
-  }
-
-  #enter(record: StoredRecord): void {
-    const { lane } = this.#options
-    if (!lane) {
-      this.#join(keyOf(record), record)
-      return
-    }
-    const decoded = decodeRecord(this.#host, record)
-    if (!(decoded instanceof Promise)) {
-      this.#join(laneOf(decoded, record, lane), record)
-      return
-    }
-    // Nothing may overtake a record on its way into its lane.
-    this.#admitting = true
-    void decoded.then((late) => {
-      this.#admitting = false
-      if (this.#host.over) return
-      this.#join(laneOf(late, record, lane), record)
-      this.pump()
-    })
+    this.#door.admit(() => this.#ready.length < this.#options.concurrency)
   }
 
   #join(key: string, record: StoredRecord): void {
@@ -167,7 +155,9 @@ export class LaneRunner implements Runner {
 
   /** A lane has a new head. */
   #takeHead(lane: Lane): void {
-    lane.attempts = this.#host.sieve.takeAttempts(lane.head.offset)
+    const { count, spent } = this.#host.sieve.takeAttempts(lane.head.offset)
+    lane.attempts = count
+    lane.spent = spent
     if (lane.attempts > 0) this.#retrying.resumed(lane)
     this.#ready.push(lane)
   }
@@ -209,7 +199,7 @@ export class LaneRunner implements Runner {
   }
 
   async #handle(message: AnyMessage, call: LaneCall): Promise<void> {
-    let result: Outcome | undefined
+    let result: Outcome | Hold | undefined
     let error: unknown
     try {
       result = await this.#options.handle(message, call)
@@ -220,12 +210,12 @@ export class LaneRunner implements Runner {
   }
 
   /** A call has come to its end, or was given up. */
-  ended(call: LaneCall, result: Outcome | undefined, error: unknown): void {
+  ended(call: LaneCall, result: Outcome | Hold | undefined, error: unknown): void {
     const { group, gone } = this.#host
     this.#inFlight--
     const tookMs = performance.now() - call.startedAt
     group.metrics.took(tookMs / 1_000)
-    this.#headroom.took(tookMs)
+    if (result?.kind !== 'hold' || result.tried) this.#headroom.took(tookMs)
     if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
     const { lane, record, over } = call
     if (gone.aborted) {
@@ -242,7 +232,7 @@ export class LaneRunner implements Runner {
     over()
   }
 
-  #apply(lane: Lane, record: StoredRecord, outcome: Exclude<Outcome, { kind: 'park' }>): void {
+  #apply(lane: Lane, record: StoredRecord, outcome: Exclude<Outcome, { kind: 'park' }> | Hold): void {
     const { gate, metrics } = this.#host.group
     if (outcome.kind === 'unavailable') gate.shut(outcome.engine, outcome.reason)
     else gate.worked()
@@ -251,22 +241,36 @@ export class LaneRunner implements Runner {
       this.#settle(lane)
     } else if (outcome.kind === 'unavailable') {
       this.#ready.push(lane)
+    } else if (outcome.kind === 'hold') {
+      this.#hold(lane, outcome)
     } else {
       this.#failed(lane, record, outcome.reason, outcome.afterMs ?? 0)
     }
     this.pump()
   }
 
+  /** The head waits for as long as its handler says, and is never given up here. */
+  #hold(lane: Lane, { afterMs, tried, spent }: Hold): void {
+    this.#bodies.waits(lane.head)
+    if (!tried) return void this.#retrying.postponed(lane, afterMs)
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    lane.spent = spent
+    this.#retrying.failed(lane, afterMs)
+    this.#host.committer.request()
+  }
+
   #failed(lane: Lane, record: StoredRecord, reason: string, afterMs: number): void {
     this.#host.group.metrics.failed++
     lane.attempts++
+    lane.spent++
     if (lane.attempts > this.#options.retriesMax) {
       this.#slots++
       void this.#park(lane, record, reason)
       return
     }
     this.#bodies.waits(lane.head)
-    this.#retrying.failed(lane, afterMs)
+    this.#retrying.failed(lane, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#options.backoff)))
     this.#host.committer.request()
   }
 

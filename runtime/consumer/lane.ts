@@ -18,6 +18,8 @@ export class Lane {
   head: Entry
   /** Failed tries of the head. */
   attempts = 0
+  /** What the handler keeps with them. */
+  spent = 0
   #tail: Entry
 
   constructor(key: string, first: Entry) {
@@ -37,6 +39,7 @@ export class Lane {
     if (!next) return false
     this.head = next
     this.attempts = 0
+    this.spent = 0
     return true
   }
 }

@@ -4,6 +4,10 @@
 export const windowOffsets = 16_384
 /** Lanes of a partition that retry at once; their attempts travel in the commit's metadata. */
 export const retryingLanesMax = 256
+/** Of more lanes that retry at once than these, a commit keeps the attempts up to 1,023 only, and not what they spent. */
+export const exactAttemptsMax = 150
+/** Records read back below the position that a service is told of. */
+export const passedRecordsMax = 4_096
 /** Kafka's limit for the metadata of one commit, in bytes. */
 export const metadataBytesMax = 4_096
 /** Event ids that are remembered per partition to drop repeats. */

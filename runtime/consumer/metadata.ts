@@ -1,6 +1,6 @@
 /** A partition's bookkeeping in and out of a commit's metadata: at most 4,096 bytes of text, whatever happened. */
 
-import { retryingLanesMax, windowOffsets } from './limits.ts'
+import { exactAttemptsMax, retryingLanesMax, windowOffsets } from './limits.ts'
 
 /** What the records of a partition have come to. */
 export interface Progress {
@@ -8,8 +8,15 @@ export interface Progress {
   offset: number
   /** Settled offsets beyond it: bit i of byte b is offset `alignedDown(offset) + 8b + i`. */
   finished: Uint8Array
-  /** Failed tries of records that are not settled: offset and count. */
-  attempts: [offset: number, count: number][]
+  /** Failed tries of records that are not settled. */
+  attempts: Attempts[]
+}
+
+export interface Attempts {
+  offset: number
+  count: number
+  /** What the handler keeps with them. */
+  spent: number
 }
 
 /** What else a commit carries. */
@@ -30,13 +37,21 @@ export interface Bookkeeping {
 
 export interface SavedState extends Bookkeeping {
   finished: Set<number>
+  /** Failed tries by offset, and what the handler kept with them. */
   attempts: Map<number, number>
+  spent: Map<number, number>
 }
 
 const prefix = 'f1.'
 const fixedBytes = 34
-const attemptBytes = 3
-const attemptsMax = 1_023
+/** While few lanes retry: 14 bits of distance, 18 of count, 8 of what was spent. Else 14 of distance and 10 of count. */
+const exactBytes = 5
+const exactCountMax = 2 ** 18 - 1
+const spentMax = 255
+const roughBytes = 3
+const roughCountMax = 1_023
+const releasedFlag = 1
+const exactFlag = 2
 export const bitmapBytesMax = windowOffsets / 8 + 1
 
 /** Bitmaps begin at a multiple of eight, so that they are copied and never shifted. */
@@ -47,12 +62,14 @@ export function alignedDown(offset: number): number {
 /** Attempts and settled offsets beyond the window are left out: they are repeated after a restart, never lost. */
 export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
   const attempts = progress.attempts
-    .filter(([offset]) => offset >= progress.offset && offset < progress.offset + windowOffsets)
+    .filter(({ offset }) => offset >= progress.offset && offset < progress.offset + windowOffsets)
     .slice(0, retryingLanesMax)
+  const exact = attempts.length <= exactAttemptsMax
+  const attemptBytes = exact ? exactBytes : roughBytes
   let bitmapBytes = Math.min(progress.finished.length, bitmapBytesMax)
   while (bitmapBytes > 0 && progress.finished[bitmapBytes - 1] === 0) bitmapBytes--
   const raw = Buffer.allocUnsafe(fixedBytes + attempts.length * attemptBytes + bitmapBytes)
-  raw[0] = book.released ? 1 : 0
+  raw[0] = (book.released ? releasedFlag : 0) | (exact ? exactFlag : 0)
   raw[1] = Math.min(book.kills, 255)
   raw.writeDoubleBE(book.progressedAtMs, 2)
   raw.writeDoubleBE(book.aloneUntil, 10)
@@ -61,9 +78,12 @@ export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
   raw.writeUInt16BE(bitmapBytes, 28)
   raw.writeUInt32BE(book.owner, 30)
   let at = fixedBytes
-  for (const [offset, count] of attempts) {
-    // 14 bits of distance and 10 bits of count.
-    at = raw.writeUIntBE((offset - progress.offset) * 1_024 + Math.min(count, attemptsMax), at, attemptBytes)
+  for (const { offset, count, spent } of attempts) {
+    const distance = offset - progress.offset
+    const packed = exact
+      ? (distance * 2 ** 18 + Math.min(count, exactCountMax)) * 256 + Math.min(spent, spentMax)
+      : distance * 1_024 + Math.min(count, roughCountMax)
+    at = raw.writeUIntBE(packed, at, attemptBytes)
   }
   raw.set(progress.finished.subarray(0, bitmapBytes), at)
   return prefix + raw.toString('base64')
@@ -75,23 +95,31 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
   if (!text.startsWith(prefix)) return null
   const raw = Buffer.from(text.slice(prefix.length), 'base64')
   if (raw.length < fixedBytes) return null
+  const exact = (raw[0]! & exactFlag) !== 0
+  const attemptBytes = exact ? exactBytes : roughBytes
   const attemptCount = raw.readUInt16BE(26)
   const bitmapAt = fixedBytes + attemptCount * attemptBytes
   if (raw.length !== bitmapAt + raw.readUInt16BE(28)) return null
   const attempts = new Map<number, number>()
+  const spent = new Map<number, number>()
   for (let at = fixedBytes; at < bitmapAt; at += attemptBytes) {
     const packed = raw.readUIntBE(at, attemptBytes)
-    attempts.set(offset + Math.floor(packed / 1_024), packed % 1_024)
+    const counted = exact ? Math.floor(packed / 256) : packed
+    const countMax = exact ? 2 ** 18 : 1_024
+    const where = offset + Math.floor(counted / countMax)
+    attempts.set(where, counted % countMax)
+    if (exact) spent.set(where, packed % 256)
   }
   const started = raw.readDoubleBE(18)
   return {
-    released: raw[0] === 1,
+    released: (raw[0]! & releasedFlag) !== 0,
     kills: raw[1]!,
     progressedAtMs: raw.readDoubleBE(2),
     aloneUntil: raw.readDoubleBE(10),
     started: started < 0 ? null : started,
     owner: raw.readUInt32BE(30),
     attempts,
+    spent,
     finished: readBitmap(raw.subarray(bitmapAt), offset),
   }
 }
@@ -107,6 +135,7 @@ export function emptyState(): SavedState {
     started: null,
     owner: 0,
     attempts: new Map(),
+    spent: new Map(),
     finished: new Set(),
   }
 }

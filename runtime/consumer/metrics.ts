@@ -6,6 +6,10 @@ import { HandlingTimes } from './handling-times.ts'
 export interface PartitionReading {
   partition: number
   lag: number | null
+  /** The durable position. */
+  committed: number
+  /** Records that are not settled; unlike lag it leaves out those that are finished beyond the position. */
+  waiting: number | null
   inFlight: number
   window: number
   stopped: boolean

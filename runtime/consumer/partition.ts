@@ -72,7 +72,8 @@ export class Partition implements RunnerHost {
     this.sieve = new Sieve(start.position, start.saved, group.topic.cleanup === 'delete', () => {
       group.metrics.repeats++
     })
-    this.guard = new CrashGuard(start.position, end, start.saved)
+    const blamed = group.options.blamesRecords === false ? { ...start.saved, released: true } : start.saved
+    this.guard = new CrashGuard(start.position, end, blamed)
     this.committer = this.#createCommitter()
     const { options } = group
     this.runner = options.mode === 'batch' ? new BatchRunner(this, options) : new LaneRunner(this, options)
@@ -258,11 +259,14 @@ export class Partition implements RunnerHost {
     return { offset: progress.offset, metadata }
   }
 
-  /** Records below the position only bring their event ids back. */
+  /** Records below the position only bring their event ids back, and what the service makes of them. */
   #withoutReadBack(records: StoredRecord[]): StoredRecord[] {
     if (records[0]!.offset >= this.position) return records
     const from = firstFrom(records, this.position)
-    for (let at = 0; at < from; at++) this.sieve.sift(records[at]!)
+    for (let at = 0; at < from; at++) {
+      const record = records[at]!
+      if (this.sieve.sift(record) === 'before') this.runner.passed?.(record)
+    }
     return records.slice(from)
   }
 }

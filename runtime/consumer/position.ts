@@ -36,6 +36,7 @@ export function decideStart(
   if (handedOver !== undefined && handedOver !== committed?.offset) {
     saved.finished.clear()
     saved.attempts.clear()
+    saved.spent.clear()
   }
   const ageMs = nowMs - saved.progressedAtMs
   if (cleanup === 'compact' && saved.progressedAtMs > 0 && ageMs > staleAfterMs && end > position) {

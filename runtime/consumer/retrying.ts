@@ -1,40 +1,43 @@
-/** The lanes of a partition whose heads failed: at most 256 retry at once, the rest waits for one of them. */
+/**
+ * The lanes of a partition whose heads wait for a time: at most 256 of those that failed retry at once, the rest waits
+ * for one of them; heads that were not tried wait beside them, for as many as there are.
+ */
 
-import { type BackoffOptions, backoffMs } from '#lib/backoff.ts'
 import { Fifo } from './fifo.ts'
 import type { Lane } from './lane.ts'
 import { retryingLanesMax, retryWaitMsMax } from './limits.ts'
+import type { Attempts } from './metadata.ts'
 
 export class Retrying {
-  readonly #backoff: BackoffOptions
   readonly #due: (lane: Lane) => void
-  /** Tries told by the last commit whose records have not come yet: they hold places, too. */
+  /** Records with tries told by the last commit that have not come yet: they hold places, too. */
   readonly #expected: () => number
   readonly #lanes = new Set<Lane>()
-  readonly #stalled = new Fifo<{ lane: Lane; afterMs: number }>()
+  readonly #stalled = new Fifo<{ lane: Lane; waitMs: number }>()
   readonly #timers = new Map<Lane, NodeJS.Timeout>()
 
-  constructor(backoff: BackoffOptions, expected: () => number, due: (lane: Lane) => void) {
-    this.#backoff = backoff
+  constructor(expected: () => number, due: (lane: Lane) => void) {
     this.#expected = expected
     this.#due = due
   }
 
-  /** The head of a lane failed: it is due again after its back-off, or stalls when too many retry already. */
-  failed(lane: Lane, afterMs: number): void {
+  /** The head of a lane failed: it is due again after this wait, or stalls when too many retry already. */
+  failed(lane: Lane, waitMs: number): void {
     if (!this.#lanes.has(lane) && this.#lanes.size + this.#expected() >= retryingLanesMax) {
-      this.#stalled.push({ lane, afterMs })
+      this.#stalled.push({ lane, waitMs })
       return
     }
     this.#lanes.add(lane)
-    const waitMs = Math.min(retryWaitMsMax, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#backoff)))
-    this.#timers.set(
-      lane,
-      setTimeout(() => {
-        this.#timers.delete(lane)
-        this.#due(lane)
-      }, waitMs),
-    )
+    this.postponed(lane, waitMs)
+  }
+
+  /** The head of a lane was not tried; it is due after this wait. */
+  postponed(lane: Lane, waitMs: number): void {
+    const due = () => {
+      this.#timers.delete(lane)
+      this.#due(lane)
+    }
+    this.#timers.set(lane, setTimeout(due, Math.min(retryWaitMsMax, waitMs)))
   }
 
   /** A head with counted tries comes from an earlier owner of the partition. */
@@ -46,11 +49,20 @@ export class Retrying {
   settled(lane: Lane): void {
     if (!this.#lanes.delete(lane)) return
     const next = this.#stalled.shift()
-    if (next) this.failed(next.lane, next.afterMs)
+    if (next) this.failed(next.lane, next.waitMs)
   }
 
-  attempts(): [offset: number, count: number][] {
-    return [...this.#lanes].map((lane) => [lane.head.offset, lane.attempts])
+  /** All that wait for a time are due now, those that have waited longest first. */
+  rouse(): void {
+    const lanes = [...this.#timers]
+    this.#timers.clear()
+    for (const [, timer] of lanes) clearTimeout(timer)
+    for (const [lane] of lanes) this.#due(lane)
+  }
+
+  attempts(): Attempts[] {
+    const of = ({ head, attempts, spent }: Lane) => ({ offset: head.offset, count: attempts, spent })
+    return [...this.#lanes].map(of)
   }
 
   clear(): void {

@@ -80,6 +80,8 @@ export interface Runner {
   progress(): Progress
   /** Offsets between the watermark and the last record taken. */
   window(): number
+  /** Records below `end` that are not settled. Default: all that is not committed. */
+  waiting?(end: number): number
   /** Handler calls that run. */
   inFlight(): number
   /**
@@ -87,6 +89,10 @@ export interface Runner {
    * follow them.
    */
   refill(first: number, again: StoredRecord[], caughtUp: boolean): void
+  /** A record that lies below the position, read back. */
+  passed?(record: StoredRecord): void
+  /** What waits for a time of its own is due now. */
+  rouse?(): void
   /** The state that `progress` told last is durable. */
   committed(): void
   /** Resolves when no call of this runner runs any more. */

@@ -6,7 +6,7 @@ import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
-import type { ConsumerDependencies, ConsumerOptions, RunningConsumer } from '../consumer.ts'
+import type { ConsumerDependencies, ConsumerOptions, LaneConsumer } from '../consumer.ts'
 import { Calls } from './calls.ts'
 import { CommitPace } from './committer.ts'
 import { Gate } from './gate.ts'
@@ -20,13 +20,13 @@ import type { AnyOptions, GroupContext } from './runner.ts'
 export async function startConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: ConsumerOptions<S>,
-): Promise<RunningConsumer> {
+): Promise<LaneConsumer> {
   const member = new Member(dependencies, options as unknown as AnyOptions)
   await member.join()
   return member
 }
 
-class Member implements RunningConsumer {
+class Member implements LaneConsumer {
   readonly #dependencies: ConsumerDependencies
   readonly #options: AnyOptions
   readonly #log: Logger
@@ -60,6 +60,9 @@ class Member implements RunningConsumer {
     const consumer = await this.#dependencies.eventLog.consume({
       group: this.#options.group,
       topic: this.#topicName,
+      ...(this.#options.sessionTimeoutMs === undefined
+        ? {}
+        : { sessionTimeoutMs: this.#options.sessionTimeoutMs }),
       listener: this.#listener(ready),
     })
     joined.resolve(consumer)
@@ -78,7 +81,15 @@ class Member implements RunningConsumer {
     for (const partition of this.#partitions.values()) partition.intake.hold(false)
   }
 
-  state(): ReturnType<RunningConsumer['state']> {
+  wake(partition: number): void {
+    this.#partitions.get(partition)?.runner.rouse?.()
+  }
+
+  readings(): Promise<PartitionReading[]> {
+    return this.#read()
+  }
+
+  state(): ReturnType<LaneConsumer['state']> {
     const stopped = [...this.#refused].map(([partition, why]) => ({ partition, why }))
     for (const partition of this.#partitions.values()) {
       if (partition.stopped !== null) stopped.push({ partition: partition.id, why: partition.stopped })
@@ -267,9 +278,12 @@ class Member implements RunningConsumer {
     }
     return [...this.#partitions.values()].map((partition) => {
       const end = this.#readings.ends.get(partition.id)
+      const lag = end === undefined ? null : Math.max(0, end - partition.committed)
       return {
         partition: partition.id,
-        lag: end === undefined ? null : Math.max(0, end - partition.committed),
+        lag,
+        committed: partition.committed,
+        waiting: end === undefined ? null : (partition.runner.waiting?.(end) ?? lag),
         inFlight: partition.runner.inFlight(),
         window: partition.runner.window(),
         stopped: partition.stopped !== null,

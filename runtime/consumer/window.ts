@@ -15,6 +15,8 @@ export class Window {
   /** One bit for each offset modulo twice the window: settled. */
   readonly #bits = new Uint8Array(ringBytes)
   #next: number
+  /** Admitted and not settled. */
+  #open = 0
 
   constructor(position: number) {
     this.#next = position
@@ -30,6 +32,11 @@ export class Window {
     return this.#next - this.watermark
   }
 
+  /** Records below `end` that are not settled, as if none were missing from the log. */
+  waiting(end: number): number {
+    return Math.max(0, end - this.#next) + this.#open
+  }
+
   fits(offset: number): boolean {
     return offset < this.watermark + windowOffsets
   }
@@ -38,10 +45,12 @@ export class Window {
   admit(offset: number): void {
     this.#offsets[(this.#head + this.#count) % windowOffsets] = offset
     this.#count++
+    this.#open++
     this.#next = offset + 1
   }
 
   finish(offset: number): void {
+    this.#open--
     const at = offset % ringBits
     this.#bits[at >>> 3]! |= 1 << (at & 7)
     while (this.#count > 0) {

@@ -9,6 +9,7 @@ import {
   type BatchOptions,
   type ConsumerDependencies,
   type ConsumerOptions,
+  type LaneConsumer,
   type LaneOptions,
   type RunningConsumer,
   startConsumer,
@@ -27,7 +28,7 @@ export interface Harness extends ConsumerDependencies {
   /** Appends to one partition; `id` defaults to a counted event id. */
   add(partition: number, entries: { key?: string; value?: unknown; id?: string }[]): Promise<void>
   startBatches(options: Partial<BatchOptions<'agent-change'>>): Promise<RunningConsumer>
-  startLanes(options: Partial<LaneOptions<'agent-change'>>): Promise<RunningConsumer>
+  startLanes(options: Partial<LaneOptions<'agent-change'>>): Promise<LaneConsumer>
   /** Values of the dead letters that stand now, by key. */
   deadLetters(): Promise<Map<string, Record<string, unknown>>>
 }
@@ -59,7 +60,7 @@ export async function createHarness(eventLog: EventLog, options: HarnessOptions 
     metrics: new Registry(),
   }
   let events = 0
-  async function start(given: ConsumerOptions<'agent-change'>): Promise<RunningConsumer> {
+  async function start(given: ConsumerOptions<'agent-change'>): Promise<LaneConsumer> {
     const consumer = await startConsumer(dependencies, given)
     onTestFinished(() => consumer.close())
     return consumer

@@ -2,8 +2,14 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { metadataBytesMax, retryingLanesMax, windowOffsets } from '#runtime/consumer/limits.ts'
 import {
+  exactAttemptsMax,
+  metadataBytesMax,
+  retryingLanesMax,
+  windowOffsets,
+} from '#runtime/consumer/limits.ts'
+import {
+  type Attempts,
   type Bookkeeping,
   bitmapBytesMax,
   decodeMetadata,
@@ -27,7 +33,11 @@ const anyProgress = fc
     offset: fc.integer({ min: 0, max: 2 ** 52 }),
     finished: fc.uniqueArray(fc.integer({ min: 1, max: windowOffsets - 1 }), { maxLength: 400 }),
     attempts: fc.uniqueArray(
-      fc.tuple(fc.integer({ min: 0, max: windowOffsets - 1 }), fc.integer({ min: 1, max: 1023 })),
+      fc.tuple(
+        fc.integer({ min: 0, max: windowOffsets - 1 }),
+        fc.integer({ min: 1, max: 300_000 }),
+        fc.integer({ min: 0, max: 300 }),
+      ),
       {
         maxLength: retryingLanesMax,
         selector: ([distance]) => distance,
@@ -37,10 +47,10 @@ const anyProgress = fc
   .map(({ offset, finished, attempts }) => ({
     offset,
     finished: finished.map((distance) => offset + distance),
-    attempts: attempts.map(([distance, count]): [number, number] => [offset + distance, count]),
+    attempts: attempts.map(([distance, count, spent]) => ({ offset: offset + distance, count, spent })),
   }))
 
-function progressOf(offset: number, finished: number[], attempts: [number, number][]): Progress {
+function progressOf(offset: number, finished: number[], attempts: Attempts[]): Progress {
   const bitmap = new Uint8Array(bitmapBytesMax)
   for (const settled of finished) setBit(bitmap, offset, settled)
   return { offset, finished: bitmap, attempts }
@@ -54,7 +64,13 @@ describe('commit metadata', () => {
         const saved = decodeMetadata(text, offset)!
         expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
         expect([...saved.finished].sort()).toEqual([...finished].sort())
-        expect([...saved.attempts].sort()).toEqual([...attempts].sort())
+        const exact = attempts.length <= exactAttemptsMax
+        const countMax = exact ? 2 ** 18 - 1 : 1_023
+        for (const { offset: at, count, spent } of attempts) {
+          expect(saved.attempts.get(at)).toBe(Math.min(count, countMax))
+          expect(saved.spent.get(at)).toBe(exact ? Math.min(spent, 255) : undefined)
+        }
+        expect(saved.attempts.size).toBe(attempts.length)
         expect(saved).toMatchObject({ ...book, started: offset })
       }),
     )
@@ -64,7 +80,7 @@ describe('commit metadata', () => {
     for (let shift = 0; shift < 8; shift++) {
       const offset = 2 ** 52 + shift
       const all = Array.from({ length: windowOffsets }, (_, distance) => offset + distance)
-      const attempts = all.map((one): [number, number] => [one, 100_000])
+      const attempts = all.map((one) => ({ offset: one, count: 100_000, spent: 3 }))
       const text = encodeMetadata(progressOf(offset, all, attempts), {
         progressedAtMs: Number.MAX_SAFE_INTEGER,
         released: true,
