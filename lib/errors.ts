@@ -4,6 +4,7 @@
 export const errorCodes = {
   invalid_json: [400, 'The body is not JSON'],
   invalid_filter: [400, 'The filter is not allowed'],
+  unknown_target: [400, 'There is no such webhook target'],
   invalid_operation_id: [400, 'The operation id is not one of this platform'],
   bad_request: [400, 'The request is malformed'],
   unauthorized: [401, 'A valid credential is required'],
@@ -26,6 +27,7 @@ export const errorCodes = {
   group_active: [409, 'The consumer group has members'],
   payload_too_large: [413, 'The body is too large'],
   unsupported_media_type: [415, 'The content type is not supported'],
+  secret_in_payload: [422, 'The payload holds a secret'],
   validation_failed: [422, 'The request is not valid'],
   rate_limited: [429, 'Too many requests'],
   backlog_full: [429, 'Too many points are waiting to be applied'],

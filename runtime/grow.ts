@@ -47,6 +47,9 @@ export async function growTopic(
       `${topic.name} has ${place.partitions} partitions; name more, at most ${partitionsMax}.`,
     )
   }
+  if (topic.owned && partitions % topic.partitions !== 0) {
+    throw new AppError('bad_request', `${topic.name} grows by ${topic.partitions} at a time, and by itself.`)
+  }
   const groups = await drainedGroups(parts, topic)
   if (topic.cleanup === 'compact') return growByCopy(parts, topic, place, partitions, groups)
   return growInPlace(parts, topic, place, partitions, groups)

@@ -8,6 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import { registerAccessLog } from './http/access-log.ts'
 import { registerErrors } from './http/errors.ts'
 import { registerJsonBodies } from './http/json-body.ts'
+import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
 import { problemSchema } from './http/problem.ts'
 import { answerClientError } from './http/raw-answer.ts'
@@ -34,6 +35,8 @@ export interface HttpAppOptions {
   ready?(): boolean
   /** The whole of a request must have arrived within this time. Default 120,000. */
   requestTimeoutMs?: number
+  /** True: peers, Hosts and Origins that are not of this machine are refused. */
+  loopbackOnly?: boolean
 }
 
 declare module 'fastify' {
@@ -75,6 +78,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   registerDrain(app)
   registerRequestIds(app)
   registerErrors(app, options.log)
+  if (options.loopbackOnly) registerLoopbackGuard(app)
   registerJsonBodies(app)
   registerAccessLog(app, options)
   registerProbes(app, options)

@@ -5,8 +5,9 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Static, TObject } from 'typebox'
 import type { OpenEngines } from '#engines/open.ts'
+import type { Environment } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher } from './messages.ts'
+import type { Codec, Publisher, TopicPlace } from './messages.ts'
 
 /** The engines by the names that services ask for. `localEmbedder` is the deterministic one, whatever is configured. */
 export type Engines = OpenEngines
@@ -23,6 +24,10 @@ export interface ServiceContext<N extends EngineName, C> {
   codec: Codec
   /** Random per process; tells instances apart in leases and groups. */
   instanceId: string
+  /** Of the process: for files of the operator's that refer to variables. Never printed. */
+  env: Environment
+  /** Where the topics live; the publisher reads it at every publish. */
+  places: Map<string, TopicPlace>
 }
 
 interface ServiceBase<N extends EngineName, S extends TObject> {
@@ -38,9 +43,20 @@ export interface Ingress<N extends EngineName = EngineName, S extends TObject = 
   extends ServiceBase<N, S> {
   kind: 'ingress'
   /** Key in addresses.json, environment variable of the port, default port. */
-  address: { name: string; portVariable: string; port: number }
+  address: { name: string; portVariable: string; port: number } | LoopbackAddress
   /** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http.ts). */
   routes(app: FastifyInstance, context: ServiceContext<N, Static<S>>): Promise<Closeable>
+}
+
+/**
+ * An interface for callers on this machine alone: it binds 127.0.0.1 and, where there is IPv6, ::1, whatever HOST says,
+ * and refuses other peers, Host headers and Origins.
+ */
+export interface LoopbackAddress {
+  name: string
+  /** `host:port` or a URL; a host that is not the loopback stops the start. */
+  loopbackVariable: string
+  port: number
 }
 
 export interface Worker<N extends EngineName = EngineName, S extends TObject = TObject>

@@ -1,37 +1,28 @@
 /** The composition root: names of services in, a running process out; everything is closed in reverse. */
 
-import type { AddressInfo } from 'node:net'
-import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { type TProperties, Type } from 'typebox'
 import { engineSettings, refuseSharing } from '#engines/open.ts'
-import { withTimeout } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { removeAddresses, writeAddresses } from './addresses.ts'
+import { createBound } from './bounded-close.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
-import { createHttpApp } from './http.ts'
+import {
+  checkLoopbackAddress,
+  type HttpParts,
+  portSettings,
+  processSettings,
+  startIngresses,
+  startOps,
+} from './ingress.ts'
 import { openPlatform, type Platform } from './platform.ts'
-import type { Ingress, Service, ServiceContext, Worker } from './service.ts'
+import type { Service, ServiceContext, Worker } from './service.ts'
 import { choicesOf, homeSettings } from './settings.ts'
 
-const port = (number: number, description: string) =>
-  Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })
+export { portSettings, processSettings } from './ingress.ts'
 
-/** Environment variables of a process that serves, whatever its services. */
-export const processSettings = Type.Object({
-  HOST: Type.String({ default: '127.0.0.1', description: 'address that every interface binds' }),
-  OPS_PORT: port(9_464, 'of /livez, /readyz and /metrics, in a process without an interface of its own'),
-  TRUSTED_PROXIES: Type.String({
-    default: '',
-    description: 'CIDRs, comma-separated, of proxies whose X-Forwarded-* headers count',
-  }),
-})
-
-/** A stop takes ten seconds at most: requests in flight, then workers, then engines with what is left. */
-const stopMs = 9_500
-const ingressCloseMs = 3_000
 const workerCloseMs = 4_000
 
 export interface StartOptions {
@@ -95,7 +86,14 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
   scope.add('workers', bound(await startWorkers(workers, platform, env), workerCloseMs))
   const state = { ready: false }
-  const parts: HttpParts = { scope, bound, platform, env, state }
+  const parts: HttpParts = {
+    scope,
+    bound,
+    platform,
+    env,
+    state,
+    contextOf: (service) => contextOf(service, platform, env),
+  }
   const addresses = await startIngresses(parts, ingresses)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {
@@ -141,21 +139,8 @@ function checkSettings(options: StartOptions, chosen: Service[]): void {
   for (const service of chosen) {
     Object.assign(properties, service.config.properties, portSettings(service).properties)
   }
-  loadConfig(Type.Object(properties), options.env)
-}
-
-/** The variable that says where an ingress listens. */
-export function portSettings(service: Service) {
-  return Type.Object(
-    service.kind === 'ingress'
-      ? {
-          [service.address.portVariable]: port(
-            service.address.port,
-            `of ${service.name}; 0 takes a free one`,
-          ),
-        }
-      : {},
-  )
+  const settings = loadConfig(Type.Object(properties), options.env) as Record<string, unknown>
+  for (const service of chosen) checkLoopbackAddress(service, settings)
 }
 
 /** What a service is given when it starts. */
@@ -172,6 +157,8 @@ export function contextOf(
     publisher: platform.publisher,
     codec: platform.codec,
     instanceId: platform.instanceId,
+    env,
+    places: platform.places,
   }
 }
 
@@ -188,88 +175,4 @@ async function startWorkers(workers: Worker[], platform: Platform, env: Environm
     throw error
   }
   return { close: closeAll }
-}
-
-interface HttpParts {
-  scope: Scope
-  bound: Bound
-  platform: Platform
-  env: Environment
-  state: { ready: boolean }
-}
-
-async function startIngresses(parts: HttpParts, ingresses: Ingress[]): Promise<Record<string, string>> {
-  const { scope, bound, platform, env } = parts
-  const addresses: Record<string, string> = {}
-  for (const ingress of ingresses) {
-    const app = createApp(ingress.name, parts)
-    const resources = await ingress.routes(app, contextOf(ingress, platform, env) as never)
-    scope.add(`${ingress.name} resources`, bound(resources, workerCloseMs))
-    const number = Number(loadConfig(portSettings(ingress), env)[ingress.address.portVariable])
-    addresses[ingress.address.name] = await listen(parts, app, ingress.address.portVariable, number)
-  }
-  return addresses
-}
-
-/** A process without an interface of its own still says how it is. */
-async function startOps(parts: HttpParts): Promise<void> {
-  const app = createApp('ops', parts)
-  const url = await listen(parts, app, 'OPS_PORT', loadConfig(processSettings, parts.env).OPS_PORT)
-  parts.platform.log.info({ url }, 'ops.listening')
-}
-
-function createApp(name: string, { platform, env, state }: HttpParts): FastifyInstance {
-  const trustedProxies = loadConfig(processSettings, env)
-    .TRUSTED_PROXIES.split(',')
-    .map((proxy) => proxy.trim())
-    .filter((proxy) => proxy !== '')
-  return createHttpApp({
-    name,
-    log: platform.log.child({ service: name }),
-    metrics: platform.metrics,
-    trustedProxies,
-    ready: () => state.ready,
-  })
-}
-
-async function listen(
-  { scope, bound, env }: HttpParts,
-  app: FastifyInstance,
-  variable: string,
-  number: number,
-): Promise<string> {
-  const { HOST: host } = loadConfig(processSettings, env)
-  scope.add(`HTTP of ${variable}`, bound({ close: () => app.close() }, ingressCloseMs))
-  try {
-    await app.listen({ host, port: number })
-  } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code ?? 'a fault'
-    throw new AppError(
-      'invalid_configuration',
-      `Cannot listen on ${host} port ${number} (${code}): choose another with ${variable} or HOST.`,
-      { cause },
-    )
-  }
-  const { port: taken } = app.server.address() as AddressInfo
-  return `http://${shownHost(host)}:${taken}`
-}
-
-/** An address that a caller on this machine can use. */
-function shownHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
-  return host.includes(':') ? `[${host}]` : host
-}
-
-/** Bounds closes: each by its own limit, all together by the stop's. Nothing acknowledged is lost where one gives up. */
-type Bound = (resource: Closeable, ms?: number) => Closeable
-
-function createBound(): Bound {
-  let endsAt: number | undefined
-  return (resource, ms = stopMs) => ({
-    close() {
-      endsAt ??= Date.now() + stopMs
-      const limit = Math.max(0, Math.min(ms, endsAt - Date.now()))
-      return withTimeout(resource.close(), limit, () => new Error(`did not close within ${limit} ms`))
-    },
-  })
 }

@@ -8,6 +8,7 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
+import { addPartitions } from './added-partitions.ts'
 import type { TopicPlace } from './messages.ts'
 
 const mebibyte = 1024 * 1024
@@ -69,6 +70,8 @@ interface TopicRow {
 async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promise<TopicPlace> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
+    if (await hasGrownBeside(parts, topic, known))
+      return addPartitions(parts, topic, () => Promise.resolve(false))
     await checkTopic(parts, topic, known)
     return placeOf(known)
   }
@@ -87,6 +90,17 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promi
     }
     return placeOf(row)
   })
+}
+
+/** An instance that adds partitions has not written the row yet, or died before it could. */
+async function hasGrownBeside(
+  parts: EnsureTopicsParts,
+  topic: Topic<never>,
+  row: TopicRow,
+): Promise<boolean> {
+  if (!topic.owned) return false
+  const actual = await describeExisting(parts, row.physical_name)
+  return actual !== null && actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
 }
 
 async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {

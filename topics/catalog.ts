@@ -90,6 +90,7 @@ export const webhooksDeliveries = defineTopic({
   key: (target: string) => target,
   schema: 'webhook-delivery',
   partitions: 64,
+  owned: true,
   cleanup: 'delete',
   retentionMs: null,
   deadLetters: true,

@@ -20,6 +20,11 @@ export interface Topic<K, S extends SchemaName = SchemaName> {
   /** Name of the file in schemas/ (without .avsc) that every value follows; its subject is `<topic>-value`. */
   schema: S
   partitions: number
+  /**
+   * True when rows say who owns a partition, not the hash of a key: so many more partitions may then be added at any
+   * time, also while readers run, and no record changes its place.
+   */
+  owned?: boolean
   cleanup: 'delete' | 'compact'
   /** Milliseconds, null for "until deleted behind the readers". Of a compacted topic: null. */
   retentionMs: number | null

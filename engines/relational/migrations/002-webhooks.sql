@@ -6,3 +6,13 @@ create table platform.webhook_targets (
   skip_through bigint,
   created_at timestamptz not null default now()
 );
+
+-- Where a reader group begins in partitions that were added while it had members, whom nobody can give positions: its
+-- member takes the row's offset over when it gains the partition, and the row goes once a position is committed.
+create table platform.added_partitions (
+  topic text not null,
+  reader_group text not null,
+  partition integer not null,
+  "offset" bigint not null,
+  primary key (topic, reader_group, partition)
+);

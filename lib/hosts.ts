@@ -1,0 +1,37 @@
+/** Names and addresses of machines in, whether they are this very machine or one that keeps credentials out. */
+
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+
+const linkLocal = new BlockList()
+linkLocal.addSubnet('169.254.0.0', 16, 'ipv4')
+linkLocal.addSubnet('fe80::', 10, 'ipv6')
+// The metadata service of one large cloud over IPv6.
+linkLocal.addAddress('fd00:ec2::254', 'ipv6')
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8, 'ipv4')
+loopback.addAddress('::1', 'ipv6')
+
+/** `localhost`, a name below it, or an address of the loopback; IPv6 stands in brackets, as in a URL. */
+export function isLoopbackHost(host: string): boolean {
+  const name = host.toLowerCase().replace(/\.$/, '')
+  if (name === 'localhost' || name.endsWith('.localhost')) return true
+  const bracketed = /^\[(.*)\]$/.exec(name)?.[1]
+  return bracketed === undefined ? isIPv4(name) && isLoopbackAddress(name) : isLoopbackAddress(bracketed)
+}
+
+/** An address as a socket tells it. */
+export function isLoopbackAddress(address: string): boolean {
+  return listed(loopback, address)
+}
+
+/** Addresses at which machines of clouds find their own credentials: nothing is sent there. */
+export function isLinkLocal(address: string): boolean {
+  return listed(linkLocal, address)
+}
+
+function listed(list: BlockList, address: string): boolean {
+  const plain = address.replace(/%.*$/, '')
+  // An IPv4 address in IPv6 form is that address: BlockList looks through it.
+  return isIP(plain) !== 0 && list.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4')
+}

@@ -1,0 +1,111 @@
+/** An HTTP app in, the same app listening for callers on this machine alone out: its addresses, peers, Hosts, Origins. */
+
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { AppError } from '#lib/errors.ts'
+import { isLoopbackAddress, isLoopbackHost } from '#lib/hosts.ts'
+import type { Closeable } from '#lib/resource.ts'
+
+const ipv4 = '127.0.0.1'
+const ipv6 = '::1'
+const boundHosts: ReadonlySet<string> = new Set(['localhost', ipv4, `[${ipv6}]`])
+/** Free ports that are tried until one is free on both addresses. */
+const portTriesMax = 20
+const noIpv6: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL'])
+
+/**
+ * The port of `host`, `host:port` or `http://host:port`. Throws AppError `invalid_configuration` that names the variable
+ * when the host is not localhost, 127.0.0.1 or [::1].
+ */
+export function loopbackPort(text: string, variable: string, portDefault: number): number {
+  const refuse = (why: string) =>
+    new AppError(
+      'invalid_configuration',
+      `${variable} ${why}: write host:port or http://host:port with the host localhost, 127.0.0.1 or [::1].`,
+    )
+  const address = text.includes('://') ? text : `http://${text}`
+  if (!URL.canParse(address)) throw refuse('is not an address')
+  const url = new URL(address)
+  if (url.protocol !== 'http:') throw refuse('must speak plain HTTP')
+  if (`${url.pathname}${url.search}${url.hash}${url.username}` !== '/')
+    throw refuse('holds more than host and port')
+  if (!boundHosts.has(url.hostname)) {
+    throw refuse(`names ${url.hostname}, but this interface is never opened beyond the loopback`)
+  }
+  // A URL drops the port that its scheme has anyway.
+  if (url.port === '') return /:80\/?$/.test(address) ? 80 : portDefault
+  return Number(url.port)
+}
+
+/** Must be called before routes are added. A page in a browser may call this machine: foreign Hosts and Origins are refused. */
+export function registerLoopbackGuard(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    const why = refusalOf(request)
+    done(why === null ? undefined : new AppError('forbidden', why))
+  })
+}
+
+function refusalOf({ socket, headers }: FastifyRequest): string | null {
+  if (!isLoopbackAddress(socket.remoteAddress ?? '')) {
+    return 'This interface answers callers on its own machine alone.'
+  }
+  if (!isLoopbackHost(hostOf(headers.host ?? ''))) {
+    return 'The Host header must name this machine: localhost, 127.0.0.1 or [::1].'
+  }
+  const { origin } = headers
+  if (origin !== undefined && !(URL.canParse(origin) && isLoopbackHost(new URL(origin).hostname))) {
+    return 'Pages of other origins may not call this interface.'
+  }
+  return null
+}
+
+function hostOf(header: string): string {
+  return /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?$/.exec(header)?.[1] ?? ''
+}
+
+/**
+ * Listens on 127.0.0.1 and, where the machine has IPv6, on ::1, both under one port (0: a free one). Resolves with it.
+ * Throws what the system said when a port is taken. Close it before the app.
+ */
+export async function listenOnLoopback(
+  app: FastifyInstance,
+  port: number,
+): Promise<{ port: number } & Closeable> {
+  for (let tries = 1; ; tries++) {
+    const second = await openSecond(app, port)
+    try {
+      await app.listen({ host: ipv4, port: second ? portOf(second) : port })
+      return { port: portOf(app.server), close: () => closeServer(second) }
+    } catch (error) {
+      await closeServer(second)
+      if (port !== 0 || tries === portTriesMax || codeOf(error) !== 'EADDRINUSE') throw error
+    }
+  }
+}
+
+/** Its connections are handed to the app's one server, with all of its limits. Null on a machine without IPv6. */
+function openSecond(app: FastifyInstance, port: number): Promise<Server | null> {
+  const server = createServer({ noDelay: true }, (socket) => app.server.emit('connection', socket))
+  server.maxConnections = app.server.maxConnections
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => {
+      if (noIpv6.has(codeOf(error))) resolve(null)
+      else reject(error)
+    })
+    server.listen({ host: ipv6, port, ipv6Only: true }, () => resolve(server))
+  })
+}
+
+function closeServer(server: Server | null): Promise<void> {
+  // Its last connections end with the app, which waits for what they asked.
+  server?.close()
+  return Promise.resolve()
+}
+
+function portOf(server: Pick<Server, 'address'>): number {
+  return (server.address() as AddressInfo).port
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? ''
+}

@@ -1,0 +1,60 @@
+/** Texts in, whether they hold a secret of the targets file or of the platform out; or the text without it. */
+
+/** Shown in place of a secret. */
+const cut = '[cut]'
+/** Values shorter than this are no secrets: they would be found everywhere. */
+export const secretLengthMin = 8
+/** A text inside a text inside a text: escapes are undone this often. */
+const unescapesMax = 3
+
+/** Agent keys, gateway keys and the first line of a private key, whoever they belong to. */
+const platformSecrets = /svc_[0-9a-f]{64}|vk_live_[A-Za-z0-9_-]{43}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/g
+
+/** True when the text, or what its JSON or percent escapes stand for, holds one of `secrets` or a key of the platform. */
+export function containsSecret(text: string, secrets: readonly string[]): boolean {
+  let form = text
+  for (let n = 0; ; n++) {
+    if (holds(form, secrets)) return true
+    const plainer = unescaped(form)
+    if (plainer === form || n === unescapesMax) return false
+    form = plainer
+  }
+}
+
+/** The text with every secret cut out, in the form that it has and as JSON writes it. */
+export function redact(text: string, secrets: readonly string[]): string {
+  let clean = text.replace(platformSecrets, cut)
+  const longestFirst = [...secrets].sort((a, b) => b.length - a.length)
+  for (const secret of longestFirst) {
+    const escaped = JSON.stringify(secret).slice(1, -1)
+    for (const form of new Set([secret, escaped, encodeURIComponent(secret.toWellFormed())])) {
+      clean = clean.replaceAll(form, cut)
+    }
+  }
+  // What is hidden by other escapes cannot be cut at its place.
+  return containsSecret(clean, secrets) ? cut : clean
+}
+
+function holds(text: string, secrets: readonly string[]): boolean {
+  platformSecrets.lastIndex = 0
+  return platformSecrets.test(text) || secrets.some((secret) => text.includes(secret))
+}
+
+const simpleEscapes: Record<string, string> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' }
+
+function unescaped(text: string): string {
+  let plain = text
+  if (plain.includes('\\')) {
+    plain = plain.replace(/\\(?:u([0-9a-fA-F]{4})|([\s\S]))/g, (_, code?: string, character?: string) =>
+      code === undefined
+        ? (simpleEscapes[character as string] ?? (character as string))
+        : String.fromCharCode(Number.parseInt(code, 16)),
+    )
+  }
+  if (plain.includes('%')) {
+    plain = plain.replace(/(?:%[0-9a-fA-F]{2})+/g, (bytes) =>
+      Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
+    )
+  }
+  return plain
+}

@@ -1,0 +1,80 @@
+/** What the checks of one targets file share: its faults, the variables, and the secrets that were met. */
+
+import type { Environment } from '#lib/config.ts'
+import type { Fault, Located, Place } from './located-yaml.ts'
+import { secretLengthMin } from './secrets.ts'
+import { expandVariables } from './variables.ts'
+
+export interface TargetReading {
+  fault(place: Place, message: string): void
+  /** A text with its variables filled in, or null after a fault was told. */
+  text(value: Located): string | null
+  /** A text of the file itself, without variables; or null after a fault was told. */
+  plain(value: Located): string | null
+  number(value: Located, limits: NumberLimits): number | null
+  boolean(value: Located): boolean | null
+  choice<T extends string>(value: Located, choices: readonly T[]): T | null
+  /** Texts that must never be written anywhere. */
+  secrets: Set<string>
+}
+
+export interface NumberLimits {
+  min: number
+  max: number
+  integer: boolean
+}
+
+export function createReading(env: Environment, faults: Fault[]): TargetReading {
+  const secrets = new Set<string>()
+  const fault = ({ line, path }: Place, message: string) => void faults.push({ line, path, message })
+
+  function scalar(value: Located): unknown {
+    return value.kind === 'scalar' ? value.value : undefined
+  }
+  function plain(value: Located): string | null {
+    const given = scalar(value)
+    if (typeof given === 'string' && given.length > 0 && given.isWellFormed()) return given
+    fault(value.place, typeof given === 'number' ? 'must be a text: put it in quotes' : 'must be a text')
+    return null
+  }
+  return {
+    fault,
+    plain,
+    secrets,
+    text(value) {
+      const given = plain(value)
+      if (given === null) return null
+      const { text, values, unset, malformed } = expandVariables(given, env)
+      if (malformed) {
+        fault(value.place, `has a "\${" that begins no \${NAME}; write "$\${" for the characters themselves`)
+      }
+      for (const name of new Set(unset)) {
+        fault(
+          value.place,
+          `needs the environment variable ${name}, which is unset or empty: set it where the platform starts`,
+        )
+      }
+      for (const filled of values) if (filled.length >= secretLengthMin) secrets.add(filled)
+      return malformed || unset.length > 0 ? null : text
+    },
+    number(value, { min, max, integer }) {
+      const given = scalar(value)
+      const fits = typeof given === 'number' && given >= min && given <= max
+      if (fits && (!integer || Number.isSafeInteger(given))) return given
+      fault(value.place, `must be a ${integer ? 'whole ' : ''}number from ${min} to ${max}`)
+      return null
+    },
+    boolean(value) {
+      const given = scalar(value)
+      if (typeof given === 'boolean') return given
+      fault(value.place, 'must be true or false')
+      return null
+    },
+    choice(value, choices) {
+      const given = choices.find((choice) => choice === scalar(value))
+      if (given !== undefined) return given
+      fault(value.place, `must be ${choices.join(' or ')}`)
+      return null
+    },
+  }
+}
