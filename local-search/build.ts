@@ -1,0 +1,176 @@
+/** JSONL records in, an index file out: built beside the old one and put into its place in one step when it is whole. */
+
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { analyzer as ours } from './analysis/analyzer.ts'
+import { Catalogue } from './build/catalogue.ts'
+import { openFileSink } from './build/file-sink.ts'
+import { writeIndex } from './build/index-writer.ts'
+import { encodeRecord, idOf } from './build/records.ts'
+import { RunCollector } from './build/runs.ts'
+import { valueTerms } from './build/values.ts'
+import type { Analyzer, BuildReport, JsonlFault, ReadJsonl, SearchRecord } from './contract.ts'
+import { SearchFault } from './fault.ts'
+import { termBytesMax, textFields } from './format.ts'
+import { readJsonl } from './jsonl.ts'
+
+export interface BuildOptions {
+  /** A JSONL file; `-` is standard input. */
+  input: string
+  output: string
+  /** Stop at the first faulty line and leave the old index as it is. */
+  strict?: boolean
+  onFault?(fault: JsonlFault): void
+  /** Bytes of the input; `totalBytes` is 0 where it is not known. */
+  onProgress?(readBytes: number, totalBytes: number): void
+  /** For tests. */
+  analyzer?: Analyzer
+  read?: ReadJsonl
+  postingsHeldMax?: number
+}
+
+/** @throws SearchFault where input or output cannot be used; what stood at `output` is then untouched. */
+export function buildIndex(options: BuildOptions): BuildReport {
+  const output = resolve(options.output)
+  const folder = makeBuildFolder(output)
+  try {
+    const collected = collect(options, folder)
+    const file = join(folder, 'index')
+    const bytes = writeIndex(file, collected)
+    renameSync(file, output)
+    syncFolder(dirname(output))
+    const { count, duplicates } = collected.catalogue
+    return { records: count - duplicates, duplicates, faults: collected.faults, bytes }
+  } catch (error) {
+    throw asFault(error, options.output)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function collect(options: BuildOptions, folder: string) {
+  const { strict = false, onFault, onProgress, analyzer = ours, read = readJsonl } = options
+  const catalogue = new Catalogue()
+  const runs = new RunCollector(folder, options.postingsHeldMax)
+  const recordsFile = join(folder, 'records')
+  const records = openFileSink(recordsFile)
+  const addWords = createWordAdder(analyzer, catalogue, runs)
+  let faults = 0
+  try {
+    read(options.input, {
+      record(record) {
+        const id = idOf(record)
+        const number = catalogue.add(id, record, records.position(), analyzer)
+        records.write(encodeRecord(id, record.source))
+        addWords(number, record)
+        for (const term of valueTerms(record.source, analyzer)) runs.add(term, number, 4)
+        runs.endRecord()
+      },
+      fault(fault) {
+        faults++
+        if (strict) throw new SearchFault('bad_input', `line ${fault.line}: ${fault.message}`)
+        onFault?.(fault)
+      },
+      ...(onProgress ? { progress: onProgress } : {}),
+    })
+    runs.flush()
+    records.flush()
+  } finally {
+    records.close()
+  }
+  return {
+    folder,
+    catalogue,
+    recordsFile,
+    recordsBytes: records.position(),
+    runs: runs.files,
+    analyzer,
+    faults,
+  }
+}
+
+/** One closure for all words: it is called for each of them. */
+function createWordAdder(analyzer: Analyzer, catalogue: Catalogue, runs: RunCollector) {
+  let number = 0
+  let field = 0
+  let last = -1
+  const emit = (term: string, position: number, surface: string) => {
+    if (position !== last) {
+      last = position
+      catalogue.addWord(number, field)
+    }
+    if (isIndexable(term)) runs.add(term, number, field)
+    if (surface !== '' && isIndexable(surface)) runs.addSurface(surface)
+  }
+  return (to: number, record: SearchRecord) => {
+    number = to
+    for (field = 0; field < 4; field++) {
+      last = -1
+      const name = textFields[field]!
+      if (record[name] !== '') analyzer.analyzeField(record[name], name, emit)
+    }
+  }
+}
+
+/** The prefix of a surface takes one of the 255 bytes that a key may have. */
+function isIndexable(term: string): boolean {
+  if (term.length * 3 < termBytesMax) return term !== ''
+  return Buffer.byteLength(term) < termBytesMax
+}
+
+/** Beside the output, so that a rename suffices; those of builds that were killed are cleared away. */
+function makeBuildFolder(output: string): string {
+  const parent = dirname(output)
+  const prefix = `.${basename(output)}.building-`
+  try {
+    for (const name of readdirSync(parent)) {
+      const owner = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : Number.NaN
+      if (Number.isInteger(owner) && !isRunning(owner)) rmSync(join(parent, name), { recursive: true, force: true })
+    }
+    const folder = join(parent, prefix + process.pid)
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder)
+    return folder
+  } catch (error) {
+    throw asFault(error, output)
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** So that the new name survives a power cut; Windows knows no such thing for folders. */
+function syncFolder(folder: string): void {
+  if (process.platform === 'win32') return
+  const fd = openSync(folder, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+const reasons: Record<string, string> = {
+  ENOSPC: 'no space is left on the disk',
+  EDQUOT: 'the disk quota is used up',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENOENT: 'there is no such folder',
+  ENOTDIR: 'there is no such folder',
+  EISDIR: 'it is a folder',
+  ENOTEMPTY: 'it is a folder',
+}
+
+function asFault(error: unknown, output: string): unknown {
+  if (error instanceof SearchFault) return error
+  const code = (error as NodeJS.ErrnoException).code
+  if (code === undefined) return error
+  return new SearchFault('cannot_write', `cannot write ${output}: ${reasons[code] ?? code}`)
+}

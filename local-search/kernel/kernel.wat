@@ -1,0 +1,294 @@
+;; Decodes posting lists, adds up scores and picks the best: the part of a search that touches every posting.
+;; scripts/local-search-bundle.ts turns it into kernel-bytes.ts. The memory is laid out by kernel.ts:
+;;   0     128 record numbers of the block at hand (u32)
+;;   512   16 sums of the literal weights, one for each set of fields (u32)
+;;   576   room for lists and arrays, given out by kernel.ts
+;; A posting list is described in docs/local-search-format.md. Every function returns -1 for one that breaks its rules.
+(module
+  (memory (export "memory") 2)
+  (global $records (mut i32) (i32.const 0))
+  (global $scores (mut i32) (i32.const 0))      ;; u32 a record: its score so far, 0 = not met
+  (global $met (mut i32) (i32.const 0))         ;; u32 each: the records that were met
+  (global $metCount (mut i32) (i32.const 0))
+  (global $eligible (mut i32) (i32.const 0))    ;; bit a record: passes the filters; 0 = no filter
+  (global $group (mut i32) (i32.const 0))       ;; u16 a record: best impact << 8 | fields, of the word at hand
+  (global $inGroup (mut i32) (i32.const 0))     ;; u32 each: the records in $group
+  (global $inGroupCount (mut i32) (i32.const 0))
+
+  (func (export "begin") (param $records i32) (param $scores i32) (param $met i32) (param $group i32) (param $inGroup i32)
+    (global.set $records (local.get $records))
+    (global.set $scores (local.get $scores))
+    (global.set $met (local.get $met))
+    (global.set $metCount (i32.const 0))
+    (global.set $group (local.get $group))
+    (global.set $inGroup (local.get $inGroup))
+    (global.set $inGroupCount (i32.const 0))
+    (global.set $eligible (i32.const 0)))
+
+  (func (export "filter") (param $bits i32) (global.set $eligible (local.get $bits)))
+
+  (func $passes (param $record i32) (result i32)
+    (if (i32.eqz (global.get $eligible)) (then (return (i32.const 1))))
+    (i32.and
+      (i32.shr_u
+        (i32.load8_u (i32.add (global.get $eligible) (i32.shr_u (local.get $record) (i32.const 3))))
+        (i32.and (local.get $record) (i32.const 7)))
+      (i32.const 1)))
+
+  ;; Decodes $n record numbers that follow $previous into the scratch at 0; returns where they end.
+  (func $decode (param $p i32) (param $end i32) (param $n i32) (param $previous i32) (result i32)
+    (local $out i32) (local $outEnd i32) (local $byte i32) (local $delta i32) (local $shift i32)
+    (local.set $outEnd (i32.shl (local.get $n) (i32.const 2)))
+    (loop $next
+      (if (i32.ge_u (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+      (local.set $delta (i32.load8_u (local.get $p)))
+      (local.set $p (i32.add (local.get $p) (i32.const 1)))
+      (if (i32.ge_u (local.get $delta) (i32.const 128))
+        (then
+          (local.set $delta (i32.and (local.get $delta) (i32.const 127)))
+          (local.set $shift (i32.const 7))
+          (loop $more
+            (if (i32.ge_u (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+            (if (i32.gt_u (local.get $shift) (i32.const 21)) (then (return (i32.const -1))))
+            (local.set $byte (i32.load8_u (local.get $p)))
+            (local.set $p (i32.add (local.get $p) (i32.const 1)))
+            (local.set $delta
+              (i32.or (local.get $delta)
+                (i32.shl (i32.and (local.get $byte) (i32.const 127)) (local.get $shift))))
+            (local.set $shift (i32.add (local.get $shift) (i32.const 7)))
+            (br_if $more (i32.ge_u (local.get $byte) (i32.const 128))))))
+      (local.set $previous (i32.add (i32.add (local.get $previous) (local.get $delta)) (i32.const 1)))
+      (if (i32.ge_u (local.get $previous) (global.get $records)) (then (return (i32.const -1))))
+      (i32.store (local.get $out) (local.get $previous))
+      (local.set $out (i32.add (local.get $out) (i32.const 4)))
+      (br_if $next (i32.lt_u (local.get $out) (local.get $outEnd))))
+    (local.get $p))
+
+  ;; What a block is decoded for: $score, $mark or $gather.
+  (type $use (func (param $n i32) (param $impacts i32) (param $fields i32) (param $a i32) (param $b i32)))
+  (table 3 funcref)
+  (elem (i32.const 0) $score $mark $gather)
+
+  (func $fieldsAt (param $fields i32) (param $i i32) (result i32)
+    (i32.and
+      (i32.shr_u
+        (i32.load8_u (i32.add (local.get $fields) (i32.shr_u (local.get $i) (i32.const 1))))
+        (i32.shl (i32.and (local.get $i) (i32.const 1)) (i32.const 2)))
+      (i32.const 15)))
+
+  ;; 0: score += impact * $weight.
+  (func $score (type $use) (param $n i32) (param $impacts i32) (param $fields i32) (param $weight i32) (param $unused i32)
+    (local $i i32) (local $record i32) (local $at i32) (local $before i32)
+    (loop $next
+      (local.set $record (i32.load (i32.shl (local.get $i) (i32.const 2))))
+      (if (call $passes (local.get $record))
+        (then
+          (local.set $at (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2))))
+          (local.set $before (i32.load (local.get $at)))
+          (if (i32.eqz (local.get $before)) (then (call $meet (local.get $record))))
+          (i32.store (local.get $at)
+            (i32.add (local.get $before)
+              (i32.mul (local.get $weight) (i32.load8_u (i32.add (local.get $impacts) (local.get $i))))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (local.get $n)))))
+
+  ;; The count has a bound, so that a file with an impact of 0 cannot write beyond the array.
+  (func $meet (param $record i32)
+    (if (i32.ge_u (global.get $metCount) (global.get $records)) (then (return)))
+    (i32.store (i32.add (global.get $met) (i32.shl (global.get $metCount) (i32.const 2))) (local.get $record))
+    (global.set $metCount (i32.add (global.get $metCount) (i32.const 1))))
+
+  ;; 1: sets the bits of the records that have the term in one of $wanted; 0 asks for no field.
+  (func $mark (type $use) (param $n i32) (param $impacts i32) (param $fields i32) (param $wanted i32) (param $bits i32)
+    (local $i i32) (local $record i32) (local $at i32) (local $take i32)
+    (loop $next
+      (local.set $take (i32.const 1))
+      (if (local.get $wanted)
+        (then (local.set $take
+          (i32.and (call $fieldsAt (local.get $fields) (local.get $i)) (local.get $wanted)))))
+      (if (local.get $take)
+        (then
+          (local.set $record (i32.load (i32.shl (local.get $i) (i32.const 2))))
+          (local.set $at (i32.add (local.get $bits) (i32.shr_u (local.get $record) (i32.const 3))))
+          (i32.store8 (local.get $at)
+            (i32.or (i32.load8_u (local.get $at))
+              (i32.shl (i32.const 1) (i32.and (local.get $record) (i32.const 7)))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (local.get $n)))))
+
+  ;; 2: joins the terms of one word: the best impact and all fields.
+  (func $gather (type $use) (param $n i32) (param $impacts i32) (param $fields i32) (param $unused i32) (param $unused2 i32)
+    (local $i i32) (local $record i32) (local $at i32) (local $old i32) (local $impact i32)
+    (loop $next
+      (local.set $record (i32.load (i32.shl (local.get $i) (i32.const 2))))
+      (local.set $at (i32.add (global.get $group) (i32.shl (local.get $record) (i32.const 1))))
+      (local.set $old (i32.load16_u (local.get $at)))
+      (if (i32.and (i32.eqz (local.get $old)) (i32.lt_u (global.get $inGroupCount) (global.get $records)))
+        (then
+          (i32.store (i32.add (global.get $inGroup) (i32.shl (global.get $inGroupCount) (i32.const 2))) (local.get $record))
+          (global.set $inGroupCount (i32.add (global.get $inGroupCount) (i32.const 1)))))
+      (local.set $impact (i32.load8_u (i32.add (local.get $impacts) (local.get $i))))
+      (if (i32.lt_u (local.get $impact) (i32.shr_u (local.get $old) (i32.const 8)))
+        (then (local.set $impact (i32.shr_u (local.get $old) (i32.const 8)))))
+      (i32.store16 (local.get $at)
+        (i32.or
+          (i32.shl (local.get $impact) (i32.const 8))
+          (i32.or (i32.and (local.get $old) (i32.const 15))
+            (call $fieldsAt (local.get $fields) (local.get $i)))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (local.get $n)))))
+
+  ;; Reads a whole list of $count postings; $scored = 0: a list of bare record numbers.
+  (func (export "walk") (param $use i32) (param $p i32) (param $length i32) (param $count i32) (param $scored i32)
+    (param $a i32) (param $b i32) (result i32)
+    (local $end i32) (local $n i32) (local $impacts i32) (local $fields i32) (local $previous i32)
+    (if (i32.eqz (local.get $count)) (then (return (i32.const -1))))
+    (local.set $end (i32.add (local.get $p) (local.get $length)))
+    (local.set $previous (i32.const -1))
+    (if (i32.gt_u (local.get $count) (i32.const 128))
+      (then (local.set $p (i32.add (local.get $p)
+        (i32.mul (i32.shr_u (i32.add (local.get $count) (i32.const 127)) (i32.const 7)) (i32.const 9))))))
+    (loop $next
+      (local.set $n (select (local.get $count) (i32.const 128) (i32.lt_u (local.get $count) (i32.const 128))))
+      (local.set $p (call $decode (local.get $p) (local.get $end) (local.get $n) (local.get $previous)))
+      (if (i32.eq (local.get $p) (i32.const -1)) (then (return (i32.const -1))))
+      (local.set $previous (i32.load (i32.shl (i32.sub (local.get $n) (i32.const 1)) (i32.const 2))))
+      (local.set $impacts (local.get $p))
+      (local.set $fields (i32.add (local.get $p) (local.get $n)))
+      (if (local.get $scored)
+        (then (local.set $p (i32.add (local.get $fields)
+          (i32.shr_u (i32.add (local.get $n) (i32.const 1)) (i32.const 1))))))
+      (if (i32.gt_u (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+      (call_indirect (type $use) (local.get $n) (local.get $impacts) (local.get $fields)
+        (local.get $a) (local.get $b) (local.get $use))
+      (local.set $count (i32.sub (local.get $count) (local.get $n)))
+      (br_if $next (local.get $count)))
+    (if (i32.ne (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+    (i32.const 0))
+
+  ;; Impact << 8 | fields of one record in a list that `walk` has found sound; 0 where the list has it not.
+  (func (export "find") (param $p i32) (param $length i32) (param $count i32) (param $record i32) (result i32)
+    (local $end i32) (local $start i32) (local $blocks i32) (local $entry i32) (local $n i32) (local $i i32)
+    (local $previous i32) (local $from i32)
+    (local.set $end (i32.add (local.get $p) (local.get $length)))
+    (local.set $previous (i32.const -1))
+    (local.set $n (local.get $count))
+    (local.set $start (local.get $p))
+    (if (i32.gt_u (local.get $count) (i32.const 128))
+      (then
+        (local.set $blocks (i32.shr_u (i32.add (local.get $count) (i32.const 127)) (i32.const 7)))
+        (local.set $entry (local.get $p))
+        (local.set $start (i32.add (local.get $p) (i32.mul (local.get $blocks) (i32.const 9))))
+        (block $found
+          (loop $next
+            (br_if $found (i32.ge_u (i32.load (local.get $entry)) (local.get $record)))
+            (local.set $previous (i32.load (local.get $entry)))
+            (local.set $from (i32.load offset=4 (local.get $entry)))
+            (local.set $entry (i32.add (local.get $entry) (i32.const 9)))
+            (local.set $n (i32.sub (local.get $n) (i32.const 128)))
+            (br_if $next (i32.lt_u (local.get $entry) (local.get $start))))
+          (return (i32.const 0)))
+        (local.set $start (i32.add (local.get $start) (local.get $from)))
+        (if (i32.gt_u (local.get $n) (i32.const 128)) (then (local.set $n (i32.const 128))))))
+    (if (i32.gt_u (local.get $start) (local.get $end)) (then (return (i32.const -1))))
+    (local.set $start (call $decode (local.get $start) (local.get $end) (local.get $n) (local.get $previous)))
+    (if (i32.eq (local.get $start) (i32.const -1)) (then (return (i32.const -1))))
+    (loop $scan
+      (if (i32.eq (i32.load (i32.shl (local.get $i) (i32.const 2))) (local.get $record))
+        (then (return (i32.or
+          (i32.shl (i32.load8_u (i32.add (local.get $start) (local.get $i))) (i32.const 8))
+          (call $fieldsAt (i32.add (local.get $start) (local.get $n)) (local.get $i))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $scan (i32.lt_u (local.get $i) (local.get $n))))
+    (i32.const 0))
+
+  (func (export "groupCount") (result i32) (global.get $inGroupCount))
+
+  ;; Adds the gathered word to the scores and empties the group: impact * $weight, or with $weight 0 the literal sum.
+  (func (export "addGroup") (param $weight i32)
+    (local $i i32) (local $record i32) (local $at i32) (local $value i32) (local $add i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $i) (global.get $inGroupCount)))
+        (local.set $record (i32.load (i32.add (global.get $inGroup) (i32.shl (local.get $i) (i32.const 2)))))
+        (local.set $at (i32.add (global.get $group) (i32.shl (local.get $record) (i32.const 1))))
+        (local.set $value (i32.load16_u (local.get $at)))
+        (i32.store16 (local.get $at) (i32.const 0))
+        (local.set $add (i32.mul (i32.shr_u (local.get $value) (i32.const 8)) (local.get $weight)))
+        (if (i32.eqz (local.get $weight))
+          (then (local.set $add
+            (i32.load offset=512 (i32.shl (i32.and (local.get $value) (i32.const 15)) (i32.const 2))))))
+        (if (call $passes (local.get $record)) (then (call $raise (local.get $record) (local.get $add))))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+    (global.set $inGroupCount (i32.const 0)))
+
+  (func $raise (export "raise") (param $record i32) (param $add i32)
+    (local $at i32) (local $before i32)
+    (local.set $at (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2))))
+    (local.set $before (i32.load (local.get $at)))
+    (if (i32.eqz (local.get $before)) (then (call $meet (local.get $record))))
+    (i32.store (local.get $at) (i32.add (local.get $before) (local.get $add))))
+
+  (func (export "metCount") (result i32) (global.get $metCount))
+
+  ;; The best $limit records as pairs (score, record) at $out, by falling score, then rising record; returns how many.
+  (func (export "best") (param $limit i32) (param $out i32) (result i32)
+    (local $i i32) (local $record i32) (local $score i32) (local $count i32) (local $low i32) (local $high i32)
+    (local $middle i32) (local $at i32) (local $last i32)
+    (if (i32.eqz (local.get $limit)) (then (return (i32.const 0))))
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $i) (global.get $metCount)))
+        (local.set $record (i32.load (i32.add (global.get $met) (i32.shl (local.get $i) (i32.const 2)))))
+        (local.set $score
+          (i32.load (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2)))))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (if (i32.eq (local.get $count) (local.get $limit))
+          (then
+            (local.set $last (i32.add (local.get $out) (i32.shl (i32.sub (local.get $count) (i32.const 1)) (i32.const 3))))
+            (br_if $next (call $before (local.get $last) (local.get $score) (local.get $record)))))
+        ;; Where it belongs: behind all that come before it.
+        (local.set $low (i32.const 0))
+        (local.set $high (local.get $count))
+        (block $placed
+          (loop $halve
+            (br_if $placed (i32.ge_u (local.get $low) (local.get $high)))
+            (local.set $middle (i32.shr_u (i32.add (local.get $low) (local.get $high)) (i32.const 1)))
+            (if (call $before (i32.add (local.get $out) (i32.shl (local.get $middle) (i32.const 3)))
+                  (local.get $score) (local.get $record))
+              (then (local.set $low (i32.add (local.get $middle) (i32.const 1))))
+              (else (local.set $high (local.get $middle))))
+            (br $halve)))
+        (if (i32.lt_u (local.get $count) (local.get $limit))
+          (then (local.set $count (i32.add (local.get $count) (i32.const 1)))))
+        (local.set $at (i32.add (local.get $out) (i32.shl (local.get $low) (i32.const 3))))
+        (memory.copy (i32.add (local.get $at) (i32.const 8)) (local.get $at)
+          (i32.shl (i32.sub (i32.sub (local.get $count) (i32.const 1)) (local.get $low)) (i32.const 3)))
+        (i32.store (local.get $at) (local.get $score))
+        (i32.store offset=4 (local.get $at) (local.get $record))
+        (br $next)))
+    (local.get $count))
+
+  ;; Whether the pair at $at comes before (score, record).
+  (func $before (param $at i32) (param $score i32) (param $record i32) (result i32)
+    (local $its i32)
+    (local.set $its (i32.load (local.get $at)))
+    (if (i32.ne (local.get $its) (local.get $score))
+      (then (return (i32.gt_u (local.get $its) (local.get $score)))))
+    (i32.lt_u (i32.load offset=4 (local.get $at)) (local.get $record)))
+
+  ;; Forgets all scores: only the records that were met are touched.
+  (func (export "end")
+    (local $i i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $i) (global.get $metCount)))
+        (i32.store
+          (i32.add (global.get $scores)
+            (i32.shl (i32.load (i32.add (global.get $met) (i32.shl (local.get $i) (i32.const 2)))) (i32.const 2)))
+          (i32.const 0))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+    (global.set $metCount (i32.const 0)))
+)
