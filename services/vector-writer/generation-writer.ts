@@ -9,6 +9,7 @@ import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { writeFailures } from './failures.ts'
 import { createHandler } from './handler.ts'
+import { joinApplies } from './joined-apply.ts'
 import { createProgress } from './progress.ts'
 import type { ProgressTail } from './progress-tail.ts'
 
@@ -40,7 +41,8 @@ export async function startGenerationWriter(
       )
     },
   })
-  const handle = createHandler({ vectors: engines.vectors, generation })
+  const { vectors } = engines
+  const handle = createHandler(joinApplies(vectors.apply.bind(vectors), generation))
   const consumer = await startConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
     {

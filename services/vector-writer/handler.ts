@@ -1,11 +1,12 @@
 /** A batch of one partition in, one engine call for each collection of it, an outcome for each message out. */
 
-import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+import type { PointOperation } from '#engines/vectors/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import type { ApplyPoints } from './joined-apply.ts'
 import { parseOperation } from './operation.ts'
 
 /** An operation and its message's place in the batch. */
@@ -17,7 +18,7 @@ interface Pending {
 /** Refused for good by the engine, with what it said. */
 type Refused = Map<Pending, string>
 
-export function createHandler(parts: { vectors: Pick<VectorStore, 'apply'>; generation: number }) {
+export function createHandler(applyPoints: ApplyPoints) {
   return async function writeVectors(
     messages: Message<VectorUpsert>[],
     context: Pick<CallContext, 'signal'>,
@@ -38,7 +39,7 @@ export function createHandler(parts: { vectors: Pick<VectorStore, 'apply'>; gene
       [...groups].map(([collection, group]) => {
         const apply = (operations: PointOperation[]) => {
           context.signal.throwIfAborted()
-          return parts.vectors.apply(collection, operations, { generation: parts.generation })
+          return applyPoints(collection, operations)
         }
         return writeCollection(apply, group, outcomes)
       }),

@@ -7,6 +7,7 @@ import { done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { createHandler } from '../../services/vector-writer/handler.ts'
+import { joinApplies } from '../../services/vector-writer/joined-apply.ts'
 
 const context = { signal: new AbortController().signal }
 
@@ -59,7 +60,7 @@ function engine(options: { refuses?: string; away?: () => boolean } = {}) {
 describe('the vector-writer handler', () => {
   it('makes one call for each collection, in the generation that it writes, with the last operation of a point', async () => {
     const vectors = engine()
-    const handle = createHandler({ vectors, generation: 3 })
+    const handle = createHandler(joinApplies(vectors.apply, 3))
     const outcomes = await handle(
       [
         upsert('posts/a', '{"title":"old"}'),
@@ -83,7 +84,7 @@ describe('the vector-writer handler', () => {
 
   it('reads vectors that lie at any address, and payload keys that mean something to JavaScript', async () => {
     const vectors = engine()
-    const handle = createHandler({ vectors, generation: 1 })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
     await handle([upsert('posts/x/y', '{"__proto__":1,"":2}', oddly(vectorBytes(0.5)))], context)
     const operation = vectors.calls[0]!.operations[0]!
     expect(operation).toMatchObject({ kind: 'upsert', id: 'x/y' })
@@ -95,7 +96,7 @@ describe('the vector-writer handler', () => {
 
   it('parks what can never be a point and goes on with the rest', async () => {
     const vectors = engine()
-    const handle = createHandler({ vectors, generation: 1 })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
     const outcomes = await handle(
       [
         upsert('no-slash'),
@@ -114,7 +115,7 @@ describe('the vector-writer handler', () => {
 
   it('halves a refused call until the bad record stands alone', async () => {
     const vectors = engine({ refuses: 'bad' })
-    const handle = createHandler({ vectors, generation: 1 })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
     const messages = Array.from({ length: 9 }, (_, i) =>
       upsert(`posts/${i}`, i === 6 ? '{"title":"bad"}' : '{}'),
     )
@@ -125,7 +126,7 @@ describe('the vector-writer handler', () => {
 
   it('leaves a point as the operation before a refused one had it', async () => {
     const vectors = engine({ refuses: 'bad' })
-    const handle = createHandler({ vectors, generation: 1 })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
     const outcomes = await handle(
       [upsert('posts/a', '{"title":"good"}'), upsert('posts/a', '{"title":"bad"}'), upsert('posts/b')],
       context,
@@ -135,8 +136,50 @@ describe('the vector-writer handler', () => {
   })
 
   it('says that the engine is away instead of parking anything', async () => {
-    const handle = createHandler({ vectors: engine({ away: () => true }), generation: 1 })
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
     const outcomes = await handle([upsert('posts/a'), upsert('bad'), upsert('posts/b')], context)
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(['unavailable', 'park', 'unavailable'])
+  })
+})
+
+describe('batches of several partitions', () => {
+  const batch = (partition: number, payload = '{}') =>
+    Array.from({ length: 3 }, (_, i) => upsert(`posts/${partition}-${i}`, i === 1 ? payload : '{}'))
+
+  it('that come together are written by one call', async () => {
+    const vectors = engine()
+    const handle = createHandler(joinApplies(vectors.apply, 2))
+    const outcomes = await Promise.all([batch(0), batch(1), batch(2)].map((each) => handle(each, context)))
+    expect(outcomes).toEqual([0, 1, 2].map(() => [done, done, done]))
+    expect(vectors.calls.map((call) => [call.operations.length, call.generation])).toEqual([[9, 2]])
+  })
+
+  it('hear of the own faults alone: a record that the engine refuses parks nothing of another', async () => {
+    const vectors = engine({ refuses: 'bad' })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const outcomes = await Promise.all(
+      [batch(0), batch(1, '{"title":"bad"}'), batch(2)].map((each) => handle(each, context)),
+    )
+    expect(outcomes).toEqual([
+      [done, done, done],
+      [done, park('not this one'), done],
+      [done, done, done],
+    ])
+    expect(vectors.points.size).toBe(8)
+  })
+
+  it('are told all when the engine is away', async () => {
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
+    const outcomes = await Promise.all([batch(0), batch(1)].map((each) => handle(each, context)))
+    expect(outcomes.flat().map((outcome) => outcome.kind)).toEqual(new Array(6).fill('unavailable'))
+  })
+
+  it('go into several calls when they are too many for one', async () => {
+    const vectors = engine()
+    const apply = joinApplies(vectors.apply, 1)
+    const operations = (from: number): PointOperation[] =>
+      Array.from({ length: 900 }, (_, i) => ({ kind: 'delete', id: `p${from + i}` }))
+    await Promise.all([0, 900, 1_800].map((from) => apply('posts', operations(from))))
+    expect(vectors.calls.map((call) => call.operations.length)).toEqual([1_800, 900])
   })
 })
