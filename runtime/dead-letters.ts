@@ -65,19 +65,31 @@ export async function listDeadLetters(
   const topics =
     filter.topic === undefined ? parkedTopics(dependencies) : [topicNamed(dependencies, filter.topic)]
   const listed: ListedDeadLetter[] = []
-  for (const topic of topics) {
-    const found = new Map<string, ListedDeadLetter>()
-    await readLetters(dependencies, topic, async (key, record) => {
-      found.delete(key)
-      if (record.value === null) return
-      const letter = await readLetter(dependencies, topic, record)
-      if (filter.key !== undefined && filter.key !== key && filter.key !== letter.recordKey) return
-      found.set(key, withoutValue(letter))
-      if (found.size > listedMax) found.delete(found.keys().next().value!)
+  for (const { name } of topics) {
+    const found = await collectDeadLetters(dependencies, name, async (letter) => {
+      const wanted = filter.key === undefined || filter.key === letter.key || filter.key === letter.recordKey
+      return wanted ? withoutValue(letter) : null
     })
-    listed.push(...found.values())
+    listed.push(...found)
   }
   return listed.sort((a, b) => a.parkedAt.getTime() - b.parkedAt.getTime())
+}
+
+/** What `keep` makes of each dead letter of a topic, in one reading, oldest first; null leaves one out. */
+export async function collectDeadLetters<T>(
+  dependencies: DeadLetterDependencies,
+  topicName: string,
+  keep: (letter: ShownDeadLetter) => Promise<T | null>,
+): Promise<T[]> {
+  const topic = topicNamed(dependencies, topicName)
+  const found = new Map<string, T>()
+  await readLetters(dependencies, topic, async (key, record) => {
+    found.delete(key)
+    const kept = record.value === null ? null : await keep(await readLetter(dependencies, topic, record))
+    if (kept !== null) found.set(key, kept)
+    if (found.size > listedMax) found.delete(found.keys().next().value!)
+  })
+  return [...found.values()]
 }
 
 /** One dead letter with its value. Throws AppError `dead_letter_not_found`. */
@@ -110,7 +122,7 @@ export async function replayDeadLetter(
   const checkedTo = topic.cleanup === 'compact' ? await refuseSuperseded(target, letter) : null
   const offset = await eventLog.append(place.physicalName, partition, [recordOf(letter)])
   if (checkedTo !== null) await yieldToOvertaken(target, letter, checkedTo, offset)
-  await remove(dependencies, topic, letter)
+  await removeDeadLetter(dependencies, topic, letter)
   return { partition, offset }
 }
 
@@ -120,7 +132,7 @@ export async function discardDeadLetter(
   name: DeadLetterName,
 ): Promise<void> {
   const letter = await find(dependencies, name)
-  await remove(dependencies, topicNamed(dependencies, name.topic), letter)
+  await removeDeadLetter(dependencies, topicNamed(dependencies, name.topic), letter)
 }
 
 interface Target {
@@ -190,10 +202,11 @@ function superseded(): AppError {
   return new AppError('superseded', 'The key has a later record: discard the dead letter.')
 }
 
-async function remove(
-  { publisher }: DeadLetterDependencies,
+/** Leaves a tombstone where the dead letter was. */
+export async function removeDeadLetter(
+  { publisher }: Pick<DeadLetterDependencies, 'publisher'>,
   topic: Topic<never>,
-  letter: Found,
+  letter: Pick<ListedDeadLetter, 'group' | 'partition' | 'offset'>,
 ): Promise<void> {
   const { group, partition, offset } = letter
   await publisher.publish(deadLettersOf(topic), [{ key: { group, partition, offset }, value: null }])
@@ -265,7 +278,8 @@ async function readLetter(
   }
 }
 
-function withoutValue({ value, recordKeyBytes, valueLost, origin, ...listed }: Found): ListedDeadLetter {
+function withoutValue(letter: ShownDeadLetter): ListedDeadLetter {
+  const { value, recordKeyBytes, valueLost, origin, ...listed } = letter as Found
   return listed
 }
 

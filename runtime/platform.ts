@@ -25,6 +25,8 @@ const waitBackoff = { baseMs: 250, maxMs: 5_000 }
 
 export interface Platform extends Closeable {
   home: string
+  /** Of the process: for files of the operator's that refer to variables. Never printed. */
+  env: Environment
   choices: Record<EngineName, EngineChoice>
   /** Those that were asked for; the others are absent. */
   engines: Engines
@@ -100,6 +102,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   })
   return {
     home,
+    env,
     choices,
     engines,
     places,
