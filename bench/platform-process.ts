@@ -17,7 +17,7 @@ const agentId = 'bench'
 const running = await startPlatform({
   services,
   chosen: [],
-  env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', HOST: '127.0.0.1' },
+  env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', HOST: '127.0.0.1' },
   log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
   print: () => {},
   control: () => async () => {},

@@ -8,6 +8,7 @@ import { type Relational, type SqlExecutor, sqlState } from '#engines/relational
 import { AppError } from '#lib/errors.ts'
 import { type AgentChangeKind, writeAgentChange } from './agents/changes.ts'
 import { generateAgentKey } from './agents/key-pair.ts'
+import { writeAgentTerminated } from './agents/lifecycle.ts'
 
 export { waitUntilPublished } from './agents/changes.ts'
 export { defaultKeyFile, placePrivateKey } from './agents/key-file.ts'
@@ -108,10 +109,11 @@ export async function rotateAgent(
   return { ...changed, privateKeyPem: key.privateKeyPem }
 }
 
-/** Deletes the agent with all its keys and challenges. */
+/** Deletes the agent with all its keys and challenges; webhook targets hear that it is terminated. */
 export function deleteAgent(relational: Relational, agentId: string): Promise<AgentChanged> {
   return changeAgent(relational, agentId, 'deleted', async (tx, agent) => {
     await tx.query('delete from platform.agents where uid = $1', [agent.uid])
+    await writeAgentTerminated(tx, agent.agent_id)
     return { ...agent, version: agent.version + 1 }
   })
 }

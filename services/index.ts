@@ -5,5 +5,12 @@ import { auditWriter } from './audit-writer/service.ts'
 import { outboxPublisher } from './outbox-publisher/service.ts'
 import { vectorGateway } from './vector-gateway/service.ts'
 import { vectorWriter } from './vector-writer/service.ts'
+import { webhookRelay } from './webhook-relay/service.ts'
 
-export const services: readonly Service[] = [vectorGateway, vectorWriter, auditWriter, outboxPublisher]
+export const services: readonly Service[] = [
+  vectorGateway,
+  vectorWriter,
+  auditWriter,
+  outboxPublisher,
+  webhookRelay,
+]

@@ -11,12 +11,13 @@ describe('flotilla start', () => {
   it('says where it listens, then ready; a second one is refused; SIGTERM ends it with 0', async () => {
     const home = join(temporaryFolder(), 'home')
     const platform = await startFlotilla(home)
-    const { vector_url, pid } = platform.addresses
-    expect(platform.stdout()).toBe(`vector_url ${vector_url}\nready\n`)
+    const { vector_url, webhook_url, pid } = platform.addresses
+    expect(platform.stdout()).toBe(`vector_url ${vector_url}\nwebhook_url ${webhook_url}\nready\n`)
     expect(pid).toBe(platform.child.pid)
     expect(statSync(home).mode & 0o777).toBe(0o700)
     expect((await fetch(`${vector_url}/readyz`)).status).toBe(200)
     expect((await fetch(`${vector_url}/v1/health`)).status).toBe(200)
+    expect((await fetch(`${webhook_url}/health`)).status).toBe(200)
 
     const second = await runFlotilla(['start'], { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0' })
     expect(second.code).toBe(1)

@@ -24,7 +24,7 @@ async function start(env: Environment) {
   const running = await startPlatform({
     services,
     chosen: [],
-    env: { VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', ...env },
+    env: { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', OPS_PORT: '0', ...env },
     log,
     print() {},
     control: () => async () => null,

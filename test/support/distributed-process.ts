@@ -52,6 +52,7 @@ export function createProcesses(env: Record<string, string>): Processes {
         FLOTILLA_LAUNCHED: '1',
         FLOTILLA_HOME: home,
         VECTOR_GATEWAY_PORT: '0',
+        WEBHOOK_GATEWAY: '127.0.0.1:0',
         OPS_PORT: '0',
         LOG_LEVEL: 'info',
         ...env,

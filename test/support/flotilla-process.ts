@@ -77,10 +77,11 @@ export function runFlotilla(args: string[], env: Record<string, string>): Promis
 export async function startFlotilla(
   home: string,
   options: SpawnOptions = {},
-): Promise<RunningProcess & { addresses: { vector_url: string; pid: number } }> {
+): Promise<RunningProcess & { addresses: { vector_url: string; webhook_url: string; pid: number } }> {
   const env = {
     FLOTILLA_HOME: home,
     VECTOR_GATEWAY_PORT: '0',
+    WEBHOOK_GATEWAY: '127.0.0.1:0',
     OPS_PORT: '0',
     LOG_LEVEL: 'warn',
     ...options.env,

@@ -28,7 +28,13 @@ export async function openGatewayPlatform(env: Record<string, string> = {}): Pro
   const running = await startPlatform({
     services,
     chosen: [],
-    env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', OPS_PORT: '0', ...env },
+    env: {
+      FLOTILLA_HOME: home,
+      VECTOR_GATEWAY_PORT: '0',
+      WEBHOOK_GATEWAY: '127.0.0.1:0',
+      OPS_PORT: '0',
+      ...env,
+    },
     log,
     print() {},
     control: () => async () => null,

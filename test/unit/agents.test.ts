@@ -24,10 +24,10 @@ beforeAll(async () => {
 })
 afterAll(() => relational.close())
 
-async function outboxRows(agentId: string) {
+async function outboxRows(agentId: string, topic = 'agents.changes') {
   const { rows } = await relational.query<{ topic: string; key: string; value: Record<string, unknown> }>(
-    'select topic, key, value from platform.outbox where key = $1 order by id',
-    [agentId],
+    'select topic, key, value from platform.outbox where key = $1 and topic = $2 order by id',
+    [agentId, topic],
   )
   return rows
 }
@@ -95,8 +95,26 @@ test('every change writes its outbox row in the same transaction, in order', asy
   const rows = await outboxRows('atlas')
   expect(rows.map((row) => row.value.change)).toEqual(['provisioned', 'tier', 'quota', 'rotated', 'deleted'])
   expect(rows.map((row) => row.value.version)).toEqual([1, 2, 3, 4, 5])
-  expect(rows.every((row) => row.topic === 'agents.changes')).toBe(true)
   expect((await listAgents(relational)).some((agent) => agent.agent_id === 'atlas')).toBe(false)
+})
+
+test('deleting an agent tells the fleet that it is terminated, each time under a task id of its own', async () => {
+  for (let n = 0; n < 2; n++) {
+    await provisionAgent(relational, { agentId: 'Kraken' })
+    await deleteAgent(relational, 'kraken')
+  }
+  const values = (await outboxRows('Kraken', 'fleet.events')).map((row) => row.value)
+  expect(values).toHaveLength(2)
+  for (const value of values) {
+    expect(value).toMatchObject({
+      event: 'agent.terminated',
+      agent: 'Kraken',
+      result: '{"reason":"deleted"}',
+    })
+    expect(value.task_id).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect(Math.abs((value.ts as number) - Date.now() / 1_000)).toBeLessThan(120)
+  }
+  expect(values[0]!.task_id).not.toBe(values[1]!.task_id)
 })
 
 test('rotating ends gateway keys and challenges', async () => {

@@ -1,0 +1,132 @@
+/** POST /api/v1/webhooks/fire. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { createValidator } from '#runtime/http/validation.ts'
+import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { chooseTargets, namesOf } from '../events/choose-targets.ts'
+import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event-body.ts'
+import { eventSchema } from '../events/event-schema.ts'
+import type { Relay } from '../relay.ts'
+
+const bodyBytesMax = 256 * 1024
+/** The answer comes within two seconds, whatever is away. */
+const publishTimeoutMs = 1_700
+const answerTimeoutMs = 1_900
+
+const query = Type.Object(
+  {
+    targets: Type.Optional(
+      Type.Union([Type.String(), Type.Array(Type.String())], {
+        description:
+          'Names of targets, comma-separated or repeated: only these get the event, and of these only those whose own ' +
+          '`events` and `agents` lists match. An unknown name refuses all of it; an empty one is a fault. Without it: every ' +
+          'target whose lists match.',
+        examples: ['audit,deploy'],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const answer = Type.Object(
+  {
+    idempotency_key: Type.String({ description: 'Sent to every target as X-Idempotency-Key.' }),
+    deliveries: Type.Array(
+      Type.Object(
+        {
+          target: Type.String(),
+          sequence: Type.Integer({
+            description:
+              'Rises for each target, not by one; sent as X-Sequence (which may be smaller where the log had to be written twice).',
+          }),
+        },
+        { additionalProperties: false },
+      ),
+      { description: 'In the order of the targets file; empty when no target wants the event.' },
+    ),
+  },
+  {
+    additionalProperties: false,
+    title: 'FiredEvent',
+    description: 'Every delivery is in the log and survives any crash. Delivered it is later.',
+    examples: [
+      {
+        idempotency_key: 'WHALE-01K5Z6M0V3T4E8Q2Y7C9D1F2G3-task.completed',
+        deliveries: [{ target: 'audit', sequence: 41 }],
+      },
+    ],
+  },
+)
+
+/** The scope must be this route's own: it keeps the bytes of its bodies. */
+export function registerFire(scope: FastifyInstance, relay: Relay): void {
+  scope.removeContentTypeParser('application/json')
+  scope.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
+    try {
+      done(null, prepareEvent(body))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  scope.withTypeProvider<TypeBoxTypeProvider>().post(
+    '/fire',
+    {
+      bodyLimit: bodyBytesMax,
+      // The parser has checked the body already.
+      validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
+      schema: {
+        tags: ['webhooks'],
+        summary: 'Fire an event',
+        description:
+          'Accepted means stored for every target, not delivered. The relay does not deduplicate: each accepted request is ' +
+          'a delivery with a sequence of its own. After a 503 nothing is known of the single deliveries: send the event ' +
+          'again; receivers know a repeat by its idempotency key.',
+        body: eventSchema,
+        querystring: query,
+        response: {
+          202: answer,
+          ...problemResponses({
+            400: 'The body is not JSON, or `targets` holds an unknown (unknown_target) or empty name; nothing was sent.',
+            403: 'The caller, its Host header or its Origin is not of this machine.',
+            413: 'The body is larger than 256 KiB.',
+            415: 'The content type is not application/json.',
+            422: 'A field is wrong (errors names it), or the event holds a secret (secret_in_payload).',
+            503: 'Not every delivery was stored; send the event again after retryAfter seconds.',
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      reply.code(202)
+      return fire(relay, request, request.body as unknown as PreparedEvent, namesOf(request.query.targets))
+    },
+  )
+}
+
+async function fire(
+  relay: Pick<Relay, 'targets' | 'deliveries'>,
+  request: FastifyRequest,
+  event: PreparedEvent,
+  named: string[] | null,
+) {
+  request.agentId = event.agent
+  const now = relay.targets.current()
+  const chosen = chooseTargets(now, event, named)
+  refuseSecrets(event, now.secrets)
+  const delivery = { event, receivedAtMs: Date.now(), headers: recordHeaders(request) }
+  const publish = async ({ name }: { name: string }) => {
+    const [position] = await relay.deliveries.publish(name, [delivery], publishTimeoutMs)
+    return { target: name, sequence: position!.offset }
+  }
+  // Finding a partition and writing to it share the time.
+  const deliveries = await withTimeout(Promise.all(chosen.map(publish)), answerTimeoutMs, logUnavailable)
+  return { idempotency_key: event.idempotency_key, deliveries }
+}
+
+function logUnavailable(): AppError {
+  return new AppError('log_unavailable', 'The event log does not answer.', { retryAfter: 1 })
+}

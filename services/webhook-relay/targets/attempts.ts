@@ -1,0 +1,108 @@
+/** Records of webhooks.attempts in; metrics, and what was last seen of each target, out. */
+
+import type { Logger } from 'pino'
+import { Counter, Histogram, type Registry } from 'prom-client'
+import type { EventLog } from '#engines/event-log/port.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Codec, Publisher, StoredRecord } from '#runtime/messages.ts'
+import type { WatchedTargets } from '#runtime/webhooks/targets-file.ts'
+import type { WebhookAttempt } from '#schemas/types.ts'
+import { webhooksAttempts } from '#topics/catalog.ts'
+import { createSightings, type Sighting } from './sightings.ts'
+
+const outcomes = ['success', 'retry', 'dead_letter'] as const
+
+export interface Attempts extends Closeable {
+  /** What a courier last told of the target; null before anything. */
+  last(target: string): Sighting | null
+}
+
+export interface AttemptsParts {
+  engines: { eventLog: EventLog }
+  publisher: Pick<Publisher, 'placeOf'>
+  codec: Codec
+  log: Logger
+  metrics: Registry
+  targets: Pick<WatchedTargets, 'current' | 'onChange'>
+}
+
+/** Follows the attempts of every courier from now on. */
+export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
+  const { codec, log, targets } = parts
+  const metrics = createAttemptMetrics(parts.metrics)
+  const sightings = createSightings()
+  let named = new Set<string>()
+  function follow(): void {
+    const now = new Set(targets.current().targets.keys())
+    for (const target of named) {
+      if (now.has(target)) continue
+      metrics.forget(target)
+      sightings.forget(target)
+    }
+    for (const target of now) metrics.begin(target)
+    named = now
+  }
+  function take(attempt: WebhookAttempt): void {
+    // Of a target that is gone the courier may still tell: its series would stay for ever.
+    if (!named.has(attempt.target)) return
+    metrics.take(attempt)
+    sightings.take(attempt)
+  }
+  function takeRecord(record: StoredRecord): void {
+    try {
+      const message = codec.decode(webhooksAttempts as never, record) as
+        | { value: WebhookAttempt | null }
+        | Promise<{ value: WebhookAttempt | null }>
+      if (message instanceof Promise) message.then((late) => late.value && take(late.value), fault)
+      else if (message.value) take(message.value)
+    } catch (error) {
+      fault(error)
+    }
+  }
+  function fault(error: unknown): void {
+    log.warn({ reason: describeError(error) }, 'webhooks.attempt-unreadable')
+  }
+
+  follow()
+  targets.onChange(follow)
+  const tail = await parts.engines.eventLog.tail({
+    topic: parts.publisher.placeOf(webhooksAttempts as never).physicalName,
+    from: 'end',
+    records: (_partition, records) => records.forEach(takeRecord),
+  })
+  return { last: sightings.last, close: () => tail.close() }
+}
+
+function createAttemptMetrics(registry: Registry) {
+  const delivered = new Counter({
+    name: 'webhook_delivered_total',
+    help: 'Attempts by their outcome: success, retry (it will be tried again) or dead_letter (given up)',
+    labelNames: ['target', 'status'],
+    registers: [registry],
+  })
+  const latency = new Histogram({
+    name: 'webhook_latency_seconds',
+    help: 'Time of one call of a target, whatever came of it',
+    labelNames: ['target'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  })
+  return {
+    /** A series that is absent until its first event hides that event from rates. */
+    begin(target: string) {
+      for (const status of outcomes) delivered.inc({ target, status }, 0)
+      latency.zero({ target })
+    },
+    forget(target: string) {
+      for (const status of outcomes) delivered.remove({ target, status })
+      latency.remove({ target })
+    },
+    take({ target, kind, took_ms }: WebhookAttempt) {
+      const status = outcomes.find((outcome) => outcome === kind)
+      if (status === undefined) return
+      delivered.inc({ target, status })
+      if (took_ms !== null) latency.observe({ target }, took_ms / 1_000)
+    },
+  }
+}
