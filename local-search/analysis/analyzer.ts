@@ -94,13 +94,14 @@ function fold(text: string): string {
       at++
       continue
     }
-    // A word with a character above ASCII is folded whole: marks belong to the letters before them.
+    // A word with a character above ASCII is folded whole: marks belong to the letters before them. What is no word
+    // stays as it is, whatever later engines know of its case.
+    const inWord = classOf(text.codePointAt(at)!) !== separator
     let start = at
-    while (start > plainFrom && isAsciiWordCode(text.charCodeAt(start - 1))) start--
-    const end = Math.max(wordEnd(text, start), at + 1)
-    const wide = classOf(text.codePointAt(at)!) !== separator
+    while (inWord && start > plainFrom && isAsciiWordCode(text.charCodeAt(start - 1))) start--
+    const end = inWord ? wordEnd(text, start) : at + 1
     folded += text.slice(plainFrom, start).toLowerCase()
-    folded += wide ? foldWord(text.slice(start, end)) : text.slice(start, end).toLowerCase()
+    folded += inWord ? foldWord(text.slice(start, end)) : text[at]
     plainFrom = end
     at = end
   }
