@@ -5,6 +5,7 @@ import { auditWriter } from './audit-writer/service.ts'
 import { outboxPublisher } from './outbox-publisher/service.ts'
 import { vectorGateway } from './vector-gateway/service.ts'
 import { vectorWriter } from './vector-writer/service.ts'
+import { webhookCourier } from './webhook-courier/service.ts'
 import { webhookRelay } from './webhook-relay/service.ts'
 
 export const services: readonly Service[] = [
@@ -13,4 +14,5 @@ export const services: readonly Service[] = [
   auditWriter,
   outboxPublisher,
   webhookRelay,
+  webhookCourier,
 ]

@@ -1,0 +1,172 @@
+/** One connection to one target: a request in, its status or a fault out, within one clock for all of it. */
+
+import type { LookupFunction } from 'node:net'
+import { Client, type Dispatcher } from 'undici'
+import { CallError, callFaultOf } from './call-fault.ts'
+import type { CallResult } from './verdict.ts'
+
+/** Resolving, connecting, TLS, headers and body together. */
+export const callMs = 5_000
+/** More of an answer is not read: the connection is dropped instead. */
+const answerBytesMax = 64 * 1024
+/** Without a hint of the target's own: shorter than most servers wait, so that a request seldom meets a closed end. */
+const idleMs = 4_000
+
+export interface ConnectionOptions {
+  url: URL
+  lookup: LookupFunction
+  /** Default `callMs`. */
+  callMs?: number
+}
+
+export interface Request {
+  /** Names and values in turn. */
+  headers: string[]
+  body: Buffer
+  /** Ends the call at once, with the fault `stopped`. */
+  signal?: AbortSignal
+}
+
+export class Connection {
+  readonly #options: ConnectionOptions
+  readonly #path: string
+  #client: Client | null = null
+  #exchange: Exchange | null = null
+  #closed = false
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options
+    this.#path = `${options.url.pathname}${options.url.search}`
+  }
+
+  get busy(): boolean {
+    return this.#exchange !== null
+  }
+
+  /** Never rejects. One at a time: a second one is never sent behind the first. */
+  post(request: Request): Promise<CallResult> {
+    const client = this.#open()
+    return new Promise((resolve) => {
+      const exchange = new Exchange(this.#options.callMs ?? callMs, request.signal, (result, reusable) => {
+        this.#exchange = null
+        // Whatever is left of the call ends with its connection.
+        if (!reusable || this.#closed) this.#drop(client)
+        resolve(result)
+      })
+      this.#exchange = exchange
+      try {
+        const { headers, body } = request
+        client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
+      } catch (error) {
+        exchange.onResponseError(null, error)
+      }
+    })
+  }
+
+  /** A call that runs ends as it is, with the fault `stopped`. */
+  stop(): void {
+    this.#exchange?.stop()
+  }
+
+  /** A call that runs may end; no other will come. */
+  close(): void {
+    this.#closed = true
+    if (!this.busy && this.#client) this.#drop(this.#client)
+  }
+
+  #open(): Client {
+    this.#client ??= new Client(this.#options.url.origin, {
+      pipelining: 1,
+      keepAliveTimeout: idleMs,
+      // The clock of the call is the only one.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: { lookup: this.#options.lookup, timeout: this.#options.callMs ?? callMs },
+      autoSelectFamily: true,
+    })
+    return this.#client
+  }
+
+  #drop(client: Client): void {
+    if (this.#client === client) this.#client = null
+    client.destroy(null).catch(() => {})
+  }
+}
+
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #startedAt = performance.now()
+  readonly #signal: AbortSignal | undefined
+  readonly #timer: NodeJS.Timeout
+  #end: ((result: CallResult, reusable: boolean) => void) | null
+  #status = 0
+  #retryAfter: string | null = null
+  #location: string | null = null
+  #bytes = 0
+
+  constructor(
+    clockMs: number,
+    signal: AbortSignal | undefined,
+    end: (result: CallResult, reusable: boolean) => void,
+  ) {
+    this.#end = end
+    this.#signal = signal
+    this.#timer = setTimeout(() => this.onResponseError(null, new CallError('timeout')), clockMs)
+    signal?.addEventListener('abort', this.stop, { once: true })
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    // Hints that come before the answer.
+    if (status < 200) return
+    this.#status = status
+    this.#retryAfter = one(headers['retry-after'])
+    this.#location = one(headers.location)
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytes += chunk.length
+    if (this.#bytes > answerBytesMax) this.#finish(false)
+  }
+
+  onResponseEnd(): void {
+    this.#finish(true)
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
+    const fault = callFaultOf(error)
+    this.#settle({ status: null, fault, retryAfter: null, location: null, tookMs: this.#tookMs() }, false)
+  }
+
+  /** The status counts once the answer is whole, or longer than anyone reads. */
+  #finish(reusable: boolean): void {
+    const [retryAfter, location] = [this.#retryAfter, this.#location]
+    this.#settle(
+      { status: this.#status, fault: null, retryAfter, location, tookMs: this.#tookMs() },
+      reusable,
+    )
+  }
+
+  #settle(result: CallResult, reusable: boolean): void {
+    const end = this.#end
+    if (end === null) return
+    this.#end = null
+    clearTimeout(this.#timer)
+    this.#signal?.removeEventListener('abort', this.stop)
+    end(result, reusable)
+  }
+
+  readonly stop = () => this.onResponseError(null, new CallError('stopped'))
+
+  #tookMs(): number {
+    return performance.now() - this.#startedAt
+  }
+}
+
+function one(value: string | string[] | undefined): string | null {
+  return (Array.isArray(value) ? value[0] : value) ?? null
+}

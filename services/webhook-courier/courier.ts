@@ -1,0 +1,285 @@
+/**
+ * One record of webhooks.deliveries in; a call, and what becomes of the record, out. Retries wait in their lane; a target
+ * that is away opens its breaker: nothing of it is given up, and one head alone tries on.
+ */
+
+import type { LookupFunction } from 'node:net'
+import type { Logger } from 'pino'
+import { done, type Hold, type Outcome, park, persevere, postpone } from '#lib/outcome.ts'
+import type { CallContext } from '#runtime/consumer.ts'
+import type { Message } from '#runtime/messages.ts'
+import { redact } from '#runtime/webhooks/secrets.ts'
+import type { WebhookTarget, WebhookTargets } from '#runtime/webhooks/target.ts'
+import type { WebhookDelivery } from '#schemas/types.ts'
+import { attemptRecord, stateRecord } from './attempt-records.ts'
+import type { Attempts } from './attempts.ts'
+import { decide } from './decision.ts'
+import { Lanes } from './lanes.ts'
+import type { LoadWatch } from './load-watch.ts'
+import { requestHeaders } from './request-headers.ts'
+import type { Skips } from './skips.ts'
+import { type Head, TargetState } from './target-state.ts'
+import { UnknownTargets } from './unknown-targets.ts'
+import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdictOf } from './verdict.ts'
+
+type Message_ = Message<WebhookDelivery>
+
+/** A delivery at work. */
+interface Work {
+  state: TargetState
+  head: Head
+  message: Message_
+  delivery: WebhookDelivery
+  context: CallContext
+}
+
+export interface CourierParts {
+  targets(): WebhookTargets
+  /** Records of targets that no file names wait this long for one that does. */
+  unknownMs: number
+  names: { lookup: LookupFunction; forget(hostname: string): void }
+  attempts: Attempts
+  skips: Skips
+  load: LoadWatch
+  log: Logger
+  /** Asks the waiting heads of a partition again, soon. */
+  wake(partition: number): void
+}
+
+/** Longest time that a head waits without being asked again, whatever it waits for. */
+const askAgainMs = 60_000
+
+export class Courier {
+  readonly lanes: Lanes
+  readonly #parts: CourierParts
+  readonly #states = new Map<string, TargetState>()
+  readonly #unknown: UnknownTargets
+
+  constructor(parts: CourierParts) {
+    this.#parts = parts
+    this.lanes = new Lanes(parts.targets)
+    this.#unknown = new UnknownTargets(parts.unknownMs)
+  }
+
+  async handle(message: Message_, context: CallContext): Promise<Outcome | Hold> {
+    const delivery = message.value
+    if (delivery === null) return park('no_value')
+    const target = this.#parts.targets().targets.get(delivery.target)
+    if (!target) return this.#wait(delivery.target, message.partition, context)
+    const state = this.#stateOf(target, message.partition)
+    const head = state.headOf(message.offset, delivery, context.attempt - 1)
+    const work: Work = { state, head, message, delivery, context }
+    if (head.attempts > 0 && this.#parts.skips.covers(target.name, message.partition, message.offset)) {
+      return this.#park(work, null, 'skipped')
+    }
+    const waitMs = state.waitMs(head, Date.now())
+    if (waitMs > 0) return postpone('waits its turn', Math.min(waitMs, askAgainMs), context.spent)
+    const result = await this.#call(work)
+    head.attempts = context.attempt
+    const outcome = this.#conclude(work, result)
+    if (state.roomForOthers()) this.#parts.wake(message.partition)
+    return outcome
+  }
+
+  /** A record that was settled before this process had its partition. */
+  passed(message: Message_): void {
+    if (message.value === null) return
+    this.#parts.load.came(message.value.target, message.timestamp)
+    this.lanes.settled(message.value, message)
+  }
+
+  /** Partitions that come anew: somebody else may have delivered meanwhile. */
+  gained(partitions: readonly number[]): void {
+    for (const partition of partitions) this.lanes.forget(partition)
+    this.keep((partition) => !partitions.includes(partition))
+  }
+
+  /** Forgets what it knows of targets in other partitions. */
+  keep(owned: (partition: number) => boolean): void {
+    for (const [key, state] of this.#states) {
+      if (owned(state.partition)) continue
+      state.close()
+      this.#states.delete(key)
+    }
+  }
+
+  /** The targets file changed. */
+  renew(targets: WebhookTargets): void {
+    const partitions = new Set(this.#unknown.renew(targets))
+    for (const [key, state] of this.#states) {
+      partitions.add(state.partition)
+      const target = targets.targets.get(state.target.name)
+      if (target) {
+        state.renew(target)
+      } else {
+        // Its records ask for it anew, and wait.
+        state.close()
+        this.#states.delete(key)
+      }
+    }
+    for (const partition of partitions) this.#parts.wake(partition)
+  }
+
+  states(): TargetState[] {
+    return [...this.#states.values()]
+  }
+
+  /** An operator gave something of these targets up. */
+  skipped(names: readonly string[]): void {
+    for (const state of this.#states.values()) {
+      if (!names.includes(state.target.name)) continue
+      state.hasten()
+      this.#parts.wake(state.partition)
+    }
+  }
+
+  /** Calls that run end as they are. */
+  stop(): void {
+    for (const state of this.#states.values()) state.stop()
+  }
+
+  close(): void {
+    for (const state of this.#states.values()) state.close()
+  }
+
+  #call({ state, message, delivery, context }: Work): Promise<CallResult> {
+    if (context.attempt === 1) this.#parts.load.came(delivery.target, message.timestamp)
+    const headers = requestHeaders(state.headers, delivery, {
+      sequence: delivery.sequence ?? message.offset,
+      previous: this.lanes.previousOf(delivery, message),
+      attempt: context.attempt,
+      nowMs: Date.now(),
+    })
+    return state.call({ headers, body: delivery.body, signal: context.signal })
+  }
+
+  #conclude(work: Work, result: CallResult): Outcome | Hold {
+    const { state, head, message, context } = work
+    // It may have arrived, so it counts as an attempt, but says nothing of the target.
+    if (result.fault === 'stopped') return persevere('stopped', 0, context.spent)
+    const { target } = state
+    const verdict = verdictOf(result)
+    const breakerOpen = state.breaker === 'open'
+    this.#noteAnswer(state, verdict, result)
+    const ageMs = Date.now() - message.timestamp
+    const decision = decide({ verdict, spent: context.spent, breakerOpen, ageMs }, target)
+    switch (decision.kind) {
+      case 'deliver':
+        this.#settle(work)
+        this.#tell(work, 'success', result)
+        return done
+      case 'park': {
+        const code = codeOf(result)
+        return this.#park(work, result, decision.why === 'answer' ? code : `held_too_long: ${code}`)
+      }
+      case 'retry':
+        return this.#again(
+          work,
+          result,
+          decision.spent,
+          retryWaitMs(decision.spent, target.backoffMs, result, Date.now()),
+        )
+      case 'hold':
+        return this.#again(
+          work,
+          result,
+          decision.spent,
+          outageWaitMs(decision.tries, target.backoffMs, result, Date.now()),
+        )
+      case 'outage': {
+        const tries = this.#away(state, head, codeOf(result))
+        const waitMs = outageWaitMs(tries, target.backoffMs, result, Date.now())
+        state.nextTryAt(head, Date.now() + waitMs)
+        return this.#again(work, result, decision.spent, waitMs)
+      }
+    }
+  }
+
+  #again(work: Work, result: CallResult, spent: number, waitMs: number): Hold {
+    work.head.dueAtMs = Date.now() + waitMs
+    const { target } = work.state
+    const { targets, log } = this.#parts
+    if (result.location !== null && work.context.attempt === 1) {
+      // What stands behind the question mark may be a token.
+      const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
+      log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
+    }
+    this.#tell(work, 'retry', result)
+    return persevere(codeOf(result), waitMs, spent)
+  }
+
+  #park(work: Work, result: CallResult | null, reason: string): Outcome {
+    this.#settle(work)
+    this.#tell(work, 'dead_letter', result)
+    return park(reason)
+  }
+
+  /** The head is through: its lane has a new last sequence. */
+  #settle({ state, message, delivery }: Work): void {
+    state.leave(message.offset)
+    if (state.roomForOthers()) this.#parts.wake(message.partition)
+    this.lanes.settled(delivery, message)
+  }
+
+  /** Any whole answer closes the breaker, but those of a target that is away. */
+  #noteAnswer(state: TargetState, verdict: Verdict, result: CallResult): void {
+    const { load, log, names, attempts } = this.#parts
+    const { target } = state
+    if (result.status === null) names.forget(target.url.hostname)
+    if (state.breaker === 'closed') load.tried(target.name, verdict !== 'delivered', result.tookMs)
+    if (verdict === 'away') return
+    if (state.answered()) {
+      log.info({ target: target.name }, 'webhooks.target-back')
+      attempts.add(stateRecord(state, null))
+    }
+  }
+
+  #away(state: TargetState, head: Head, code: string): number {
+    const opens = state.breaker === 'closed'
+    const tries = state.away(head)
+    if (opens) {
+      const { log, attempts } = this.#parts
+      log.warn({ target: state.target.name, code }, 'webhooks.target-away: its events wait, in order')
+      attempts.add(stateRecord(state, null))
+    }
+    return tries
+  }
+
+  #wait(target: string, partition: number, { spent }: CallContext): Outcome | Hold {
+    const { leftMs, first } = this.#unknown.left(target, partition)
+    if (first) {
+      this.#parts.log.warn(
+        { target },
+        'webhooks.target-unknown: its events wait for a targets file that names it',
+      )
+    }
+    return leftMs > 0
+      ? postpone('unknown target', Math.min(leftMs, askAgainMs), spent)
+      : park('target_removed')
+  }
+
+  #stateOf(target: WebhookTarget, partition: number): TargetState {
+    const key = `${partition}/${target.name}`
+    const known = this.#states.get(key)
+    if (known) return known
+    const state = new TargetState(target, partition, this.#parts.names.lookup)
+    this.#states.set(key, state)
+    return state
+  }
+
+  #tell(
+    { state, head, context, delivery }: Work,
+    kind: 'success' | 'retry' | 'dead_letter',
+    result: CallResult | null,
+  ) {
+    const tried = {
+      kind,
+      sequence: head.sequence,
+      attempts: result === null ? context.attempt - 1 : context.attempt,
+      receivedAtMs: delivery.received_at,
+      result,
+      nextAttemptAtMs: kind === 'retry' ? Math.round(head.dueAtMs) : null,
+    }
+    this.#parts.attempts.add(attemptRecord(state, tried))
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Names of targets in, addresses to dial out. The system's own resolver runs on four threads that the whole process
+ * shares, so that one dead name could hold up the lookups of all: names are asked of the DNS directly, each with its
+ * own time-out, and remembered for a while. Addresses where machines keep their credentials are left out, at each
+ * dialling anew: what a name stands for may change after its target was checked.
+ */
+
+import { type LookupAddress, lookup as systemLookup } from 'node:dns'
+import { Resolver } from 'node:dns/promises'
+import { readFileSync, statSync } from 'node:fs'
+import type { LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
+import { sleep } from '#lib/backoff.ts'
+import { isLinkLocal } from '#lib/hosts.ts'
+import { CallError } from './call-fault.ts'
+
+export interface NameLookupOptions {
+  /** `address:port` of DNS servers. Default: the system's. */
+  servers?: string[]
+  /** Default /etc/hosts. */
+  hostsFile?: string
+}
+
+export interface NameLookup {
+  lookup: LookupFunction
+  /** A connection to it failed: it is asked for anew. */
+  forget(hostname: string): void
+}
+
+interface Known {
+  addresses: LookupAddress[]
+  untilMs: number
+}
+
+const namesMax = 2_000
+const keptSMin = 1
+const keptSMax = 30
+const tryMs = 1_500
+const otherFamilyMs = 50
+/** Calls of the system's resolver at once, so that it always has threads for others. */
+const systemLookupsMax = 2
+
+export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
+  const resolver = new Resolver({ timeout: tryMs, tries: 2 })
+  if (options.servers) resolver.setServers(options.servers)
+  const hosts = createHostsFile(options.hostsFile ?? '/etc/hosts')
+  const askSystem = createSystemLookup()
+  const known = new Map<string, Known>()
+  const asking = new Map<string, Promise<LookupAddress[]>>()
+
+  async function ask(name: string): Promise<LookupAddress[]> {
+    const found = await askDns(resolver, name)
+    // Not a name of the DNS: it may be one that only the system knows.
+    const { addresses, seconds } = found ?? { addresses: await askSystem(name), seconds: keptSMin }
+    known.delete(name)
+    if (known.size >= namesMax) known.delete(known.keys().next().value as string)
+    const keptS = Math.min(keptSMax, Math.max(keptSMin, seconds))
+    known.set(name, { addresses, untilMs: performance.now() + keptS * 1_000 })
+    return addresses
+  }
+  async function addressesOf(hostname: string): Promise<LookupAddress[]> {
+    const name = hostname.toLowerCase().replace(/\.$/, '')
+    if (name === 'localhost' || name.endsWith('.localhost')) return hosts('localhost') ?? loopback
+    const local = hosts(name)
+    if (local) return local
+    const fresh = known.get(name)
+    if (fresh && fresh.untilMs > performance.now()) return fresh.addresses
+    const answer = asking.get(name) ?? ask(name).finally(() => asking.delete(name))
+    asking.set(name, answer)
+    return answer
+  }
+  const lookup: LookupFunction = (hostname, wanted, callback) => {
+    addressesOf(hostname).then(
+      (all) => answerWith(all, wanted, callback),
+      (error) => callback(error instanceof CallError ? error : new CallError('dns'), '', 0),
+    )
+  }
+  return { lookup, forget: (hostname) => void known.delete(hostname.toLowerCase().replace(/\.$/, '')) }
+}
+
+const loopback: LookupAddress[] = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
+
+function answerWith(
+  all: LookupAddress[],
+  wanted: Parameters<LookupFunction>[1],
+  callback: Parameters<LookupFunction>[2],
+): void {
+  const allowed = all.filter(({ address }) => !isLinkLocal(address))
+  const first = allowed[0]
+  if (first === undefined) callback(new CallError(all.length > 0 ? 'blocked' : 'dns'), '', 0)
+  else if (wanted.all) callback(null, allowed)
+  else callback(null, first.address, first.family)
+}
+
+/** Null when the DNS knows no such name; throws when it does not answer. */
+async function askDns(
+  resolver: Resolver,
+  name: string,
+): Promise<{ addresses: LookupAddress[]; seconds: number } | null> {
+  const faults: string[] = []
+  const records: (LookupAddress & { ttl: number })[] = []
+  const take = (family: 4 | 6) => (found: { address: string; ttl: number }[]) => {
+    for (const one of found) records.push({ ...one, family })
+  }
+  const note = (error: unknown) => void faults.push(String((error as { code?: unknown } | null)?.code))
+  const four = resolver.resolve4(name, { ttl: true }).then(take(4)).catch(note)
+  const six = resolver.resolve6(name, { ttl: true }).then(take(6)).catch(note)
+  await Promise.race([four, six])
+  // With addresses of one kind at hand, a server that is slow about the other one holds up nobody.
+  await Promise.race([Promise.all([four, six]), ...(records.length > 0 ? [sleep(otherFamilyMs)] : [])])
+  if (records.length === 0) {
+    if (faults.every((code) => code === 'ENOTFOUND' || code === 'ENODATA')) return null
+    throw new CallError('dns')
+  }
+  const addresses = records.map(({ address, family }) => ({ address, family }))
+  return { addresses, seconds: Math.min(...records.map(({ ttl }) => ttl)) }
+}
+
+function createSystemLookup(): (name: string) => Promise<LookupAddress[]> {
+  let running = 0
+  return (name) =>
+    new Promise((resolve, reject) => {
+      if (running >= systemLookupsMax) return reject(new CallError('dns'))
+      running++
+      systemLookup(name, { all: true }, (error, addresses) => {
+        running--
+        if (error) reject(new CallError('dns'))
+        else resolve(addresses)
+      })
+    })
+}
+
+const hostsLookEveryMs = 2_000
+const hostsBytesMax = 1024 * 1024
+
+/** What the operator wrote by hand wins over the DNS, as it does for other programs. */
+function createHostsFile(path: string): (name: string) => LookupAddress[] | undefined {
+  let lookedAt = Number.NEGATIVE_INFINITY
+  let stamp = ''
+  let names = new Map<string, LookupAddress[]>()
+  return (name) => {
+    if (performance.now() - lookedAt > hostsLookEveryMs) {
+      lookedAt = performance.now()
+      const now = stampOf(path)
+      if (now !== stamp) names = readHosts(path)
+      stamp = now
+    }
+    return names.get(name)
+  }
+}
+
+function stampOf(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false })
+  return stat?.isFile() && stat.size <= hostsBytesMax ? `${stat.mtimeMs} ${stat.size} ${stat.ino}` : ''
+}
+
+function readHosts(path: string): Map<string, LookupAddress[]> {
+  const names = new Map<string, LookupAddress[]>()
+  if (stampOf(path) === '') return names
+  for (const line of readFileSync(path, 'utf8').split('\n')) {
+    const [address = '', ...aliases] = line.replace(/#.*/, '').trim().split(/\s+/)
+    const family = isIP(address)
+    if (family === 0) continue
+    for (const alias of aliases) {
+      const name = alias.toLowerCase()
+      names.set(name, [...(names.get(name) ?? []), { address, family }])
+    }
+  }
+  return names
+}

@@ -1,0 +1,26 @@
+/** Targets that no file names although records wait for them: for how long they still may come. */
+
+import type { WebhookTargets } from '#runtime/webhooks/target.ts'
+
+export class UnknownTargets {
+  readonly #waitMs: number
+  readonly #since = new Map<string, { atMs: number; partition: number }>()
+
+  constructor(waitMs: number) {
+    this.#waitMs = waitMs
+  }
+
+  /** Milliseconds that are left; `first` when nobody asked before. */
+  left(target: string, partition: number): { leftMs: number; first: boolean } {
+    const known = this.#since.get(target)
+    if (!known) this.#since.set(target, { atMs: Date.now(), partition })
+    return { leftMs: (known?.atMs ?? Date.now()) + this.#waitMs - Date.now(), first: !known }
+  }
+
+  /** Forgets those that are named now; answers with the partitions where somebody waits. */
+  renew({ targets }: WebhookTargets): number[] {
+    const partitions = [...this.#since.values()].map(({ partition }) => partition)
+    for (const target of this.#since.keys()) if (targets.has(target)) this.#since.delete(target)
+    return partitions
+  }
+}

@@ -1,0 +1,91 @@
+/** How one call ended in; what it means for its event, and how long to wait before the next try, out. */
+
+import { backoffMs } from '#lib/backoff.ts'
+
+/** Why there is no HTTP answer, or no whole one. */
+export type CallFault =
+  | 'dns'
+  | 'blocked'
+  | 'connect'
+  | 'tls'
+  | 'reset'
+  | 'timeout'
+  | 'protocol'
+  | 'stopped'
+  | 'unsendable'
+
+export interface CallResult {
+  /** Null when the call ended in a fault. */
+  status: number | null
+  fault: CallFault | null
+  /** As the header says it. */
+  retryAfter: string | null
+  /** Of a redirect, as the header says it. */
+  location: string | null
+  tookMs: number
+}
+
+export type Verdict =
+  /** 2xx. */
+  | 'delivered'
+  /** It can never work: the dead letters, at once. */
+  | 'refused'
+  /** Worth a retry; the event is poison when its retries are used up. */
+  | 'failed'
+  /** Worth a retry; when they are used up it is the target that is ill, not the event. */
+  | 'away'
+
+/** Retried although the target has answered: the same request may fare better. */
+const retriedRefusals: ReadonlySet<number> = new Set([408, 425])
+/** What a target, or what stands before it, answers while it cannot take events. */
+const awayStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
+
+export function verdictOf({ status, fault }: CallResult): Verdict {
+  if (status === null) return fault === 'unsendable' ? 'refused' : 'away'
+  if (status >= 200 && status < 300) return 'delivered'
+  if (awayStatuses.has(status)) return 'away'
+  if (status >= 400 && status < 500 && !retriedRefusals.has(status)) return 'refused'
+  // Redirects are never followed, so they count as failures, too.
+  return 'failed'
+}
+
+/** A short code for reasons and logs: nothing that the target said. */
+export function codeOf({ status, fault }: CallResult): string {
+  return status === null ? (fault ?? 'unknown') : `http_${status}`
+}
+
+/** Longest wait between two tries of one event. */
+export const waitMsMax = 60_000
+/** Longest time that a target's Retry-After is heeded for. */
+export const retryAfterMsMax = 15 * 60_000
+
+/** Before retry `n` (1 is the first): full jitter, but no sooner than the target asked for. */
+export function retryWaitMs(n: number, baseMs: number, result: CallResult, nowMs: number): number {
+  return Math.max(backoffMs(n - 1, { baseMs, maxMs: waitMsMax }), askedWaitMs(result, nowMs))
+}
+
+/** Before the `n`th try (1 is the first) of a target that is away: growing, spread over its upper half. */
+export function outageWaitMs(n: number, baseMs: number, result: CallResult, nowMs: number): number {
+  const ceiling = Math.min(waitMsMax, Math.max(baseMs, outageBaseMs) * 2 ** Math.min(n - 1, 20))
+  const waitMs = Math.round(ceiling * (0.5 + Math.random() / 2))
+  return Math.max(waitMs, askedWaitMs(result, nowMs))
+}
+
+/** A target that is away is not asked more often than this at first, however short its back-off. */
+const outageBaseMs = 250
+
+/** RFC 9110, 10.2.3: of 429 and 503; seconds or a date. */
+function askedWaitMs({ status, retryAfter }: CallResult, nowMs: number): number {
+  if (retryAfter === null || (status !== 429 && status !== 503)) return 0
+  return Math.min(retryAfterMsMax, parseRetryAfter(retryAfter, nowMs) ?? 0)
+}
+
+/** Milliseconds from now, 0 or more; null when the text is neither seconds nor a date of HTTP. */
+export function parseRetryAfter(text: string, nowMs: number): number | null {
+  const trimmed = text.trim()
+  if (/^\d{1,12}$/.test(trimmed)) return Number(trimmed) * 1_000
+  // Date.parse takes much more than HTTP's dates: each of those begins with the name of a day.
+  if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(trimmed)) return null
+  const at = Date.parse(trimmed)
+  return Number.isNaN(at) ? null : Math.max(0, at - nowMs)
+}
