@@ -125,7 +125,8 @@ function makeBuildFolder(output: string): string {
   try {
     for (const name of readdirSync(parent)) {
       const owner = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : Number.NaN
-      if (Number.isInteger(owner) && !isRunning(owner)) rmSync(join(parent, name), { recursive: true, force: true })
+      if (Number.isInteger(owner) && !isRunning(owner))
+        rmSync(join(parent, name), { recursive: true, force: true })
     }
     const folder = join(parent, prefix + process.pid)
     rmSync(folder, { recursive: true, force: true })

@@ -136,7 +136,7 @@ export interface LocalIndex {
   search(query: string, options?: SearchOptions): SearchAnswer
   /** Null where there is none. */
   get(id: string): Record<string, unknown> | null
-  stats(): Record<string, unknown>
+  stats(): IndexStats
   close(): void
 }
 
@@ -146,7 +146,25 @@ export interface SearchOptions {
   collection?: string
   status?: string
   tag?: string
-  scoring?: 'bm25' | 'literal'
+  scoring?: ScoringName
+}
+
+export type ScoringName = 'bm25' | 'literal'
+
+export interface IndexStats {
+  format: string
+  layout: number
+  records: number
+  terms: number
+  /** Different words as they are written. */
+  lexicon: number
+  postings: number
+  /** By field. */
+  words: Record<string, number>
+  bytes: number
+  /** Bytes by section. */
+  sections: Record<string, number>
+  analyzer: { id: string; version: number }
 }
 
 export interface BuildReport {

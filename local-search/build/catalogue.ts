@@ -35,7 +35,8 @@ export class Catalogue {
   /** Takes the next record in; one with the same id from before is replaced. Returns its number. */
   add(id: string, record: SearchRecord, start: number, analyzer: Analyzer): number {
     const number = this.count
-    if (number >= recordsMax) throw new SearchFault('bad_input', `an index holds at most ${recordsMax} records`)
+    if (number >= recordsMax)
+      throw new SearchFault('bad_input', `an index holds at most ${recordsMax} records`)
     this.count++
     this.#starts = grown(this.#starts, number)
     this.#updatedAtMs = grown(this.#updatedAtMs, number)
@@ -83,10 +84,9 @@ export class Catalogue {
   order(): Uint32Array {
     const staying = new Uint32Array(this.count - this.duplicates)
     let count = 0
-    for (let number = 0; number < this.count; number++) if (!this.isReplaced(number)) staying[count++] = number
-    return staying.sort(
-      (a, b) => this.#updatedAtMs[b]! - this.#updatedAtMs[a]! || this.#ids.compare(a, b),
-    )
+    for (let number = 0; number < this.count; number++)
+      if (!this.isReplaced(number)) staying[count++] = number
+    return staying.sort((a, b) => this.#updatedAtMs[b]! - this.#updatedAtMs[a]! || this.#ids.compare(a, b))
   }
 
   #setKey(number: number, place: 1 | 2, kind: 'slug' | 'title', folded: string): void {

@@ -31,9 +31,12 @@ export function openFileSink(file: string): FileSink {
     write(bytes) {
       position += bytes.length
       if (filled + bytes.length > pieceBytes) flush()
-      if (bytes.length > pieceBytes) return writeWhole(fd, bytes)
-      waiting.set(bytes, filled)
-      filled += bytes.length
+      if (bytes.length > pieceBytes) {
+        writeWhole(fd, bytes)
+      } else {
+        waiting.set(bytes, filled)
+        filled += bytes.length
+      }
     },
     flush,
     patch(bytes, at) {

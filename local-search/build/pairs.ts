@@ -34,7 +34,7 @@ export class PairSorter {
     this.count++
   }
 
-  /** Writes the pages and lets go of the memory. */
+  /** Writes all pairs as pages. */
   writePages(sink: FileSink): void {
     const page = Buffer.alloc(pairPageBytes)
     let filled = 0
@@ -56,12 +56,11 @@ export class PairSorter {
   #inOrder(visit: (hash: number, value: number) => void): void {
     if (this.#files.length > 0) {
       this.#spill()
-      this.#pairs = new BigUint64Array(0)
-      return mergeFiles(this.#files, visit)
+      mergeFiles(this.#files, visit)
+    } else {
+      this.#pairs.subarray(0, this.#held).sort()
+      for (let i = 0; i < this.#held; i++) visit(this.#halves[i * 2 + 1]!, this.#halves[i * 2]!)
     }
-    this.#pairs.subarray(0, this.#held).sort()
-    for (let i = 0; i < this.#held; i++) visit(this.#halves[i * 2 + 1]!, this.#halves[i * 2]!)
-    this.#pairs = new BigUint64Array(0)
   }
 
   #spill(): void {

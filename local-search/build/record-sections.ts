@@ -59,4 +59,3 @@ export function writeKeys(sink: FileSink, { folder, catalogue }: Collected, orde
   keys.writePages(sink)
   return keys.count
 }
-

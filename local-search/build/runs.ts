@@ -172,6 +172,5 @@ export function fieldsOf(frequencies: number): number {
 
 /** The UTF-8 bytes as characters: in this form `<` compares as the bytes do. */
 export function keyOf(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: everything of ASCII stays as it is
   return /^[\0-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1')
 }

@@ -72,10 +72,13 @@ export function writeTerms(input: TermsInput): TermsReport {
 /** A short list stands in the page of its term, a longer one in a section of its own, by place and checksum. */
 function placeList(value: ByteWriter, list: EncodedList, { postings, postingsAt }: TermsInput): void {
   value.varint(list.bytes.length)
-  if (list.bytes.length <= inlineBytesMax) return value.append(list.bytes)
-  value.varint(postings.position() - postingsAt)
-  value.u32(crc32(list.bytes))
-  postings.write(list.bytes)
+  if (list.bytes.length <= inlineBytesMax) {
+    value.append(list.bytes)
+  } else {
+    value.varint(postings.position() - postingsAt)
+    value.u32(crc32(list.bytes))
+    postings.write(list.bytes)
+  }
 }
 
 function addDeletions(deletions: PairSorter, key: string, place: number): void {

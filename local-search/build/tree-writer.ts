@@ -66,7 +66,7 @@ export class TreeWriter {
     this.#key = key
   }
 
-  /** {varint shared with the key before, varint length of the rest, the rest, value}. */
+  /** {varint shared with the key before, varint length of the rest, u8 length of the value, the rest, value}. */
   #encode(key: string, value: Uint8Array, before: string): void {
     let shared = 0
     const most = Math.min(key.length, before.length)
@@ -74,6 +74,7 @@ export class TreeWriter {
     this.#entry.length = 0
     this.#entry.varint(shared)
     this.#entry.varint(key.length - shared)
+    this.#entry.u8(value.length)
     this.#entry.latin1(key.slice(shared))
     this.#entry.append(value)
   }

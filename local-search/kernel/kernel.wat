@@ -223,6 +223,19 @@
         (br $next)))
     (global.set $inGroupCount (i32.const 0)))
 
+  (func (export "dropGroup")
+    (local $i i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $i) (global.get $inGroupCount)))
+        (i32.store16
+          (i32.add (global.get $group)
+            (i32.shl (i32.load (i32.add (global.get $inGroup) (i32.shl (local.get $i) (i32.const 2)))) (i32.const 1)))
+          (i32.const 0))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+    (global.set $inGroupCount (i32.const 0)))
+
   (func $raise (export "raise") (param $record i32) (param $add i32)
     (local $at i32) (local $before i32)
     (local.set $at (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2))))

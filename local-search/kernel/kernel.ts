@@ -1,0 +1,171 @@
+/** The WebAssembly kernel with its memory: posting lists go in, scores build up, the best records come out. */
+
+import { badIndex } from '../fault.ts'
+import { literalWeights } from '../format.ts'
+import { kernelBytes } from './kernel-bytes.ts'
+import { type WasmMemory, webAssembly } from './webassembly.ts'
+
+interface Exports {
+  memory: WasmMemory
+  begin(records: number, scores: number, met: number, group: number, inGroup: number): void
+  filter(bits: number): void
+  walk(use: number, p: number, length: number, count: number, scored: number, a: number, b: number): number
+  find(p: number, length: number, count: number, record: number): number
+  groupCount(): number
+  addGroup(weight: number): void
+  dropGroup(): void
+  raise(record: number, add: number): void
+  metCount(): number
+  best(limit: number, out: number): number
+  end(): void
+}
+
+/** A posting list in the kernel's memory. */
+export interface LoadedList {
+  at: number
+  length: number
+  count: number
+}
+
+export interface Ranked {
+  record: number
+  score: number
+}
+
+const use = { score: 0, mark: 1, gather: 2 }
+const literalSumsAt = 512
+const firstFree = 1024
+const pageBytes = 65_536
+
+/** One search at a time: `begin`, lists and scores, `best`, `end`. After a fault it must not be used again. */
+export class Kernel {
+  readonly #records: number
+  readonly #exports: Exports
+  readonly #arena: number
+  #free: number
+
+  constructor(records: number) {
+    this.#records = records
+    const module = new webAssembly.Module(Buffer.from(kernelBytes, 'base64'))
+    this.#exports = new webAssembly.Instance(module).exports as unknown as Exports
+    this.#arena = firstFree + align(records * 14)
+    this.#free = this.#arena
+    this.#reach(this.#arena)
+    const sums = new Uint32Array(this.#exports.memory.buffer, literalSumsAt, 16)
+    for (let fields = 0; fields < 16; fields++) sums[fields] = literalSum(fields)
+  }
+
+  begin(): void {
+    const records = this.#records
+    const met = firstFree + records * 4
+    const inGroup = met + records * 4
+    this.#free = this.#arena
+    this.#exports.begin(records, firstFree, met, inGroup + records * 4, inGroup)
+  }
+
+  end(): void {
+    this.#exports.end()
+  }
+
+  /** Room for the current search; its content is what an earlier one left. */
+  allocate(length: number): Uint8Array {
+    const at = this.#free
+    this.#free += align(length)
+    this.#reach(this.#free)
+    return new Uint8Array(this.#exports.memory.buffer, at, length)
+  }
+
+  /** One bit a record, all 0. */
+  allocateBits(): Uint8Array {
+    return this.allocate(align(Math.ceil(this.#records / 8))).fill(0)
+  }
+
+  /** A view of bytes that lay at `at` when memory grew. */
+  view(at: number, length: number): Uint8Array {
+    return new Uint8Array(this.#exports.memory.buffer, at, length)
+  }
+
+  /** From here on only these records count; null: all. */
+  filter(bitsAt: number | null): void {
+    this.#exports.filter(bitsAt ?? 0)
+  }
+
+  score(list: LoadedList, weight: number): void {
+    this.#walk(use.score, list, true, weight, 0)
+  }
+
+  /** Sets the bits of the records in the list; with `fields`, of those that have it in one of them. */
+  mark(list: LoadedList, scored: boolean, fields: number, bitsAt: number): void {
+    this.#walk(use.mark, list, scored, scored ? fields : 0, bitsAt)
+  }
+
+  /** Joins several lists to one word. */
+  gather(list: LoadedList): void {
+    this.#walk(use.gather, list, true, 0, 0)
+  }
+
+  groupCount(): number {
+    return this.#exports.groupCount()
+  }
+
+  /** Fields in which the gathered word stands in the record. */
+  gatheredFields(record: number): number {
+    const inGroup = firstFree + this.#records * 8
+    const group = inGroup + this.#records * 4
+    return new DataView(this.#exports.memory.buffer).getUint16(group + record * 2, true) & 15
+  }
+
+  dropGroup(): void {
+    this.#exports.dropGroup()
+  }
+
+  /** Adds the gathered word to the scores: by impact and weight, or its literal sum where the weight is null. */
+  addGroup(weight: number | null): void {
+    this.#exports.addGroup(weight ?? 0)
+  }
+
+  raise(record: number, add: number): void {
+    this.#exports.raise(record, add)
+  }
+
+  metCount(): number {
+    return this.#exports.metCount()
+  }
+
+  /** Fields in which the term stands in the record; 0: not at all. */
+  fieldsIn(list: LoadedList, record: number): number {
+    const found = this.#exports.find(list.at, list.length, list.count, record)
+    if (found === -1) throw damaged()
+    return found & 15
+  }
+
+  /** By falling score, then by rising record. */
+  best(limit: number): Ranked[] {
+    const most = Math.min(limit, this.#exports.metCount())
+    const at = this.allocate(most * 8).byteOffset
+    const count = this.#exports.best(most, at)
+    const pairs = new Uint32Array(this.#exports.memory.buffer, at, count * 2)
+    return Array.from({ length: count }, (_, i) => ({ score: pairs[i * 2]!, record: pairs[i * 2 + 1]! }))
+  }
+
+  #walk(how: number, list: LoadedList, scored: boolean, a: number, b: number): void {
+    if (this.#exports.walk(how, list.at, list.length, list.count, scored ? 1 : 0, a, b) !== 0) throw damaged()
+  }
+
+  #reach(bytes: number): void {
+    const missing = bytes - this.#exports.memory.buffer.byteLength
+    if (missing > 0) this.#exports.memory.grow(Math.ceil(missing / pageBytes))
+  }
+}
+
+export function literalSum(fields: number): number {
+  return literalWeights.reduce((sum, weight, i) => sum + (fields & (1 << i) ? weight : 0), 0)
+}
+
+function align(bytes: number): number {
+  return Math.ceil(bytes / 16) * 16
+}
+
+function damaged(): Error {
+  return badIndex('is damaged (postings)')
+}

@@ -1,0 +1,60 @@
+/** Ranked records in, results as they are printed out. */
+
+import type { ScoringName, SearchHit } from '../contract.ts'
+import { impactMax, k1Hundredths, termWeightUnit, textFields } from '../format.ts'
+import { literalSum, type Ranked } from '../kernel/kernel.ts'
+import { readRecord } from '../reader/records.ts'
+import { textOf } from '../reader/text.ts'
+import type { Engine } from './engine.ts'
+import { tierStep } from './exact.ts'
+import type { ScoredWord } from './words.ts'
+
+/** What an exact title, slug (twice) or id (three times) adds to the score that is shown. */
+const shownTierStep = 10_000
+
+/** Reads the records and says for each in which fields the words stand. To be called before the search ends. */
+export function showHits(
+  engine: Engine,
+  ranked: readonly Ranked[],
+  words: readonly ScoredWord[],
+  scoring: ScoringName,
+): SearchHit[] {
+  const matched = words.map((word) => fieldsOfWord(engine, word, ranked))
+  return ranked.map(({ record, score }, i) => {
+    const { head } = readRecord(engine.file, record)
+    const { id, title: _, slug: __, path: ___, body: ____, ...payload } = head
+    const fields = matched.reduce((all, ofWord) => all | ofWord[i]!, 0)
+    return {
+      id,
+      score: shownScore(score, scoring),
+      title: textOf(head, 'title') || null,
+      slug: textOf(head, 'slug') || null,
+      path: textOf(head, 'path') || null,
+      field_score: matched.reduce((sum, ofWord) => sum + literalSum(ofWord[i]!), 0),
+      matched_fields: textFields.filter((_name, bit) => fields & (1 << bit)),
+      payload,
+    }
+  })
+}
+
+/** For each hit the fields that hold the word, as bits. */
+function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
+  const { kernel } = engine
+  if (weight === null) {
+    return ranked.map(({ record }) => lists.reduce((all, { list }) => all | kernel.fieldsIn(list, record), 0))
+  }
+  // A prefix may have thousands of lists: joined once more, they are asked all at once.
+  for (const { list } of lists) kernel.gather(list)
+  const fields = ranked.map(({ record }) => kernel.gatheredFields(record))
+  kernel.dropGroup()
+  return fields
+}
+
+/** Fixed-point sums, printed with four decimals: the same digits on every machine. */
+function shownScore(score: number, scoring: ScoringName): number {
+  const tier = Math.floor(score / tierStep)
+  const sum = score % tierStep
+  if (scoring === 'literal') return tier * shownTierStep + sum
+  const unitsPerPoint = (termWeightUnit * impactMax * 100) / (k1Hundredths + 100)
+  return (tier * shownTierStep * 10_000 + Math.round((sum * 10_000) / unitsPerPoint)) / 10_000
+}
