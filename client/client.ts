@@ -1,6 +1,7 @@
 /** A typed client of the platform: an agent's id and private key in; vector operations and fired events out. */
 
 import { readFileSync } from 'node:fs'
+import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { createKeyHolder } from './key-holder.ts'
 import { ownProblem, ProblemError } from './problem-error.ts'
 import { type Call, createTransport, type TransportOptions } from './transport.ts'
@@ -26,6 +27,7 @@ import type {
 } from './types.ts'
 import { fireOver, openWebhookTransport } from './webhooks.ts'
 
+export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export { ProblemError } from './problem-error.ts'
 export type * from './types.ts'
 
@@ -41,6 +43,8 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   /** PKCS#8 PEM of the agent's Ed25519 key, or the file that holds it. */
   privateKeyPem?: string
   privateKeyFile?: string
+  /** The index file that `find` searches. */
+  localIndex?: string
   /** Milliseconds that only go forward, for tests. */
   now?: () => number
 }
@@ -64,6 +68,8 @@ export interface Client {
     ids: string[],
     options?: ReadOptions,
   ): Promise<{ points: StoredPoint[]; missing: string[] }>
+  /** Searches a local index and gets the records that it names from the gateway, and no others. */
+  find(query: string, options?: FindOptions): Promise<FindAnswer>
   operation(operationId: string): Promise<OperationState>
   /** Resolves once the operation is applied or failed; throws ProblemError `timeout` after `timeoutMs` (60 s). */
   waitFor(
@@ -138,6 +144,7 @@ export function createClient(options: ClientOptions): Client {
       keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
     getMany: (collection, ids, given = {}) =>
       keyed(get('v1/vectors/get', { collection, ids, after: given.after }, given.signal)),
+    find: (query, given = {}) => find(query, { ...localIndexOf(options), ...given }, client.getMany),
     operation: (id) => operation(id),
     waitFor: (given, waiting = {}) =>
       waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
@@ -156,6 +163,10 @@ function privateKeyOf(options: ClientOptions): string {
   if (options.privateKeyPem !== undefined) return options.privateKeyPem
   if (options.privateKeyFile !== undefined) return readFileSync(options.privateKeyFile, 'utf8')
   throw new TypeError('give createClient a privateKeyPem or a privateKeyFile')
+}
+
+function localIndexOf({ localIndex }: ClientOptions): FindOptions {
+  return localIndex === undefined ? {} : { index: localIndex }
 }
 
 function get(path: string, query: NonNullable<Call['query']>, signal?: AbortSignal): Call {
