@@ -31,24 +31,29 @@ export type Located =
 
 /** Aliases are followed: so many values may come of a text at most, however it is written. */
 const valuesMax = 50_000
+/** Finding an anchor means looking through the text. */
+const aliasesMax = 1_000
 const depthMax = 16
 const nameShownMax = 60
 
 /** The value of the text, or null when there is none that could be checked further; faults go into `faults`. */
 export function parseLocated(text: string, faults: Fault[]): Located | null {
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' })
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' })
   for (const error of [...document.errors, ...document.warnings]) {
     faults.push({ line: lines.linePos(error.pos[0]).line, path: '', message: explain(error) })
   }
   if (faults.length > 0) return null
   let left = valuesMax
+  let aliasesLeft = aliasesMax
   const open = new Set<unknown>()
 
   function convert(given: unknown, path: string, above: number): Located {
-    const node = isAlias(given) ? given.resolve(document) : given
     const line = lineOf(given, above)
     const place = { line, path }
+    if (isAlias(given) && aliasesLeft-- <= 0) throw new TooMuch(place)
+    const node = isAlias(given) ? given.resolve(document) : given
+    if (node === undefined) faults.push({ ...place, message: explanations.BAD_ALIAS as string })
     if (left-- <= 0 || open.size >= depthMax || open.has(node)) throw new TooMuch(place)
     if (isScalar(node)) return { kind: 'scalar', place, value: node.value }
     if (!isSeq(node) && !isMap(node)) return { kind: 'scalar', place, value: null }

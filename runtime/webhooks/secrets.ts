@@ -12,13 +12,18 @@ const platformSecrets = /svc_[0-9a-f]{64}|vk_live_[A-Za-z0-9_-]{43}|-----BEGIN [
 
 /** True when the text, or what its JSON or percent escapes stand for, holds one of `secrets` or a key of the platform. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
-  let form = text
-  for (let n = 0; ; n++) {
-    if (holds(form, secrets)) return true
-    const plainer = unescaped(form)
-    if (plainer === form || n === unescapesMax) return false
-    form = plainer
+  const tried = new Set<string>()
+  let forms = [text]
+  for (let n = 0; n <= unescapesMax && forms.length > 0; n++) {
+    for (const form of forms) {
+      if (holds(form, secrets)) return true
+      tried.add(form)
+    }
+    // Each kind by itself: a secret may hold what looks like an escape of the other one.
+    const plainer = forms.flatMap((form) => [withoutBackslashes(form), withoutPercents(form)])
+    forms = [...new Set(plainer)].filter((form) => !tried.has(form))
   }
+  return false
 }
 
 /** The text with every secret cut out, in the form that it has and as JSON writes it. */
@@ -42,19 +47,18 @@ function holds(text: string, secrets: readonly string[]): boolean {
 
 const simpleEscapes: Record<string, string> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' }
 
-function unescaped(text: string): string {
-  let plain = text
-  if (plain.includes('\\')) {
-    plain = plain.replace(/\\(?:u([0-9a-fA-F]{4})|([\s\S]))/g, (_, code?: string, character?: string) =>
-      code === undefined
-        ? (simpleEscapes[character as string] ?? (character as string))
-        : String.fromCharCode(Number.parseInt(code, 16)),
-    )
-  }
-  if (plain.includes('%')) {
-    plain = plain.replace(/(?:%[0-9a-fA-F]{2})+/g, (bytes) =>
-      Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
-    )
-  }
-  return plain
+function withoutBackslashes(text: string): string {
+  if (!text.includes('\\')) return text
+  return text.replace(/\\(?:u([0-9a-fA-F]{4})|([\s\S]))/g, (_, code?: string, character?: string) =>
+    code === undefined
+      ? (simpleEscapes[character as string] ?? (character as string))
+      : String.fromCharCode(Number.parseInt(code, 16)),
+  )
+}
+
+function withoutPercents(text: string): string {
+  if (!text.includes('%')) return text
+  return text.replace(/(?:%[0-9a-fA-F]{2})+/g, (bytes) =>
+    Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
+  )
 }
