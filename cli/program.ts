@@ -15,6 +15,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
   groups: async () => (await import('./commands/groups.ts')).registerGroups,
   'dead-letters': async () => (await import('./commands/dead-letters.ts')).registerDeadLetters,
+  webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   tour: async () => (await import('./commands/tour.ts')).registerTour,

@@ -12,6 +12,8 @@ import {
 } from '#runtime/dead-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import { replayDelivery } from '#runtime/webhooks/replay.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'
@@ -86,7 +88,11 @@ export const deadLettersReplayCommand = defineCommand<Filter, { results: Treated
   name: 'dead-letters replay',
   needs: [],
   run: ({ platform }, filter) =>
-    treatAll(platform, filter, 'replayed', (dependencies, name) => replayDeadLetter(dependencies, name)),
+    treatAll(platform, filter, 'replayed', (dependencies, name) => {
+      // The partition of a delivery is its target's, not its key's.
+      if (name.topic !== webhooksDeliveries.name) return replayDeadLetter(dependencies, name)
+      return replayDelivery({ ...dependencies, relational: platform.engines.relational }, name)
+    }),
 })
 
 export const deadLettersDiscardCommand = defineCommand<Filter, { results: Treated[] }>({

@@ -21,6 +21,14 @@ import { lagCommand } from './lag.ts'
 import { rebuildVectorsCommand } from './rebuild.ts'
 import { topicsGrowCommand } from './topics.ts'
 import { topicsTailCommand } from './topics-tail.ts'
+import {
+  webhooksLettersDiscardCommand,
+  webhooksLettersListCommand,
+  webhooksLettersReplayCommand,
+  webhooksLettersShowCommand,
+} from './webhooks-dead-letters.ts'
+import { webhooksForgetCommand, webhooksSkipCommand } from './webhooks-skip.ts'
+import { webhooksTargetsCommand } from './webhooks-targets.ts'
 
 export const commands = [
   deadLettersDiscardCommand,
@@ -39,4 +47,11 @@ export const commands = [
   tierCommand,
   topicsGrowCommand,
   topicsTailCommand,
+  webhooksForgetCommand,
+  webhooksLettersDiscardCommand,
+  webhooksLettersListCommand,
+  webhooksLettersReplayCommand,
+  webhooksLettersShowCommand,
+  webhooksSkipCommand,
+  webhooksTargetsCommand,
 ] as readonly Command<never, unknown>[]

@@ -2,16 +2,19 @@
 
 import { describeError } from '#lib/errors.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
+import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { collectDeadLetters, type DeadLetterDependencies, type ShownDeadLetter } from '../dead-letters.ts'
 import type { Codec } from '../messages.ts'
 
 const topic = webhooksDeliveries as unknown as Topic<never, 'webhook-delivery'>
+const discardedAtOnce = 500
 
 export interface ParkedDelivery {
   /** `<group>/<partition>/<offset>`: the name of the dead letter. */
   key: string
+  /** The same in its parts. */
+  origin: { group: string; partition: number; offset: number }
   target: string
   /** What X-Sequence said; null when the record cannot be read. */
   sequence: number | null
@@ -54,6 +57,21 @@ export async function showParkedDeliveries(
   return inOrder(shown)
 }
 
+/** Removes them for good, many at once. Throws AppError `log_unavailable`; some may be gone then. */
+export async function discardParkedDeliveries(
+  { publisher }: Pick<DeadLetterDependencies, 'publisher'>,
+  letters: readonly ParkedDelivery[],
+): Promise<void> {
+  const parked = deadLettersOf(webhooksDeliveries)
+  for (let from = 0; from < letters.length; from += discardedAtOnce) {
+    const some = letters.slice(from, from + discardedAtOnce)
+    await publisher.publish(
+      parked,
+      some.map(({ origin }) => ({ key: origin, value: null })),
+    )
+  }
+}
+
 /** The record that a dead letter holds; null, and why, when it cannot be read. */
 export async function deliveryOfLetter(
   codec: Codec,
@@ -91,6 +109,7 @@ function collectParked<T>(
 function parkedOf(letter: ShownDeadLetter, delivery: WebhookDelivery | null): ParkedDelivery {
   return {
     key: letter.key,
+    origin: { group: letter.group, partition: letter.partition, offset: letter.offset },
     target: delivery?.target ?? letter.recordKey ?? '',
     sequence: delivery && (delivery.sequence ?? letter.offset),
     event: delivery?.event ?? null,

@@ -27,7 +27,7 @@ export type Replayed = { key: string } & (
 
 const topic = webhooksDeliveries as unknown as Topic<never>
 /** Letters that are held in memory at once; a value has 256 KiB at most. */
-const heldMax = 100
+const heldMax = 200
 
 /** Replays one. Throws AppError `dead_letter_not_found`, `conflict` or `log_unavailable`. */
 export async function replayDelivery(parts: ReplayParts, { key }: DeadLetterName): Promise<Position> {

@@ -3,33 +3,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command as Program } from 'commander'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createCli } from '../../cli/cli.ts'
 import { buildProgram } from '../../cli/program.ts'
-import { runCommandLine } from '../../cli/run.ts'
+import { runCommand as run } from '../support/command-line.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const signal = new AbortController().signal
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
-
-/** Exit code and what was printed. */
-async function run(args: string[], env: Record<string, string>): Promise<{ code: number; printed: string }> {
-  let printed = ''
-  const keep = (text: unknown) => {
-    printed += String(text)
-    return true
-  }
-  vi.spyOn(process.stdout, 'write').mockImplementation(keep)
-  vi.spyOn(process.stderr, 'write').mockImplementation(keep)
-  vi.spyOn(console, 'log').mockImplementation(keep)
-  vi.spyOn(console, 'error').mockImplementation(keep)
-  const code = await runCommandLine(args, env, signal)
-  vi.restoreAllMocks()
-  return { code, printed }
-}
 
 const wrongUses = [
   ['nonsense'],
@@ -45,6 +25,19 @@ const wrongUses = [
   ['groups', 'reset', 'audit-writer', '--to', '7'],
   ['dead-letters', 'replay'],
   ['start', 'vector-gatway'],
+  ['webhooks'],
+  ['webhooks', 'fire'],
+  ['webhooks', 'fire', '--event', 'task.completed', '--agent', 'ATLAS'],
+  ['webhooks', 'fire', '--event', 'task.completed', '--result', '{'],
+  ['webhooks', 'fire', '--file', '/nowhere/event.json'],
+  ['webhooks', 'check', 'targets.yaml', '--rate', '0'],
+  ['webhooks', 'check', 'targets.yaml', '--failures', '101'],
+  ['webhooks', 'dead-letters', 'replay'],
+  ['webhooks', 'dead-letters', 'discard', '--sequence', '7'],
+  ['webhooks', 'dead-letters', 'discard', '--all', '--target', 'a'],
+  ['webhooks', 'dead-letters', 'list', '--sequence', 'first'],
+  ['webhooks', 'skip'],
+  ['webhooks', 'forget'],
 ]
 
 describe('the command line', () => {

@@ -1,0 +1,146 @@
+/** `flotilla webhooks fire`: an event from flags or JSON, through HTTP to the relay. */
+
+import { readFileSync } from 'node:fs'
+import { InvalidArgumentError, type Command as Program } from 'commander'
+import type { ProblemError } from '#client/problem-error.ts'
+import type { FireAnswer, FiredEvent } from '#client/types.ts'
+import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
+import { readAddresses } from '#runtime/addresses.ts'
+import { homeOf } from '#runtime/settings.ts'
+import { webhookEvents } from '#runtime/webhooks/event-kinds.ts'
+import { type Cli, describe } from '../cli.ts'
+import { table } from '../output.ts'
+
+interface FireOptions {
+  event?: string
+  agent?: string
+  taskId?: string
+  result?: unknown
+  ts?: number
+  file?: string
+  targets?: string[]
+  webhookUrl?: string
+  json?: boolean
+}
+
+export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
+  const fire = webhooks
+    .command('fire')
+    .description('hands an event to the relay; accepted means that the log holds a delivery for each target')
+    .option('--event <event>', webhookEvents.join(', '))
+    .option('--agent <agent>', 'who tells it, for example ATLAS')
+    .option('--task-id <id>', 'of the task; for agents that come and go any id of that occasion')
+    .option('--result <json>', 'what came of it', parsed)
+    .option('--ts <seconds>', 'when, Unix time (default: now)', seconds)
+    .option('--file <file>', 'the event as JSON, `-` for standard input; flags take the place of its fields')
+    .option('--targets <names>', 'only these, comma-separated (default: all whose lists match)', names)
+    .option(
+      '--webhook-url <url>',
+      'of the relay (default: WEBHOOK_GATEWAY, else the one of the data directory)',
+    )
+  describe(
+    fire,
+    `flotilla webhooks fire --event task.completed --agent ATLAS --task-id t-1 --result '{"pages": 3}'
+flotilla webhooks fire --file event.json --targets audit-log`,
+  ).action(async (options: FireOptions) => {
+    const event = eventOf(options)
+    const answer = await send(cli, event, options)
+    console.log(options.json ? JSON.stringify(answer) : render(answer))
+  })
+}
+
+function eventOf(options: FireOptions): FiredEvent {
+  const read = options.file === undefined ? {} : readEvent(options.file)
+  const flags = {
+    event: options.event,
+    agent: options.agent,
+    task_id: options.taskId,
+    result: options.result,
+    ts: options.ts,
+  }
+  const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
+  const event: Record<string, unknown> = { ...read, ...given }
+  const missing = [
+    ...(event.event === undefined ? ['--event'] : []),
+    ...(event.agent === undefined ? ['--agent'] : []),
+    ...(event.task_id === undefined ? ['--task-id'] : []),
+  ]
+  if (missing.length > 0) {
+    throw new AppError('bad_request', `Say ${missing.join(', ')}, or give the whole event with --file.`)
+  }
+  // The relay says what else is wrong with it.
+  return event as unknown as FiredEvent
+}
+
+function readEvent(file: string): object {
+  let text: string
+  try {
+    text = readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'a fault'
+    throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} cannot be read (${code}).`)
+  }
+  try {
+    const event: unknown = JSON.parse(text)
+    if (event !== null && typeof event === 'object' && !Array.isArray(event)) return event
+  } catch {
+    // Told below.
+  }
+  throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} is no JSON object.`)
+}
+
+async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOptions): Promise<FireAnswer> {
+  const { createWebhookClient, defaultWebhookUrl } = await import('#client/webhooks.ts')
+  const running = readAddresses(homeOf(cli.env))?.webhook_url
+  const url =
+    webhookUrl ?? (cli.env.WEBHOOK_GATEWAY || (typeof running === 'string' ? running : defaultWebhookUrl))
+  const client = createWebhookClient({ webhookUrl: url, timeoutMs: 10_000 })
+  try {
+    return await client.fire(event, { ...(targets ? { targets } : {}), signal: cli.signal })
+  } catch (error) {
+    throw explained(error, url)
+  } finally {
+    await client.close()
+  }
+}
+
+/** The relay's refusal with its fields, in words for a terminal. */
+function explained(error: unknown, url: string): unknown {
+  if (!(error instanceof Error) || error.name !== 'ProblemError') return error
+  const { code, errors, message } = error as ProblemError
+  if (code === 'no_answer') {
+    return new AppError(
+      'not_found',
+      `No relay answers at ${url}. Start the platform with \`npm start\`, or name the relay with WEBHOOK_GATEWAY.`,
+    )
+  }
+  if (!(code in errorCodes)) return error
+  const fields = errors.map((field) => `\n  ${field.path} ${field.message}`).join('')
+  return new AppError(code as ErrorCode, `${message.replace(`${code}: `, '')}${fields}`)
+}
+
+function render({ idempotency_key, deliveries }: FireAnswer): string {
+  if (deliveries.length === 0) return `${idempotency_key}: no target's lists match, so nothing is delivered`
+  const rows = deliveries.map(({ target, sequence }) => [target, sequence])
+  return `${idempotency_key}\n${table(['target', 'sequence'], rows)}`
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new InvalidArgumentError('It must be JSON.')
+  }
+}
+
+function seconds(text: string): number {
+  if (/^\d{1,12}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It must be a whole number of seconds.')
+}
+
+function names(text: string): string[] {
+  return text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+}

@@ -1,0 +1,30 @@
+/** What the targets file names, also where its variables are not set: an operator's shell need not hold the secrets. */
+
+import { readFileSync } from 'node:fs'
+import type { Environment } from '#lib/config.ts'
+import { choicesOf } from '#runtime/settings.ts'
+import { type Fault, parseLocated } from '#runtime/webhooks/located-yaml.ts'
+import { targetsFileOf } from '#runtime/webhooks/settings.ts'
+
+export interface NamedTargets {
+  path: string
+  /** Null when the file cannot be read here, so that nothing is known of it. */
+  names: ReadonlySet<string> | null
+}
+
+export function namedTargets(env: Environment): NamedTargets {
+  const { path, optional } = targetsFileOf(env)
+  const faults: Fault[] = []
+  try {
+    const root = parseLocated(readFileSync(path, 'utf8'), faults)
+    if (faults.length > 0 || root?.kind !== 'map') return { path, names: null }
+    const targets = root.entries.find((entry) => entry.name === 'targets')?.value
+    const entries = targets?.kind === 'map' ? targets.entries : []
+    return { path, names: new Set(entries.map((entry) => entry.name)) }
+  } catch (error) {
+    // On embedded engines the data directory is the platform's own: no file there means no targets.
+    const none =
+      optional && (error as NodeJS.ErrnoException).code === 'ENOENT' && choicesOf(env).eventLog.embedded
+    return { path, names: none ? new Set() : null }
+  }
+}

@@ -1,0 +1,26 @@
+/** A command line run in this process: its exit code and all that it printed. */
+
+import { vi } from 'vitest'
+import { runCommandLine } from '../../cli/run.ts'
+
+const signal = new AbortController().signal
+
+export async function runCommand(
+  args: string[],
+  env: Record<string, string>,
+): Promise<{ code: number; printed: string }> {
+  let printed = ''
+  const keep = (text: unknown) => {
+    printed += String(text)
+    return true
+  }
+  vi.spyOn(process.stdout, 'write').mockImplementation(keep)
+  vi.spyOn(process.stderr, 'write').mockImplementation(keep)
+  vi.spyOn(console, 'log').mockImplementation(keep)
+  vi.spyOn(console, 'error').mockImplementation(keep)
+  try {
+    return { code: await runCommandLine(args, env, signal), printed }
+  } finally {
+    vi.restoreAllMocks()
+  }
+}
