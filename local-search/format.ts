@@ -17,9 +17,9 @@ export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body'
 export const literalWeights: readonly number[] = [60, 40, 35, 15]
 /** The same ratios for BM25F, in hundredths. */
 export const scoringWeights: readonly number[] = [400, 267, 233, 100]
-/** Hundredths. */
-export const k1Hundredths = 120
-export const bHundredths = 75
+/** Hundredths. Weights of 4 in a title raise frequencies, so k1 stands above the 1.2 of texts without fields. */
+export const k1Hundredths = 170
+export const bHundredths = 70
 /** An impact of 255 stands for the limit of the term-frequency part; weights of terms are idf in 1/1024. */
 export const impactMax = 255
 export const termWeightUnit = 1024
