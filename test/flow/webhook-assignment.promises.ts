@@ -1,0 +1,169 @@
+/** Each webhook target owns a partition of its own, also when there are more targets than partitions. */
+
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { handOverAdded } from '#runtime/added-partitions.ts'
+import { startConsumer } from '#runtime/consumer.ts'
+import { growTopic } from '#runtime/grow.ts'
+import { readLag } from '#runtime/lag.ts'
+import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { assignPartition, forgetTarget, readAssignments } from '#runtime/webhooks/assignment.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
+import { eventually } from '../support/eventually.ts'
+import { silentLog } from '../support/relational.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+const topic = webhooksDeliveries as unknown as Topic<never>
+const group = 'webhook-courier'
+
+/** `environment` names empty engines; where they are embedded, one process owns them and two platforms share it. */
+export function describeAssignment(driver: string, environment: () => Promise<Record<string, string>>): void {
+  async function open(env: Record<string, string>): Promise<Platform> {
+    const platform = await openPlatform({ env, needs: [], producerName: 'test', log: silentLog, lock: true })
+    onTestFinished(() => platform.close())
+    return platform
+  }
+  const newHome = async () => ({ ...(await environment()), FLOTILLA_HOME: temporaryFolder() })
+  const partsOf = ({ engines, places }: Platform) => ({ ...engines, places })
+
+  describe(`webhook targets and partitions on ${driver} engines`, () => {
+    it('70 targets of three processes at once have 70 partitions, and the 64 first ones stay where they are', async () => {
+      const env = await newHome()
+      const platform = await open(env)
+      // Each process has a map of its own, and hears of growth by itself.
+      const processes = [1, 2, 3].map(() => ({ ...partsOf(platform), places: new Map(platform.places) }))
+      const early = ['first', 'second']
+      for (const [n, name] of early.entries()) {
+        expect(await assignPartition(processes[0]!, name)).toBe(n)
+      }
+      const names = Array.from({ length: 68 }, (_, n) => `target-${n}`)
+      const answers = await Promise.all(
+        processes.map((parts) => Promise.all(names.map((name) => assignPartition(parts, name)))),
+      )
+      for (const answer of answers) expect(answer).toEqual(answers[0])
+      const taken = await readAssignments(platform.engines.relational)
+      expect(taken.size).toBe(70)
+      expect([...new Set(taken.values())].sort((a, b) => a - b)).toEqual([...Array(70).keys()])
+      expect(early.map((name) => taken.get(name))).toEqual([0, 1])
+      for (const { places } of processes) expect(places.get(topic.name)!.partitions).toBe(128)
+      const last = await assignPartition(processes[0]!, names.at(-1)!)
+      const [position] = await platform.publisher.publish(
+        topic as never,
+        [{ key: 'k' as never, value: null }],
+        { partition: Math.max(...taken.values()) },
+      )
+      expect(position).toEqual({ partition: 69, offset: 0 })
+      expect(last).toBe(answers[0]!.at(-1))
+
+      // A start finds what was grown, and lag and growing by hand go on working.
+      await platform.close()
+      const again = await open(env)
+      expect(again.places.get(topic.name)!.partitions).toBe(128)
+      const lag = (await readLag({ ...again.engines, places: again.places })).find(
+        (one) => one.group === group,
+      )!
+      expect([lag.partitions.length, lag.lag]).toEqual([128, 1])
+      const grow = (count: number) =>
+        growTopic({ ...partsOf(again), progress() {}, signal: new AbortController().signal }, topic, count)
+      await expect(grow(192)).rejects.toMatchObject({ code: 'conflict' })
+      await expect(grow(130)).rejects.toMatchObject({ code: 'bad_request' })
+    }, 120_000)
+
+    it('a group that is running reads what is written to partitions that were added meanwhile', async () => {
+      const platform = await open(await newHome())
+      const heard: number[] = []
+      const { engines, codec, publisher, log, metrics } = platform
+      const start = () =>
+        startConsumer(
+          { eventLog: engines.eventLog, codec, publisher, log, metrics },
+          {
+            mode: 'lanes',
+            group,
+            topic: webhooksDeliveries as never,
+            concurrency: 4,
+            callTimeoutMs: 1_000,
+            retriesMax: 0,
+            backoff: { baseMs: 10, maxMs: 100 },
+            onAssigned: handOverAdded(engines.relational, topic, group),
+            async handle(message) {
+              heard.push(message.partition)
+              return { kind: 'done' }
+            },
+          },
+        )
+      const write = (partition: number) =>
+        publisher.publish(
+          webhooksDeliveries,
+          [
+            {
+              key: 't',
+              value: {
+                target: 't',
+                event: 'task.failed',
+                agent: 'a',
+                task_id: '1',
+                idempotency_key: 'k',
+                webhook_id: 'w',
+                body: Buffer.from('{}'),
+                received_at: Date.now(),
+                sequence: null,
+                replay: false,
+              },
+            },
+          ],
+          { partition },
+        )
+      let member = await start()
+      onTestFinished(() => member.close())
+      await write(3)
+      await eventually('the group reads', () => heard.length === 1)
+      for (let n = 0; n < 65; n++) await assignPartition(partsOf(platform), `t${n}`)
+      await write(64)
+      await eventually('the added partition is read', () => heard.includes(64), 60_000)
+      expect(member.state().stopped).toEqual([])
+      await member.close()
+
+      // A restart finds a position like any other: the row that stood for one goes.
+      member = await start()
+      await write(64)
+      await eventually(
+        'it is read again',
+        () => heard.filter((partition) => partition === 64).length === 2,
+        60_000,
+      )
+      await eventually('the row is gone', async () => {
+        const { rows } = await engines.relational.query<{ partition: number }>(
+          'select partition from platform.added_partitions where partition = 64',
+        )
+        return rows.length === 0
+      })
+    }, 120_000)
+
+    it('partitions that were added before their process died are finished by the next start', async () => {
+      const env = await newHome()
+      const platform = await open(env)
+      await platform.engines.eventLog.addPartitions(topic.name, 128)
+      await platform.close()
+      const again = await open(env)
+      expect(again.places.get(topic.name)!.partitions).toBe(128)
+      const { rows } = await again.engines.relational.query<{ n: number; least: number; most: number }>(
+        'select count(*)::int as n, min(partition) as least, max(partition) as most from platform.added_partitions',
+      )
+      expect(rows[0]).toEqual({ n: 64, least: 64, most: 127 })
+    }, 120_000)
+
+    it('a target is forgotten once nothing waits for it, and its partition is free again', async () => {
+      const platform = await open(await newHome())
+      const parts = partsOf(platform)
+      await assignPartition(parts, 'a')
+      await assignPartition(parts, 'b')
+      await platform.publisher.publish(topic as never, [{ key: 'a' as never, value: null }], { partition: 0 })
+      await expect(forgetTarget(parts, 'a', group)).rejects.toMatchObject({ code: 'conflict' })
+      await expect(forgetTarget(parts, 'nobody', group)).rejects.toMatchObject({ code: 'not_found' })
+      await platform.engines.eventLog.setPositions(group, topic.name, [{ partition: 0, offset: 1 }])
+      expect(await forgetTarget(parts, 'a', group)).toBe(0)
+      expect(await assignPartition(parts, 'c')).toBe(0)
+      expect(await assignPartition(parts, 'a')).toBe(2)
+    }, 120_000)
+  })
+}

@@ -1,0 +1,5 @@
+/** Targets and partitions on embedded engines. */
+
+import { describeAssignment } from './webhook-assignment.promises.ts'
+
+describeAssignment('embedded', async () => ({}))
