@@ -18,6 +18,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
+  export: async () => (await import('./commands/export.ts')).registerExport,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
 }
 

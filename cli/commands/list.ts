@@ -16,6 +16,7 @@ import {
   deadLettersShowCommand,
 } from './dead-letters.ts'
 import { doctorCommand } from './doctor.ts'
+import { exportCommand } from './export.ts'
 import { groupsResetCommand } from './groups.ts'
 import { lagCommand } from './lag.ts'
 import { rebuildVectorsCommand } from './rebuild.ts'
@@ -37,6 +38,7 @@ export const commands = [
   deadLettersShowCommand,
   deleteCommand,
   doctorCommand,
+  exportCommand,
   groupsResetCommand,
   lagCommand,
   listCommand,
