@@ -2,8 +2,15 @@
 
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
+import { localSearchBench } from './local-search.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
 import { upsertBench } from './upsert.ts'
 
-export const benches: readonly Bench[] = [searchBench, upsertBench, consumerBench, producerBench]
+export const benches: readonly Bench[] = [
+  searchBench,
+  upsertBench,
+  consumerBench,
+  producerBench,
+  localSearchBench,
+]

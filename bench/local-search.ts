@@ -1,0 +1,206 @@
+/** Local search beside a bare Node, SQLite FTS5, minisearch and tantivy: starts, searches, builds, relevance. */
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { openIndex } from '../local-search/index-file.ts'
+import type { Bench, BenchRow } from './bench.ts'
+import { type Building, build, buildBoth } from './local-search/building.ts'
+import { type Corpus, loadDebian } from './local-search/debian.ts'
+import { loadAbstracts, makeQueries, makeTypos, writeRecords } from './local-search/generate.ts'
+import type { Latencies } from './local-search/in-process.ts'
+import { type Shot, slowestOf, timeShots } from './local-search/one-shot.ts'
+import { relevanceRows } from './local-search/relevance.ts'
+
+const records = 100_000
+const manyRecords = 1_000_000
+const queriesCount = 300
+const rounds = 30
+const buildRounds = 2
+const mebibyte = 2 ** 20
+
+type Report = (text: string) => void
+
+interface Stage {
+  folder: string
+  corpus: Corpus
+  queries: string[]
+  input: string
+  ours: string
+  fts5: string
+}
+
+export const localSearchBench: Bench = {
+  name: 'local-search',
+  purpose: `one-shot and in-process searches over ${records.toLocaleString('en')} records, building, ${manyRecords.toLocaleString('en')} records, and relevance`,
+  async run(report) {
+    const folder = mkdtempSync(join(tmpdir(), 'fl-bench-'))
+    try {
+      const corpus = loadDebian(report) ?? loadAbstracts()
+      report(`  corpus: ${corpus.source}`)
+      const stage: Stage = {
+        folder,
+        corpus,
+        queries: makeQueries(corpus, queriesCount, 1),
+        input: join(folder, 'records.jsonl'),
+        ours: join(folder, 'index.stidx'),
+        fts5: join(folder, 'fts5.db'),
+      }
+      writeRecords(stage.input, corpus, records)
+      return [
+        ...buildRows(stage, report),
+        ...oneShotRows(stage, report),
+        ...inProcessRows(stage, report),
+        ...manyRecordsRows(stage, report),
+        ...relevanceRows(stage.corpus, folder, report),
+      ]
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+function buildRows({ input, ours, fts5, corpus }: Stage, report: Report): BenchRow[] {
+  const built = buildBoth(input, ours, fts5, buildRounds)
+  const inputBytes = statSync(input).size
+  const rate = (building: Building) => records / (building.cpuMs / 1000)
+  report(`  built: ours ${seconds(built.ours)}, FTS5 ${seconds(built.fts5)}`)
+  const sections = shareOf(ours)
+  return [
+    {
+      what: `index of ${records.toLocaleString('en')} records (${(inputBytes / mebibyte).toFixed(0)} MiB of JSON lines)`,
+      unit: 'MiB',
+      measured: statSync(ours).size / mebibyte,
+      peer: { what: 'FTS5', value: statSync(fts5).size / mebibyte },
+      bar: { max: 1 },
+      note: `${corpus.source}; stored records are ${sections}`,
+    },
+    {
+      what: 'building, records a second of processor time',
+      unit: '/s',
+      measured: rate(built.ours),
+      peer: { what: 'FTS5', value: rate(built.fts5) },
+      bar: { min: 0.5 },
+      note: `peak memory ${Math.round(built.ours.rssBytesMax / mebibyte)} MiB`,
+    },
+  ]
+}
+
+function shareOf(file: string): string {
+  const index = openIndex(file)
+  const { sections, bytes } = index.stats()
+  index.close()
+  return `${Math.round((100 * (sections.records ?? 0)) / bytes)} % of it`
+}
+
+function seconds({ wallMs, cpuMs }: Building): string {
+  return `${(wallMs / 1000).toFixed(1)} s (${(cpuMs / 1000).toFixed(1)} s of processor)`
+}
+
+function oneShotRows({ ours, corpus, queries }: Stage, report: Report): BenchRow[] {
+  const search = (query: string): Shot => ['search', query, '--index', ours]
+  const first = (words: number) => queries.find((query) => query.split(' ').length === words)!
+  const slowest = slowestOf(queries.map(search))
+  report('  the slowest queries are known')
+  const shots: Shot[] = [
+    ['get', corpus.records[corpus.records.length >> 1]!.id, '--index', ours],
+    search(first(1)),
+    search(first(3)),
+    search(makeTypos(corpus, 1, 2)[0]!),
+    ...slowest,
+  ]
+  const { bare, shots: times } = timeShots(shots, rounds)
+  const row = (what: string, measured: number, bar: number, goal: number, note: string): BenchRow => ({
+    what: `one shot: ${what}`,
+    unit: 'ms',
+    measured,
+    peer: { what: 'node -e 0', value: bare },
+    bar: { max: bar },
+    goal: { max: goal },
+    note,
+  })
+  const slow = times.slice(4)
+  const most = Math.max(...slow)
+  return [
+    row('get', times[0]!, 1.15, 1.05, shots[0]![1]!),
+    row('one word', times[1]!, 1.15, 1.05, shots[1]![1]!),
+    row('three words', times[2]!, 1.3, 1.15, shots[2]![1]!),
+    row(`slowest of ${queries.length}`, most, 2, 1.4, slowest[slow.indexOf(most)]![1]!),
+    row('two typos', times[3]!, 2.2, 1.4, shots[3]![1]!),
+  ]
+}
+
+function inProcessRows({ folder, input, ours, fts5, queries }: Stage, report: Report): BenchRow[] {
+  const queriesFile = join(folder, 'queries.json')
+  writeFileSync(queriesFile, JSON.stringify(queries))
+  const time = (kind: string, file: string) => {
+    const script = fileURLToPath(new URL('local-search/in-process.ts', import.meta.url))
+    const args = ['--max-old-space-size=4096', script, 'peer', kind, file, queriesFile]
+    const ended = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 1_800_000 })
+    if (ended.status !== 0) throw new Error(`${kind}: ${ended.stderr.slice(-500)}`)
+    const times = JSON.parse(ended.stdout) as Latencies
+    report(`  in process, ${kind}: p50 ${times.p50.toFixed(2)} ms, p95 ${times.p95.toFixed(2)} ms`)
+    return times
+  }
+  const own = time('ours', ours)
+  const peers = { 'SQLite FTS5': time('fts5', fts5), minisearch: time('minisearch', input) }
+  return (['p50', 'p95'] as const).flatMap((quantile) =>
+    Object.entries(peers).map(
+      ([what, times]): BenchRow => ({
+        what: `in process: ${quantile} of ${queries.length} queries`,
+        unit: 'ms',
+        measured: own[quantile],
+        peer: { what, value: times[quantile] },
+        bar: { max: 0.1 },
+      }),
+    ),
+  )
+}
+
+/** What must not grow with the records: opening, and the memory of building. */
+function manyRecordsRows({ folder, corpus, queries, ours }: Stage, report: Report): BenchRow[] {
+  const input = join(folder, 'many.jsonl')
+  const many = join(folder, 'many.stidx')
+  const few = join(folder, 'few.stidx')
+  writeRecords(input, corpus, 1_000)
+  build('ours', input, few)
+  writeRecords(input, corpus, manyRecords)
+  const built = build('ours', input, many)
+  rmSync(input)
+  report(`  built ${manyRecords.toLocaleString('en')} records: ${seconds(built)}`)
+  const get = (index: string): Shot => ['get', corpus.records[500]!.id, '--index', index]
+  const one = queries.find((query) => !query.includes(' '))!
+  const shots: Shot[] = [
+    get(few),
+    get(many),
+    ['search', one, '--index', ours],
+    ['search', one, '--index', many],
+  ]
+  const { shots: times } = timeShots(shots, rounds)
+  const name = manyRecords.toLocaleString('en')
+  return [
+    {
+      what: `building ${name} records: peak memory`,
+      unit: 'MiB',
+      measured: built.rssBytesMax / mebibyte,
+      bar: { max: 300 },
+      note: `${seconds(built)}; the file has ${Math.round(statSync(many).size / mebibyte)} MiB`,
+    },
+    {
+      what: `one shot: get from ${name} records`,
+      unit: 'ms',
+      measured: times[1]!,
+      peer: { what: 'from 1,000', value: times[0]! },
+      bar: { max: 1.1 },
+    },
+    {
+      what: `one shot: one word in ${name} records`,
+      unit: 'ms',
+      measured: times[3]!,
+      peer: { what: `in ${records.toLocaleString('en')}`, value: times[2]! },
+      note: one,
+    },
+  ]
+}
