@@ -7,7 +7,12 @@ import { fileURLToPath } from 'node:url'
 const main = fileURLToPath(new URL('../cli/main.ts', import.meta.url))
 const major = Number(process.versions.node.split('.')[0])
 
-if (major >= 24) {
+const localSearch = new Set(['index-jsonl', 'search', 'get', 'stats'])
+
+if (localSearch.has(process.argv[2])) {
+  // The small bin of its own runs on any Node from 20 on and loads nothing of the platform.
+  createRequire(import.meta.url)('./stidx.cjs')
+} else if (major >= 24) {
   await import('../cli/main.ts')
 } else {
   runPinned()

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
 import type { Cli } from './cli.ts'
+import { registerLocalSearch } from './commands/local-search.ts'
 
 type Register = (program: Program, cli: Cli) => void
 
@@ -20,6 +21,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   export: async () => (await import('./commands/export.ts')).registerExport,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
+  search: async () => registerLocalSearch,
 }
 
 /** Loads what the first argument names, and everything where it names nothing: help lists all, a start takes long. */

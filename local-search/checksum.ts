@@ -1,22 +1,22 @@
-/** CRC-32 (the one of zlib and PNG) of bytes: by Node where it has one, else by a table. */
-
-import * as zlib from 'node:zlib'
-
-type Crc = (bytes: Uint8Array | string, start?: number) => number
-
-/** Node has it from 20.15 and 22.2 on. */
-export const crc32: Crc = (zlib as { crc32?: Crc }).crc32 ?? crc32ByTable
+/** CRC-32 (the one of zlib and PNG) of bytes, by a table: for the little that is checked before the kernel is there. */
 
 let table: Uint32Array | undefined
 
-export function crc32ByTable(bytes: Uint8Array | string, start = 0): number {
-  const data = typeof bytes === 'string' ? Buffer.from(bytes) : bytes
-  table ??= Uint32Array.from({ length: 256 }, (_, n) => {
-    let c = n
-    for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1
-    return c
-  })
-  let crc = ~start
-  for (let i = 0; i < data.length; i++) crc = table[(crc ^ data[i]!) & 255]! ^ (crc >>> 8)
+export function crc32(data: Uint8Array | string): number {
+  const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data
+  table ??= makeTable()
+  let crc = -1
+  for (let i = 0; i < bytes.length; i++) crc = table[(crc ^ bytes[i]!) & 255]! ^ (crc >>> 8)
   return ~crc >>> 0
+}
+
+function makeTable(): Uint32Array {
+  const made = new Uint32Array(256)
+  // Each power of two from the one above it; the others are sums of these.
+  let power = 1
+  for (let bit = 128; bit > 0; bit >>= 1) {
+    power = power & 1 ? 0xedb88320 ^ (power >>> 1) : power >>> 1
+    for (let i = 0; i < 256; i += bit * 2) made[i + bit] = power ^ made[i]!
+  }
+  return made
 }

@@ -7,7 +7,7 @@ import { badIndex, SearchFault } from './fault.ts'
 import { type Header, layoutVersion, magic, textFields } from './format.ts'
 import { Kernel } from './kernel/kernel.ts'
 import { webAssembly } from './kernel/webassembly.ts'
-import { openIndexFile } from './reader/file.ts'
+import { type IndexFile, openIndexFile } from './reader/file.ts'
 import { wholeRecord } from './reader/records.ts'
 import { createTree } from './reader/tree.ts'
 import { recordWithId } from './search/exact.ts'
@@ -22,8 +22,7 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
   return {
     search: (query: string, options: SearchOptions = {}) =>
       named(file, (): SearchAnswer => {
-        kernel ??= new Kernel(open.header.records)
-        const engine = { file: open, tree, kernel, analyzer }
+        const engine = { file: open, tree, kernel: kernel ?? createKernel(open), analyzer }
         // After a fault its memory is in no known state.
         kernel = null
         const answer = search(engine, query, options)
@@ -38,6 +37,12 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
     stats: () => statsOf(open.header),
     close: open.close,
   }
+}
+
+function createKernel(file: IndexFile): Kernel {
+  const kernel = new Kernel(file.header.records)
+  file.checkBy((bytes) => kernel.checksumOfCopy(bytes))
+  return kernel
 }
 
 function statsOf(header: Header): IndexStats {

@@ -1,54 +1,60 @@
 /** Text in, terms out: the one reading of words that an index and its queries share. */
 
-import type { Analyzer, EmitTerm, QueryTerm, TextField } from '../contract.ts'
+import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../contract.ts'
 import { classOf, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
-import { isAsciiWordCode, stemOf, termsOfWord, type WordTerm } from './word-terms.ts'
+import { afterPossessive, wordEnd } from './word-end.ts'
+import { rememberedTerms } from './word-memory.ts'
+import { isAsciiWordCode, stemOf, termsOfWord } from './word-terms.ts'
 
 /** How much of a word's weight its exact form brings, where slugs and paths have it. */
 const exactPercent = 40
-
-/** Words whose terms are remembered while indexing; when there are more it begins anew. */
-const rememberedMax = 200_000
-const rememberedLengthMax = 40
-const remembered = new Map<string, readonly WordTerm[]>()
 
 export const analyzer: Analyzer = {
   id: 'flotilla-porter-light10',
   version: 1,
   analyzeField,
+  analyzeWords,
   fold,
   termsOf,
 }
 
 function analyzeField(text: string, field: TextField, emit: EmitTerm): void {
-  const exact = field === 'slug' || field === 'path'
   let position = -1
+  analyze(text, field, termsAt, ({ term, surface, opens }) => {
+    if (opens) position++
+    emit(term, position, surface)
+  })
+}
+
+function analyzeWords(text: string, field: TextField, take: (term: WordTerm) => void): void {
+  analyze(text, field, rememberedTerms, take)
+}
+
+function analyze(
+  text: string,
+  field: TextField,
+  terms: (text: string, start: number, end: number) => readonly WordTerm[],
+  take: (term: WordTerm) => void,
+): void {
+  const exact = field === 'slug' || field === 'path'
   for (let at = 0; at < text.length; ) {
     const end = wordEnd(text, at)
     if (end === at) {
       at++
       continue
     }
-    for (const { term, surface, opens } of termsOfPiece(text.slice(at, end))) {
-      if (opens) position++
-      emit(term, position, surface)
+    for (const term of terms(text, at, end)) {
+      take(term)
       // So that a name is found as it is written before others that share its stem.
-      if (exact && surface !== term) emit(surface, position, '')
+      if (exact && term.exact !== null) take(term.exact)
     }
     at = afterPossessive(text, end)
   }
 }
 
-function termsOfPiece(word: string): readonly WordTerm[] {
-  if (word.length > rememberedLengthMax) return termsOfWord(word)
-  let terms = remembered.get(word)
-  if (terms === undefined) {
-    terms = termsOfWord(word)
-    if (remembered.size >= rememberedMax) remembered.clear()
-    remembered.set(word, terms)
-  }
-  return terms
+function termsAt(text: string, start: number, end: number): readonly WordTerm[] {
+  return termsOfWord(text.slice(start, end))
 }
 
 function termsOf(surface: string): QueryTerm[] {
@@ -58,31 +64,6 @@ function termsOf(surface: string): QueryTerm[] {
     { term, percent: 100 },
     { term: surface, percent: exactPercent },
   ]
-}
-
-/** The end of the run of word characters that begins here; `at` itself where none does. */
-export function wordEnd(text: string, at: number): number {
-  let end = at
-  while (end < text.length) {
-    const code = text.charCodeAt(end)
-    if (code < 0x80) {
-      if (!isAsciiWordCode(code)) break
-      end++
-    } else {
-      const point = text.codePointAt(end)!
-      if (classOf(point) === separator) break
-      end += point > 0xffff ? 2 : 1
-    }
-  }
-  return end
-}
-
-/** An apostrophe and s after a word are no word of their own. */
-export function afterPossessive(text: string, at: number): number {
-  const mark = text.charCodeAt(at)
-  if (mark !== 0x27 && mark !== 0x2019) return at
-  const s = text.charCodeAt(at + 1)
-  return (s === 0x73 || s === 0x53) && wordEnd(text, at + 1) === at + 2 ? at + 2 : at
 }
 
 /** Case, marks and forms folded, white space as single spaces, none at the ends; everything else stays. */

@@ -1,18 +1,11 @@
 /** One word as it was written in; its terms out, in the order of their positions. */
 
+import type { WordTerm } from '../contract.ts'
 import { arabicStem, isArabic } from './arabic.ts'
 import { classOf, ignored, letter, paired, pairedMark, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { identifierParts } from './identifiers.ts'
 import { porterStem } from './porter.ts'
-
-export interface WordTerm {
-  term: string
-  /** The folded word before stemming; '' where only the term counts. */
-  surface: string
-  /** True for the base term of a position. */
-  opens: boolean
-}
 
 /** Longer words are cut, in index and query alike: a term has at most 240 bytes of UTF-8. */
 export const wordLengthMax = 80
@@ -35,12 +28,21 @@ export function stemOf(surface: string): string {
   return isSmallLetters(surface) ? porterStem(surface) : surface
 }
 
+function wordTerm(term: string, surface: string, opens: boolean): WordTerm {
+  const exact = surface === term ? null : collectable(surface, '', false, null)
+  return collectable(term, surface, opens, exact)
+}
+
+function collectable(term: string, surface: string, opens: boolean, exact: WordTerm | null): WordTerm {
+  return { term, surface, opens, exact, collection: 0, termNumber: 0, surfaceNumber: 0 }
+}
+
 function addAsciiWord(found: WordTerm[], whole: string): void {
   const word = whole.slice(0, wordLengthMax)
   const surface = word.toLowerCase()
-  found.push({ term: stemOf(surface), surface, opens: true })
+  found.push(wordTerm(stemOf(surface), surface, true))
   for (const part of identifierParts(word)) {
-    if (part !== surface) found.push({ term: stemOf(part), surface: part, opens: false })
+    if (part !== surface) found.push(wordTerm(stemOf(part), part, false))
   }
 }
 
@@ -71,7 +73,7 @@ function addLetters(found: WordTerm[], word: string): void {
   const cut = word.slice(0, wordLengthMax)
   // Not through the middle of a character.
   const surface = cut.length < word.length && isHighSurrogate(cut) ? cut.slice(0, -1) : cut
-  found.push({ term: stemOf(surface), surface, opens: true })
+  found.push(wordTerm(stemOf(surface), surface, true))
 }
 
 /**
@@ -88,10 +90,10 @@ function addPairs(found: WordTerm[], run: string): void {
   }
   for (let i = 0; i + 1 < characters.length; i++) {
     const pair = characters[i]! + characters[i + 1]!
-    found.push({ term: pair, surface: pair, opens: true })
+    found.push(wordTerm(pair, pair, true))
   }
   const last = characters[characters.length - 1]!
-  found.push({ term: last, surface: last, opens: characters.length === 1 })
+  found.push(wordTerm(last, last, characters.length === 1))
 }
 
 export function isAsciiWordCode(code: number): boolean {

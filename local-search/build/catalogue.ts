@@ -1,9 +1,9 @@
 /** What is known of every record while an index is built: its id, its age, its keys and lengths, in typed memory. */
 
-import { crc32 } from '../checksum.ts'
 import type { Analyzer, SearchRecord } from '../contract.ts'
 import { SearchFault } from '../fault.ts'
 import { keyKinds, recordsMax } from '../format.ts'
+import { crc32 } from './checksum.ts'
 import { grown } from './growing.ts'
 
 const idChunkBytes = 1 << 20

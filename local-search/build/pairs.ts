@@ -1,7 +1,7 @@
 /** Pairs of a hash and a number in, pages of them by rising hash out; what exceeds memory is sorted in files and merged. */
 
-import { crc32 } from '../checksum.ts'
 import { pairPageBytes, pairsPerPage } from '../format.ts'
+import { crc32 } from './checksum.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { type FileSource, openFileSource } from './file-source.ts'
 

@@ -42,20 +42,21 @@ export class ListEncoder {
   }
 }
 
-/** Distances, then impacts, then fields, two records a byte; returns the last record. */
+/** Impacts, then fields, two records a byte, then distances; returns the last record. */
 function writeBlock(out: ByteWriter, block: Float64Array, before: number, scored: boolean): number {
+  if (scored) {
+    for (const posting of block) out.u8((posting % 4096) >>> 4)
+    for (let i = 0; i < block.length; i += 2) {
+      const low = block[i]! % 16
+      const high = i + 1 < block.length ? block[i + 1]! % 16 : 0
+      out.u8(low | (high << 4))
+    }
+  }
   let last = before
   for (const posting of block) {
     const record = Math.floor(posting / 4096)
     out.varint(record - last - 1)
     last = record
-  }
-  if (!scored) return last
-  for (const posting of block) out.u8((posting % 4096) >>> 4)
-  for (let i = 0; i < block.length; i += 2) {
-    const low = block[i]! % 16
-    const high = i + 1 < block.length ? block[i + 1]! % 16 : 0
-    out.u8(low | (high << 4))
   }
   return last
 }

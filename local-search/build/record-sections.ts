@@ -1,8 +1,8 @@
 /** Collected records in; out the sections of records, of their places and of their keys. */
 
-import { crc32 } from '../checksum.ts'
 import { offsetBytes, offsetPageBytes, offsetsPerPage } from '../format.ts'
 import type { Catalogue } from './catalogue.ts'
+import { crc32 } from './checksum.ts'
 import type { FileSink } from './file-sink.ts'
 import { openFileSource } from './file-source.ts'
 import { PairSorter } from './pairs.ts'

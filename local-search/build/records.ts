@@ -1,9 +1,9 @@
 /** Records in, their stored form out: what a hit shows, and apart from it the body. */
 
 import { createHash } from 'node:crypto'
-import { crc32 } from '../checksum.ts'
 import type { SearchRecord } from '../contract.ts'
 import { noBody, recordHeadBytes } from '../format.ts'
+import { crc32 } from './checksum.ts'
 
 /** As given, or made from the path, or from the content where there is none. */
 export function idOf(record: SearchRecord): string {

@@ -1,10 +1,10 @@
 /** Merged runs in; the sections of posting lists, of the tree of terms and of deletions out. */
 
-import { crc32 } from '../checksum.ts'
 import { deletionsOf, hasDeletions } from '../deletions.ts'
 import { inlineBytesMax, surfacePrefix, valuePrefix } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { replaced } from './catalogue.ts'
+import { crc32 } from './checksum.ts'
 import type { FileSink } from './file-sink.ts'
 import type { Impacts } from './impacts.ts'
 import { type MergedTerm, mergeRuns } from './merge.ts'

@@ -1,8 +1,8 @@
 /** Keys with their entries in, by rising key; out a tree of pages of equal size, its leaves first, its root last. */
 
-import { crc32 } from '../checksum.ts'
 import { treePageBytes, treePageHeadBytes } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
+import { crc32 } from './checksum.ts'
 import type { FileSink } from './file-sink.ts'
 
 /** So that a place in the tree fits into 32 bits: page << 8 | index. */

@@ -8,8 +8,11 @@ import { type WasmMemory, webAssembly } from './webassembly.ts'
 interface Exports {
   memory: WasmMemory
   begin(records: number, scores: number, met: number, group: number, inGroup: number): void
+  prepare(): void
+  checksum(p: number, length: number, crc: number): number
   filter(bits: number): void
   walk(use: number, p: number, length: number, count: number, scored: number, a: number, b: number): number
+  scoreAll(p: number, length: number, count: number, weight: number): number
   find(p: number, length: number, count: number, record: number): number
   groupCount(): number
   addGroup(weight: number): void
@@ -34,7 +37,12 @@ export interface Ranked {
 
 const use = { score: 0, mark: 1, gather: 2 }
 const literalSumsAt = 512
-const firstFree = 1024
+const copyAt = 9216
+const copyBytes = 4096
+const firstFree = copyAt + copyBytes
+/** What a list that is not sound may make the kernel touch behind it, and behind the arrays, before it is found out. */
+const slackBytes = 1024
+const slackRecords = 16_512
 const pageBytes = 65_536
 
 /** One search at a time: `begin`, lists and scores, `best`, `end`. After a fault it must not be used again. */
@@ -42,25 +50,31 @@ export class Kernel {
   readonly #records: number
   readonly #exports: Exports
   readonly #arena: number
+  /** Entries of each array. */
+  readonly #slots: number
   #free: number
+  #isFiltered = false
 
   constructor(records: number) {
     this.#records = records
     const module = new webAssembly.Module(Buffer.from(kernelBytes, 'base64'))
     this.#exports = new webAssembly.Instance(module).exports as unknown as Exports
-    this.#arena = firstFree + align(records * 14)
+    this.#slots = records + slackRecords
+    this.#arena = firstFree + align(this.#slots * 14)
     this.#free = this.#arena
     this.#reach(this.#arena)
+    this.#exports.prepare()
     const sums = new Uint32Array(this.#exports.memory.buffer, literalSumsAt, 16)
     for (let fields = 0; fields < 16; fields++) sums[fields] = literalSum(fields)
   }
 
   begin(): void {
-    const records = this.#records
-    const met = firstFree + records * 4
-    const inGroup = met + records * 4
+    const slots = this.#slots
+    const met = firstFree + slots * 4
+    const inGroup = met + slots * 4
     this.#free = this.#arena
-    this.#exports.begin(records, firstFree, met, inGroup + records * 4, inGroup)
+    this.#isFiltered = false
+    this.#exports.begin(this.#records, firstFree, met, inGroup + slots * 4, inGroup)
   }
 
   end(): void {
@@ -70,7 +84,7 @@ export class Kernel {
   /** Room for the current search; its content is what an earlier one left. */
   allocate(length: number): Uint8Array {
     const at = this.#free
-    this.#free += align(length)
+    this.#free += align(length + slackBytes)
     this.#reach(this.#free)
     return new Uint8Array(this.#exports.memory.buffer, at, length)
   }
@@ -85,13 +99,31 @@ export class Kernel {
     return new Uint8Array(this.#exports.memory.buffer, at, length)
   }
 
+  /** CRC-32 of bytes that lie in the kernel's memory. */
+  checksumOf(bytes: Uint8Array): number {
+    return this.#exports.checksum(bytes.byteOffset, bytes.length, 0) >>> 0
+  }
+
+  /** CRC-32 of bytes from anywhere else. */
+  checksumOfCopy(bytes: Uint8Array): number {
+    let crc = 0
+    for (let at = 0; at < bytes.length; at += copyBytes) {
+      const piece = bytes.subarray(at, at + copyBytes)
+      new Uint8Array(this.#exports.memory.buffer).set(piece, copyAt)
+      crc = this.#exports.checksum(copyAt, piece.length, crc)
+    }
+    return crc >>> 0
+  }
+
   /** From here on only these records count; null: all. */
   filter(bitsAt: number | null): void {
+    this.#isFiltered = bitsAt !== null
     this.#exports.filter(bitsAt ?? 0)
   }
 
   score(list: LoadedList, weight: number): void {
-    this.#walk(use.score, list, true, weight, 0)
+    if (this.#isFiltered) this.#walk(use.score, list, true, weight, 0)
+    else if (this.#exports.scoreAll(list.at, list.length, list.count, weight) !== 0) throw damaged()
   }
 
   /** Sets the bits of the records in the list; with `fields`, of those that have it in one of them. */
@@ -110,8 +142,8 @@ export class Kernel {
 
   /** Fields in which the gathered word stands in the record. */
   gatheredFields(record: number): number {
-    const inGroup = firstFree + this.#records * 8
-    const group = inGroup + this.#records * 4
+    const inGroup = firstFree + this.#slots * 8
+    const group = inGroup + this.#slots * 4
     return new DataView(this.#exports.memory.buffer).getUint16(group + record * 2, true) & 15
   }
 

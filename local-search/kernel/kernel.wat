@@ -2,7 +2,9 @@
 ;; scripts/local-search-bundle.ts turns it into kernel-bytes.ts. The memory is laid out by kernel.ts:
 ;;   0     128 record numbers of the block at hand (u32)
 ;;   512   16 sums of the literal weights, one for each set of fields (u32)
-;;   576   room for lists and arrays, given out by kernel.ts
+;;   1024  8 tables of 256 for checksums (u32)
+;;   9216  4096 bytes for what is checked without being searched
+;;   13312 room for lists and arrays, given out by kernel.ts; behind each list 1024 bytes that may be read
 ;; A posting list is described in docs/local-search-format.md. Every function returns -1 for one that breaks its rules.
 (module
   (memory (export "memory") 2)
@@ -24,6 +26,66 @@
     (global.set $inGroup (local.get $inGroup))
     (global.set $inGroupCount (i32.const 0))
     (global.set $eligible (i32.const 0)))
+
+  ;; Fills the tables: entry i of table 0 is the CRC-32 of the byte i, of table k that of i and k zero bytes.
+  (func (export "prepare")
+    (local $i i32) (local $k i32) (local $crc i32)
+    (loop $next
+      (local.set $crc (local.get $i))
+      (local.set $k (i32.const 8))
+      (loop $bit
+        (local.set $crc (i32.xor
+          (i32.shr_u (local.get $crc) (i32.const 1))
+          (i32.and (i32.const 0xedb88320) (i32.sub (i32.const 0) (i32.and (local.get $crc) (i32.const 1))))))
+        (br_if $bit (local.tee $k (i32.sub (local.get $k) (i32.const 1)))))
+      (i32.store offset=1024 (i32.shl (local.get $i) (i32.const 2)) (local.get $crc))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 256))))
+    ;; $i goes on through the tables behind the first one.
+    (loop $next
+      (local.set $crc (i32.load (i32.shl (local.get $i) (i32.const 2))))
+      (i32.store offset=1024 (i32.shl (local.get $i) (i32.const 2))
+        (i32.xor (i32.shr_u (local.get $crc) (i32.const 8))
+          (i32.load offset=1024 (i32.shl (i32.and (local.get $crc) (i32.const 255)) (i32.const 2)))))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 2048)))))
+
+  ;; CRC-32 of what had the CRC-32 $crc (0: nothing) and then $length bytes at $p, eight at a time.
+  (func (export "checksum") (param $p i32) (param $length i32) (param $crc i32) (result i32)
+    (local $high i32) (local $end i32)
+    (local.set $crc (i32.xor (local.get $crc) (i32.const -1)))
+    (local.set $end (i32.add (local.get $p) (i32.and (local.get $length) (i32.const -8))))
+    (block $whole
+      (loop $next
+        (br_if $whole (i32.ge_u (local.get $p) (local.get $end)))
+        (local.set $crc (i32.xor (local.get $crc) (i32.load (local.get $p))))
+        (local.set $high (i32.load offset=4 (local.get $p)))
+        (local.set $crc
+          (i32.xor
+            (i32.xor
+              (i32.xor
+                (i32.load offset=8192 (i32.shl (i32.and (local.get $crc) (i32.const 255)) (i32.const 2)))
+                (i32.load offset=7168 (i32.and (i32.shr_u (local.get $crc) (i32.const 6)) (i32.const 1020))))
+              (i32.xor
+                (i32.load offset=6144 (i32.and (i32.shr_u (local.get $crc) (i32.const 14)) (i32.const 1020)))
+                (i32.load offset=5120 (i32.and (i32.shr_u (local.get $crc) (i32.const 22)) (i32.const 1020)))))
+            (i32.xor
+              (i32.xor
+                (i32.load offset=4096 (i32.shl (i32.and (local.get $high) (i32.const 255)) (i32.const 2)))
+                (i32.load offset=3072 (i32.and (i32.shr_u (local.get $high) (i32.const 6)) (i32.const 1020))))
+              (i32.xor
+                (i32.load offset=2048 (i32.and (i32.shr_u (local.get $high) (i32.const 14)) (i32.const 1020)))
+                (i32.load offset=1024 (i32.and (i32.shr_u (local.get $high) (i32.const 22)) (i32.const 1020)))))))
+        (local.set $p (i32.add (local.get $p) (i32.const 8)))
+        (br $next)))
+    (local.set $end (i32.add (local.get $p) (i32.and (local.get $length) (i32.const 7))))
+    (block $done
+      (loop $next
+        (br_if $done (i32.ge_u (local.get $p) (local.get $end)))
+        (local.set $crc (i32.xor (i32.shr_u (local.get $crc) (i32.const 8))
+          (i32.load offset=1024
+            (i32.shl (i32.and (i32.xor (local.get $crc) (i32.load8_u (local.get $p))) (i32.const 255)) (i32.const 2)))))
+        (local.set $p (i32.add (local.get $p) (i32.const 1)))
+        (br $next)))
+    (i32.xor (local.get $crc) (i32.const -1)))
 
   (func (export "filter") (param $bits i32) (global.set $eligible (local.get $bits)))
 
@@ -150,19 +212,78 @@
         (i32.mul (i32.shr_u (i32.add (local.get $count) (i32.const 127)) (i32.const 7)) (i32.const 9))))))
     (loop $next
       (local.set $n (select (local.get $count) (i32.const 128) (i32.lt_u (local.get $count) (i32.const 128))))
-      (local.set $p (call $decode (local.get $p) (local.get $end) (local.get $n) (local.get $previous)))
-      (if (i32.eq (local.get $p) (i32.const -1)) (then (return (i32.const -1))))
-      (local.set $previous (i32.load (i32.shl (i32.sub (local.get $n) (i32.const 1)) (i32.const 2))))
       (local.set $impacts (local.get $p))
       (local.set $fields (i32.add (local.get $p) (local.get $n)))
       (if (local.get $scored)
         (then (local.set $p (i32.add (local.get $fields)
           (i32.shr_u (i32.add (local.get $n) (i32.const 1)) (i32.const 1))))))
       (if (i32.gt_u (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+      (local.set $p (call $decode (local.get $p) (local.get $end) (local.get $n) (local.get $previous)))
+      (if (i32.eq (local.get $p) (i32.const -1)) (then (return (i32.const -1))))
+      (local.set $previous (i32.load (i32.shl (i32.sub (local.get $n) (i32.const 1)) (i32.const 2))))
       (call_indirect (type $use) (local.get $n) (local.get $impacts) (local.get $fields)
         (local.get $a) (local.get $b) (local.get $use))
       (local.set $count (i32.sub (local.get $count) (local.get $n)))
       (br_if $next (local.get $count)))
+    (if (i32.ne (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+    (i32.const 0))
+
+  ;; score += impact * $weight for a whole list without a filter, in one go over its bytes: what most searches do.
+  ;; A sound list ends where it should. One that is not may be read up to 512 bytes beyond its end, and may set scores
+  ;; within 16,512 records behind the last one, before that is found out: kernel.ts leaves room for both.
+  (func (export "scoreAll") (param $p i32) (param $length i32) (param $count i32) (param $weight i32) (result i32)
+    (local $end i32) (local $n i32) (local $impacts i32) (local $stop i32) (local $record i32) (local $delta i32)
+    (local $byte i32) (local $shift i32) (local $at i32) (local $before i32) (local $met i32) (local $scores i32)
+    (if (i32.eqz (local.get $count)) (then (return (i32.const -1))))
+    (local.set $scores (global.get $scores))
+    (local.set $met (i32.add (global.get $met) (i32.shl (global.get $metCount) (i32.const 2))))
+    (local.set $end (i32.add (local.get $p) (local.get $length)))
+    (local.set $record (i32.const -1))
+    (if (i32.gt_u (local.get $count) (i32.const 128))
+      (then (local.set $p (i32.add (local.get $p)
+        (i32.mul (i32.shr_u (i32.add (local.get $count) (i32.const 127)) (i32.const 7)) (i32.const 9))))))
+    (loop $block
+      (local.set $n (select (local.get $count) (i32.const 128) (i32.lt_u (local.get $count) (i32.const 128))))
+      (local.set $impacts (local.get $p))
+      (local.set $stop (i32.add (local.get $p) (local.get $n)))
+      (local.set $p (i32.add (local.get $stop) (i32.shr_u (i32.add (local.get $n) (i32.const 1)) (i32.const 1))))
+      (if (i32.gt_u (local.get $p) (local.get $end)) (then (return (i32.const -1))))
+      (loop $next
+        (local.set $delta (i32.load8_u (local.get $p)))
+        (local.set $p (i32.add (local.get $p) (i32.const 1)))
+        (if (i32.ge_u (local.get $delta) (i32.const 128))
+          (then
+            (local.set $delta (i32.and (local.get $delta) (i32.const 127)))
+            (local.set $shift (i32.const 7))
+            (loop $more
+              (if (i32.gt_u (local.get $shift) (i32.const 21)) (then (return (i32.const -1))))
+              (local.set $byte (i32.load8_u (local.get $p)))
+              (local.set $p (i32.add (local.get $p) (i32.const 1)))
+              (local.set $delta
+                (i32.or (local.get $delta)
+                  (i32.shl (i32.and (local.get $byte) (i32.const 127)) (local.get $shift))))
+              (local.set $shift (i32.add (local.get $shift) (i32.const 7)))
+              (br_if $more (i32.ge_u (local.get $byte) (i32.const 128))))
+            (if (i32.ge_u (i32.add (i32.add (local.get $record) (local.get $delta)) (i32.const 1)) (global.get $records))
+              (then (return (i32.const -1))))))
+        (local.set $record (i32.add (i32.add (local.get $record) (local.get $delta)) (i32.const 1)))
+        (local.set $at (i32.add (local.get $scores) (i32.shl (local.get $record) (i32.const 2))))
+        (local.set $before (i32.load (local.get $at)))
+        (if (i32.eqz (local.get $before))
+          (then
+            (i32.store (local.get $met) (local.get $record))
+            (local.set $met (i32.add (local.get $met) (i32.const 4)))))
+        (i32.store (local.get $at)
+          (i32.add (local.get $before) (i32.mul (local.get $weight) (i32.load8_u (local.get $impacts)))))
+        (local.set $impacts (i32.add (local.get $impacts) (i32.const 1)))
+        (br_if $next (i32.lt_u (local.get $impacts) (local.get $stop))))
+      (if (i32.ge_u (local.get $record) (global.get $records)) (then (return (i32.const -1))))
+      (local.set $before (i32.shr_u (i32.sub (local.get $met) (global.get $met)) (i32.const 2)))
+      ;; More than there are: an impact of 0 let a record be met twice.
+      (if (i32.gt_u (local.get $before) (global.get $records)) (then (return (i32.const -1))))
+      (local.set $count (i32.sub (local.get $count) (local.get $n)))
+      (br_if $block (local.get $count)))
+    (global.set $metCount (local.get $before))
     (if (i32.ne (local.get $p) (local.get $end)) (then (return (i32.const -1))))
     (i32.const 0))
 
@@ -190,14 +311,17 @@
           (return (i32.const 0)))
         (local.set $start (i32.add (local.get $start) (local.get $from)))
         (if (i32.gt_u (local.get $n) (i32.const 128)) (then (local.set $n (i32.const 128))))))
+    (local.set $from (local.get $start))
+    (local.set $start (i32.add (local.get $start)
+      (i32.add (local.get $n) (i32.shr_u (i32.add (local.get $n) (i32.const 1)) (i32.const 1)))))
     (if (i32.gt_u (local.get $start) (local.get $end)) (then (return (i32.const -1))))
     (local.set $start (call $decode (local.get $start) (local.get $end) (local.get $n) (local.get $previous)))
     (if (i32.eq (local.get $start) (i32.const -1)) (then (return (i32.const -1))))
     (loop $scan
       (if (i32.eq (i32.load (i32.shl (local.get $i) (i32.const 2))) (local.get $record))
         (then (return (i32.or
-          (i32.shl (i32.load8_u (i32.add (local.get $start) (local.get $i))) (i32.const 8))
-          (call $fieldsAt (i32.add (local.get $start) (local.get $n)) (local.get $i))))))
+          (i32.shl (i32.load8_u (i32.add (local.get $from) (local.get $i))) (i32.const 8))
+          (call $fieldsAt (i32.add (local.get $from) (local.get $n)) (local.get $i))))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br_if $scan (i32.lt_u (local.get $i) (local.get $n))))
     (i32.const 0))

@@ -1,6 +1,6 @@
 /** What was typed in; words, phrases, prefixes and filters out. Whatever has no other meaning is plain text. */
 
-import { wordEnd } from '../analysis/analyzer.ts'
+import { wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
 import { endsInPair, wordsOf } from './words.ts'
 

@@ -1,7 +1,7 @@
 /** Plain text in; one query word for each position of it out, with every term under which a record may hold it. */
 
-import { afterPossessive, wordEnd } from '../analysis/analyzer.ts'
 import { classOf, paired, pairedMark } from '../analysis/character-classes.ts'
+import { afterPossessive, wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, QueryTerm, QueryWord } from '../contract.ts'
 
 export interface ReadWord {

@@ -1,6 +1,5 @@
 /** A hash in, the numbers that stand beside it in a table of sorted pairs out. */
 
-import { crc32 } from '../checksum.ts'
 import { badIndex } from '../fault.ts'
 import { pairPageBytes, pairsPerPage } from '../format.ts'
 import type { IndexFile } from './file.ts'
@@ -50,7 +49,7 @@ function firstPageWith(file: IndexFile, section: 'keys' | 'deletions', pages: nu
 function readPage(file: IndexFile, section: 'keys' | 'deletions', number: number): Buffer {
   const page = file.read(section, number * pairPageBytes, pairPageBytes)
   const pairs = page.readUInt32LE(4)
-  if (page.readUInt32LE(0) !== crc32(page.subarray(4)) || pairs === 0 || pairs > pairsPerPage) {
+  if (page.readUInt32LE(0) !== file.checksum(page.subarray(4)) || pairs === 0 || pairs > pairsPerPage) {
     throw badIndex(`is damaged (${section})`)
   }
   return page

@@ -1,6 +1,5 @@
 /** The number of a record in, what is stored of it out. */
 
-import { crc32 } from '../checksum.ts'
 import { badIndex } from '../fault.ts'
 import { noBody, offsetBytes, offsetPageBytes, offsetsPerPage, recordHeadBytes } from '../format.ts'
 import type { IndexFile } from './file.ts'
@@ -20,7 +19,7 @@ export function readRecord(file: IndexFile, number: number): StoredRecord {
   if (start.length < recordHeadBytes) throw damaged()
   const headEnd = recordHeadBytes + start.readUInt32LE(4)
   const bytes = headEnd <= start.length ? start : file.read('records', at, headEnd)
-  if (bytes.readUInt32LE(0) !== crc32(bytes.subarray(4, headEnd))) throw damaged()
+  if (bytes.readUInt32LE(0) !== file.checksum(bytes.subarray(4, headEnd))) throw damaged()
   const bodyLength = bytes.readUInt32LE(8)
   const bodySum = bytes.readUInt32LE(12)
   return {
@@ -32,7 +31,7 @@ export function readRecord(file: IndexFile, number: number): StoredRecord {
         bodyEnd <= bytes.length
           ? bytes.subarray(headEnd, bodyEnd)
           : file.read('records', at + headEnd, bodyLength)
-      if (bodySum !== crc32(body)) throw damaged()
+      if (bodySum !== file.checksum(body)) throw damaged()
       return body.toString('utf8')
     },
   }
@@ -47,7 +46,8 @@ export function wholeRecord(record: StoredRecord): Record<string, unknown> {
 function placeOf(file: IndexFile, number: number): number {
   if (number >= file.header.records) throw damaged()
   const page = file.read('offsets', Math.floor(number / offsetsPerPage) * offsetPageBytes, offsetPageBytes)
-  if (page.readUInt32LE(offsetPageBytes - 4) !== crc32(page.subarray(0, offsetPageBytes - 4))) throw damaged()
+  if (page.readUInt32LE(offsetPageBytes - 4) !== file.checksum(page.subarray(0, offsetPageBytes - 4)))
+    throw damaged()
   const place = page.readUIntLE((number % offsetsPerPage) * offsetBytes, offsetBytes)
   if (place > file.header.sections.records.length) throw damaged()
   return place

@@ -1,6 +1,5 @@
 /** A key in, its entry in the tree of terms out, or all entries whose keys begin so. */
 
-import { crc32 } from '../checksum.ts'
 import { badIndex } from '../fault.ts'
 import { treePageBytes, treePageHeadBytes } from '../format.ts'
 import type { IndexFile } from './file.ts'
@@ -33,7 +32,7 @@ export function createTree(file: IndexFile): Tree {
 
   function loadPage(number: number): Buffer {
     const page = file.read('tree', number * treePageBytes, treePageBytes)
-    if (page.readUInt32LE(0) !== crc32(page.subarray(4))) throw damaged()
+    if (page.readUInt32LE(0) !== file.checksum(page.subarray(4))) throw damaged()
     if (kept.size >= pagesKeptMax) kept.clear()
     kept.set(number, page)
     return page

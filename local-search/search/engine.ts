@@ -1,6 +1,5 @@
 /** What the steps of a search share: the open file, its tree of terms, the kernel, and lists on their way into it. */
 
-import { crc32 } from '../checksum.ts'
 import type { Analyzer } from '../contract.ts'
 import { badIndex } from '../fault.ts'
 import type { Kernel, LoadedList } from '../kernel/kernel.ts'
@@ -37,7 +36,7 @@ function loadList({ file, kernel }: Engine, entry: TermEntry): LoadedTerm {
     bytes.set(entry.inline)
   } else {
     file.read('postings', entry.offset, length, bytes)
-    if (crc32(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
+    if (kernel.checksumOf(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
   }
   return { at: bytes.byteOffset, length, count, weight }
 }

@@ -1,0 +1,24 @@
+/** The commands of local search, under `flotilla`: their words pass untouched to the ones of `stidx`. */
+
+import type { Command as Program } from 'commander'
+import type { Environment } from '#lib/config.ts'
+
+const summaries: Readonly<Record<string, string>> = {
+  'index-jsonl': 'build a local index from JSON lines',
+  search: 'search a local index',
+  get: 'print one record of a local index',
+  stats: 'say what a local index holds',
+}
+
+export const localSearchCommands = Object.keys(summaries)
+
+/** For the help of all commands; what runs is `runLocalSearch`. */
+export function registerLocalSearch(program: Program): void {
+  for (const [name, summary] of Object.entries(summaries)) program.command(name).description(summary)
+}
+
+/** Returns the exit code. bin/flotilla.js runs these commands without coming here, from their bundle. */
+export async function runLocalSearch(args: readonly string[], env: Environment): Promise<number> {
+  if (args[0] === 'index-jsonl') return (await import('../stidx-index.ts')).indexJsonl(args.slice(1))
+  return (await import('#local-search/command/run.ts')).runCommand(args, env)
+}
