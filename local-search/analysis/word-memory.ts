@@ -1,0 +1,55 @@
+/** Words that come again while indexing: text and the place of a word in, the terms that were made of it out. */
+
+import type { WordTerm } from '../contract.ts'
+import { termsOfWord } from './word-terms.ts'
+
+/** Words held; when there are more it begins anew. */
+const wordsMax = 1 << 17
+const slots = 1 << 19
+/** Longer ones seldom come again. */
+const lengthMax = 40
+
+interface Memory {
+  /** By the hash of a word, its number and 1; 0 where there is none. */
+  table: Int32Array
+  words: string[]
+  terms: (readonly WordTerm[])[]
+}
+
+let memory: Memory | undefined
+
+/** A table of its own, because a Map would need every word cut out of its text before it can be asked. */
+export function rememberedTerms(text: string, start: number, end: number): readonly WordTerm[] {
+  if (end - start > lengthMax) return termsOfWord(text.slice(start, end))
+  memory ??= { table: new Int32Array(slots), words: [], terms: [] }
+  let hash = 0
+  for (let i = start; i < end; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0
+  return find(memory, text, start, end, hash)
+}
+
+function find(held: Memory, text: string, start: number, end: number, hash: number): readonly WordTerm[] {
+  const { table, words, terms } = held
+  let slot = (hash ^ (hash >>> 15)) & (slots - 1)
+  for (let number = table[slot]!; number !== 0; number = table[slot]!) {
+    if (isWord(words[number - 1]!, text, start, end)) return terms[number - 1]!
+    slot = (slot + 1) & (slots - 1)
+  }
+  const word = text.slice(start, end)
+  const made = termsOfWord(word)
+  if (words.length === wordsMax) {
+    table.fill(0)
+    words.length = 0
+    terms.length = 0
+    slot = (hash ^ (hash >>> 15)) & (slots - 1)
+  }
+  words.push(word)
+  terms.push(made)
+  table[slot] = words.length
+  return made
+}
+
+function isWord(word: string, text: string, start: number, end: number): boolean {
+  if (word.length !== end - start) return false
+  for (let i = 0; i < word.length; i++) if (word.charCodeAt(i) !== text.charCodeAt(start + i)) return false
+  return true
+}
