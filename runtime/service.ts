@@ -37,6 +37,8 @@ interface ServiceBase<N extends EngineName, S extends TObject> {
   /** eventLog and schemaRegistry are always opened; name here what the service touches. */
   needs: readonly N[]
   config: S
+  /** Throws AppError for files that the environment names and nobody could use; asked before anything is opened. */
+  check?(env: Environment): void
 }
 
 export interface Ingress<N extends EngineName = EngineName, S extends TObject = TObject>

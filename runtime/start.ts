@@ -140,7 +140,10 @@ function checkSettings(options: StartOptions, chosen: Service[]): void {
     Object.assign(properties, service.config.properties, portSettings(service).properties)
   }
   const settings = loadConfig(Type.Object(properties), options.env) as Record<string, unknown>
-  for (const service of chosen) checkLoopbackAddress(service, settings)
+  for (const service of chosen) {
+    checkLoopbackAddress(service, settings)
+    service.check?.(options.env)
+  }
 }
 
 /** What a service is given when it starts. */

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { homeOf } from '../settings.ts'
+import { loadTargets } from './targets-file.ts'
 
 /** Of the relay and of the courier: both read the same file. */
 export const webhookSettings = Type.Object({
@@ -16,6 +17,12 @@ export const webhookSettings = Type.Object({
 })
 
 export type WebhookSettings = Static<typeof webhookSettings>
+
+/** For a service's `check`: throws AppError `invalid_configuration` with the faults of the file. */
+export function checkTargetsFile(env: Environment): void {
+  const { path, optional } = targetsFileOf(env)
+  loadTargets(path, env, { optional })
+}
 
 /** The file that the environment names, absolute; only the default one may be absent. */
 export function targetsFileOf(env: Environment): { path: string; optional: boolean } {

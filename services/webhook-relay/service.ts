@@ -1,7 +1,7 @@
 /** The webhook relay: events of agents on this machine into the log, one delivery for each target that wants them. */
 
 import { defineIngress } from '#runtime/service.ts'
-import { webhookSettings } from '#runtime/webhooks/settings.ts'
+import { checkTargetsFile, webhookSettings } from '#runtime/webhooks/settings.ts'
 import type { RelayContext, RelayEngines } from './relay.ts'
 import { registerRelay } from './routes.ts'
 
@@ -11,6 +11,7 @@ export const webhookRelay = defineIngress<RelayEngines, typeof webhookSettings>(
     'accepts events of the agents on this machine and puts them into the log for each target that wants them',
   needs: ['eventLog', 'relational'],
   config: webhookSettings,
+  check: checkTargetsFile,
   address: { name: 'webhook_url', loopbackVariable: 'WEBHOOK_GATEWAY', port: 9_090 },
   routes: (app, context) => registerRelay(app, context as RelayContext),
 })

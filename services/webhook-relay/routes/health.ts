@@ -78,15 +78,15 @@ function healthOf(
       : probed
   const lag = lags.of(name)
   // Whatever was waiting when the courier last told of it has gone since.
-  const waiting = lag === 0 ? null : seen
+  const head = lag === 0 ? null : (seen?.head ?? null)
   return {
     reachable: newest?.reachable ?? null,
     last_status: seen?.status ?? null,
     latency_ms: newest ? Math.round(newest.tookMs * 100) / 100 : null,
     lag,
     breaker: seen?.breaker ?? 'closed',
-    head_age_s: secondsSince(waiting?.headReceivedAtMs ?? null),
-    next_attempt_at: isoOf(waiting?.nextAttemptAtMs ?? null),
+    head_age_s: secondsSince(head?.receivedAtMs ?? null),
+    next_attempt_at: isoOf(head?.nextAttemptAtMs ?? null),
     checked_at: isoOf(newest?.atMs ?? null),
   }
 }

@@ -1,0 +1,79 @@
+/** The relay, and the partitions of its targets, on Kafka, registry and Postgres: also two relays side by side. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fleetEvents, webhooksDeliveries } from '#topics/catalog.ts'
+import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { eventually } from '../support/eventually.ts'
+import { recordsOf } from '../support/log-reading.ts'
+import { openRelayPlatform } from '../support/relay-platform.ts'
+import { describeAssignment } from './webhook-assignment.promises.ts'
+import { describeRelay } from './webhook-relay.promises.ts'
+
+let servers: DistributedServers
+beforeAll(async () => {
+  servers = await openDistributedServers()
+})
+afterAll(() => servers?.close())
+
+async function environment() {
+  await servers.clear()
+  const { QDRANT_URL: _, ...env } = await servers.newEnvironment()
+  return env
+}
+
+describeRelay('distributed', environment)
+describeAssignment('distributed', environment)
+
+test('two relays give one target one partition; each goes on alone, and fires every fleet event once', async () => {
+  const env = await environment()
+  const targets = Array.from({ length: 5 }, (_, n) => `  t${n}:\n    url: http://127.0.0.1:1/\n`).join('')
+  const open = () => openRelayPlatform({ targets: `targets:\n${targets}`, env })
+  const [a, b] = await Promise.all([open(), open()])
+  let c: Awaited<ReturnType<typeof open>> | undefined
+  try {
+    const fire = (relay: typeof a, n: number) =>
+      relay.fire({ event: 'task.completed', agent: 'W', task_id: `t${n}`, result: null, ts: 1 })
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => fire(n % 2 === 0 ? a : b, n)))
+    expect(answers.map(({ status }) => status)).toEqual(Array(40).fill(202))
+    const records = await recordsOf(a.platform, webhooksDeliveries)
+    expect(records).toHaveLength(200)
+    const places = new Set(records.map(({ key, partition }) => `${key} ${partition}`))
+    expect(places.size).toBe(5)
+    for (const { json } of answers) {
+      for (const { target, sequence } of json.deliveries as { target: string; sequence: number }[]) {
+        const found = records.find(({ key, offset }) => key === target && offset === sequence)
+        expect(found!.value!.idempotency_key).toBe(json.idempotency_key)
+      }
+    }
+    // One leaves, a third comes: what is fired meanwhile is taken by whoever is there.
+    const publish = (n: number) =>
+      b.platform.publisher.publish(fleetEvents, [
+        {
+          key: `agent-${n}`,
+          value: { event: 'agent.spawned', agent: `agent-${n}`, task_id: 'x', result: '{}', ts: 1 },
+          eventId: `fleet-${n}`,
+        },
+      ])
+    for (let n = 0; n < 20; n++) await publish(n)
+    await a.close()
+    expect((await fire(b, 41)).status).toBe(202)
+    c = await open()
+    expect((await fire(c, 42)).status).toBe(202)
+    for (let n = 20; n < 40; n++) await publish(n)
+    const fired = await eventually(
+      'every fleet event is fired',
+      async () => {
+        const all = (await recordsOf(b.platform, webhooksDeliveries)).filter(
+          ({ value }) => value!.event === 'agent.spawned',
+        )
+        const ids = new Set(all.map(({ headers }) => headers['event-id']))
+        return ids.size === 200 ? all : null
+      },
+      90_000,
+    )
+    // A repeat has the event id of the first: 40 events, five targets, nothing else.
+    expect(new Set(fired.map(({ key, value }) => `${key} ${value!.agent}`)).size).toBe(200)
+  } finally {
+    await Promise.all([a.close(), b.close(), c?.close()])
+  }
+}, 240_000)
