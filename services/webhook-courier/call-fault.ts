@@ -1,5 +1,6 @@
 /** What undici, TLS or the resolver threw in, a short code out: their texts may name addresses and never leave. */
 
+import { NameFault } from '#runtime/webhooks/name-lookup.ts'
 import type { CallFault } from './verdict.ts'
 
 const connectCodes: ReadonlySet<string> = new Set([
@@ -38,7 +39,7 @@ export class CallError extends Error {
 }
 
 export function callFaultOf(error: unknown): CallFault {
-  if (error instanceof CallError) return error.fault
+  if (error instanceof CallError || error instanceof NameFault) return error.fault
   // Several addresses were tried: they mostly failed alike.
   if (error instanceof AggregateError && error.errors.length > 0) return callFaultOf(error.errors[0])
   const code = String((error as { code?: unknown } | null)?.code ?? '')

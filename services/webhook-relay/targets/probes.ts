@@ -1,9 +1,10 @@
 /** Targets in, whether each can be reached out: DNS, connection and TLS, never a request. */
 
-import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createNameLookup } from '#runtime/webhooks/name-lookup.ts'
 import type { WebhookTarget } from '#runtime/webhooks/target.ts'
 import type { WatchedTargets } from '#runtime/webhooks/targets-file.ts'
 
@@ -25,6 +26,7 @@ export interface Probes extends Closeable {
 /** Rounds go on in the background; a target that is new is probed at once. */
 export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>): Probes {
   const probed = new Map<string, Probed & { address: string }>()
+  const { lookup } = createNameLookup()
   const stop = new AbortController()
   let wake = new AbortController()
   targets.onChange(() => wake.abort())
@@ -38,7 +40,7 @@ export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>
     })
     const workers = Array.from({ length: Math.min(sideBySideMax, due.length) }, async () => {
       for (let target = due.shift(); target && !stop.signal.aborted; target = due.shift()) {
-        probed.set(target.name, { ...(await probe(target, stop.signal)), address: target.url.host })
+        probed.set(target.name, { ...(await probe(target, lookup, stop.signal)), address: target.url.host })
       }
     })
     await Promise.all(workers)
@@ -61,10 +63,14 @@ export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>
 }
 
 /** Name resolution, connection and (https) TLS with a certificate that is trusted, within the limit. */
-function probe(target: Pick<WebhookTarget, 'url'>, stopped: AbortSignal): Promise<Probed> {
+function probe(
+  target: Pick<WebhookTarget, 'url'>,
+  lookup: LookupFunction,
+  stopped: AbortSignal,
+): Promise<Probed> {
   const begun = performance.now()
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const socket = open(target.url, () => resolve(true))
+  const socket = open(target.url, lookup, () => resolve(true))
   socket.setTimeout(probeTimeoutMs)
   const failed = () => resolve(false)
   socket.once('error', failed).once('timeout', failed).once('close', failed)
@@ -80,13 +86,13 @@ function probe(target: Pick<WebhookTarget, 'url'>, stopped: AbortSignal): Promis
   })
 }
 
-function open(url: URL, reached: () => void): Socket {
+function open(url: URL, lookup: LookupFunction, reached: () => void): Socket {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const secure = url.protocol === 'https:'
   const port = Number(url.port) || (secure ? 443 : 80)
-  if (!secure) return connectTcp({ host, port }, reached)
+  if (!secure) return connectTcp({ host, port, lookup }, reached)
   return connectTls(
-    { host, port, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ['http/1.1'] },
+    { host, port, lookup, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ['http/1.1'] },
     reached,
   )
 }

@@ -12,7 +12,17 @@ import type { LookupFunction } from 'node:net'
 import { isIP } from 'node:net'
 import { sleep } from '#lib/backoff.ts'
 import { isLinkLocal } from '#lib/hosts.ts'
-import { CallError } from './call-fault.ts'
+
+/** Why there is no address: `blocked` when the name only stands for ones that are never called. */
+export class NameFault extends Error {
+  readonly fault: 'dns' | 'blocked'
+
+  constructor(fault: 'dns' | 'blocked') {
+    super(fault)
+    this.name = 'NameFault'
+    this.fault = fault
+  }
+}
 
 export interface NameLookupOptions {
   /** `address:port` of DNS servers. Default: the system's. */
@@ -72,7 +82,7 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const lookup: LookupFunction = (hostname, wanted, callback) => {
     addressesOf(hostname).then(
       (all) => answerWith(all, wanted, callback),
-      (error) => callback(error instanceof CallError ? error : new CallError('dns'), '', 0),
+      (error) => callback(error instanceof NameFault ? error : new NameFault('dns'), '', 0),
     )
   }
   return { lookup, forget: (hostname) => void known.delete(hostname.toLowerCase().replace(/\.$/, '')) }
@@ -90,7 +100,7 @@ function answerWith(
 ): void {
   const allowed = all.filter(({ address }) => !isLinkLocal(address))
   const first = allowed[0]
-  if (first === undefined) callback(new CallError(all.length > 0 ? 'blocked' : 'dns'), '', 0)
+  if (first === undefined) callback(new NameFault(all.length > 0 ? 'blocked' : 'dns'), '', 0)
   else if (wanted.all) callback(null, allowed)
   else callback(null, first.address, first.family)
 }
@@ -113,7 +123,7 @@ async function askDns(
   await Promise.race([Promise.all([four, six]), ...(records.length > 0 ? [sleep(otherFamilyMs)] : [])])
   if (records.length === 0) {
     if (faults.every((code) => code === 'ENOTFOUND' || code === 'ENODATA')) return null
-    throw new CallError('dns')
+    throw new NameFault('dns')
   }
   const addresses = records.map(({ address, family }) => ({ address, family }))
   return { addresses, seconds: Math.min(...records.map(({ ttl }) => ttl)) }
@@ -123,11 +133,11 @@ function createSystemLookup(): (name: string) => Promise<LookupAddress[]> {
   let running = 0
   return (name) =>
     new Promise((resolve, reject) => {
-      if (running >= systemLookupsMax) return reject(new CallError('dns'))
+      if (running >= systemLookupsMax) return reject(new NameFault('dns'))
       running++
       systemLookup(name, { all: true }, (error, addresses) => {
         running--
-        if (error) reject(new CallError('dns'))
+        if (error) reject(new NameFault('dns'))
         else resolve(addresses)
       })
     })
