@@ -9,9 +9,9 @@ import { writeIndex } from './build/index-writer.ts'
 import { encodeRecord, idOf } from './build/records.ts'
 import { RunCollector } from './build/runs.ts'
 import { valueTerms } from './build/values.ts'
-import type { Analyzer, BuildReport, JsonlFault, ReadJsonl, SearchRecord } from './contract.ts'
+import type { Analyzer, BuildReport, JsonlFault, ReadJsonl, SearchRecord, WordTerm } from './contract.ts'
 import { SearchFault } from './fault.ts'
-import { termBytesMax, textFields } from './format.ts'
+import { textFields } from './format.ts'
 import { readJsonl } from './jsonl.ts'
 
 export interface BuildOptions {
@@ -93,29 +93,17 @@ function collect(options: BuildOptions, folder: string) {
 function createWordAdder(analyzer: Analyzer, catalogue: Catalogue, runs: RunCollector) {
   let number = 0
   let field = 0
-  let last = -1
-  const emit = (term: string, position: number, surface: string) => {
-    if (position !== last) {
-      last = position
-      catalogue.addWord(number, field)
-    }
-    if (isIndexable(term)) runs.add(term, number, field)
-    if (surface !== '' && isIndexable(surface)) runs.addSurface(surface)
+  const take = (word: WordTerm) => {
+    if (word.opens) catalogue.addWord(number, field)
+    runs.addWord(word, number, field)
   }
   return (to: number, record: SearchRecord) => {
     number = to
     for (field = 0; field < 4; field++) {
-      last = -1
       const name = textFields[field]!
-      if (record[name] !== '') analyzer.analyzeField(record[name], name, emit)
+      if (record[name] !== '') analyzer.analyzeWords(record[name], name, take)
     }
   }
-}
-
-/** The prefix of a surface takes one of the 255 bytes that a key may have. */
-function isIndexable(term: string): boolean {
-  if (term.length * 3 < termBytesMax) return term !== ''
-  return Buffer.byteLength(term) < termBytesMax
 }
 
 /** Beside the output, so that a rename suffices; those of builds that were killed are cleared away. */

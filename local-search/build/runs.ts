@@ -1,6 +1,7 @@
 /** Words of records in, sorted runs of postings out: what does not fit into memory goes to a file and is merged later. */
 
-import { surfacePrefix } from '../format.ts'
+import type { WordTerm } from '../contract.ts'
+import { surfacePrefix, termBytesMax } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { openFileSink } from './file-sink.ts'
 import { grown } from './growing.ts'
@@ -8,6 +9,7 @@ import { grown } from './growing.ts'
 /** Postings held before a run is written: 12 bytes each, and as much again for what belongs to them. */
 const postingsHeldMax = 1 << 21
 const none = 0xffffffff
+let nextCollection = 1
 
 /**
  * Collects postings and writes them out as runs. A run is a sequence of {u16 key length, key, u32 count, u32 bytes, list},
@@ -26,6 +28,8 @@ export class RunCollector {
   #recordOf: Uint32Array
   #frequenciesOf: Uint32Array
   #count = 0
+  /** Numbers that words carry from another run, or another build, are not ours. */
+  #collection = nextCollection++
 
   constructor(folder: string, limit = postingsHeldMax) {
     this.#folder = folder
@@ -38,6 +42,21 @@ export class RunCollector {
 
   /** One more time the term in a field (0 to 3) of a record; 4: the term stands for a value and has no frequency. */
   add(term: string, record: number, field: number): void {
+    this.#addNumbered(this.#termNumber(term), record, field)
+  }
+
+  /** As `add`, with its surface; a word that comes again with its numbers needs no look-up. */
+  addWord(word: WordTerm, record: number, field: number): void {
+    if (word.collection !== this.#collection) {
+      word.collection = this.#collection
+      word.termNumber = isIndexable(word.term) ? this.#termNumber(word.term) : none
+      word.surfaceNumber = isIndexable(word.surface) ? this.#surfaceNumber(word.surface) : none
+    }
+    if (word.termNumber !== none) this.#addNumbered(word.termNumber, record, field)
+    if (word.surfaceNumber !== none) this.#surfaceCounts[word.surfaceNumber]!++
+  }
+
+  #termNumber(term: string): number {
     let number = this.#terms.get(term)
     if (number === undefined) {
       number = this.#terms.size
@@ -45,6 +64,10 @@ export class RunCollector {
       this.#lastPosting = grown(this.#lastPosting, number)
       this.#lastPosting[number] = none
     }
+    return number
+  }
+
+  #addNumbered(number: number, record: number, field: number): void {
     let posting = this.#lastPosting[number]!
     if (posting === none || this.#recordOf[posting] !== record) {
       posting = this.#push(number, record)
@@ -55,7 +78,7 @@ export class RunCollector {
     if (((frequencies >>> shift) & 255) < 255) this.#frequenciesOf[posting] = frequencies + (1 << shift)
   }
 
-  addSurface(surface: string): void {
+  #surfaceNumber(surface: string): number {
     let number = this.#surfaces.get(surface)
     if (number === undefined) {
       number = this.#surfaces.size
@@ -63,7 +86,7 @@ export class RunCollector {
       this.#surfaceCounts = grown(this.#surfaceCounts, number)
       this.#surfaceCounts[number] = 0
     }
-    this.#surfaceCounts[number]!++
+    return number
   }
 
   /** To be called between records: a record is never torn apart. */
@@ -85,6 +108,7 @@ export class RunCollector {
     this.#terms = new Map()
     this.#surfaces = new Map()
     this.#count = 0
+    this.#collection = nextCollection++
   }
 
   #push(term: number, record: number): number {
@@ -158,6 +182,12 @@ export class RunCollector {
     for (const [surface, number] of this.#surfaces) keys.push([keyOf(surfacePrefix + surface), number, true])
     return keys.sort((a, b) => (a[0] < b[0] ? -1 : 1))
   }
+}
+
+/** The prefix of a surface takes one of the 255 bytes that a key may have. */
+function isIndexable(term: string): boolean {
+  if (term.length * 3 < termBytesMax) return term !== ''
+  return Buffer.byteLength(term) < termBytesMax
 }
 
 /** Bit f: the frequency of field f, in byte f, is not 0. */
