@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import type { Hold, Outcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
@@ -39,6 +39,11 @@ interface CommonOptions<S extends SchemaName> {
   probe?(engine: string): Promise<void>
   /** Called after records of a partition are settled and before their commit; must be durable when it resolves. */
   beforeCommit?(partition: number, throughOffset: number): Promise<void>
+  /**
+   * What a dead letter keeps of a record that is parked, for topics whose records may hold what must never be written
+   * down again. Default: the record as it is. Tried again when it throws.
+   */
+  keptOf?(record: StoredRecord): StoredRecord | Promise<StoredRecord>
   /** Called when partitions are gained, before any record of them; may hand over the position to start from. */
   onAssigned?(
     partitions: { partition: number; committed: number | null }[],

@@ -20,6 +20,7 @@ export interface Parking {
   topic: Topic<never>
   publisher: Publisher
   log: Logger
+  keptOf?: ((record: StoredRecord) => StoredRecord | Promise<StoredRecord>) | undefined
 }
 
 /** Header of a dead letter: the physical topic that its position belongs to. */
@@ -47,7 +48,8 @@ export async function park(parked: Parked[], parking: Parking, signal: AbortSign
   return true
 }
 
-async function publish(entry: Parked, parking: Parking): Promise<void> {
+async function publish(parked: Parked, parking: Parking): Promise<void> {
+  const entry = parking.keptOf ? { ...parked, record: await parking.keptOf(parked.record) } : parked
   try {
     await publishLetter(entry, entry.reason, false, parking)
   } catch (error) {

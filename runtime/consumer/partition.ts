@@ -143,7 +143,8 @@ export class Partition implements RunnerHost {
 
   async park(parked: Parked[]): Promise<boolean> {
     const { options, topic, publisher } = this.group
-    return await park(parked, { group: options.group, topic, publisher, log: this.log }, this.gone)
+    const { group, keptOf } = options
+    return await park(parked, { group, topic, publisher, log: this.log, keptOf }, this.gone)
   }
 
   persist(what: string, attempt: () => Promise<unknown>): Promise<boolean> {

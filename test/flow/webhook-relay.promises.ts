@@ -285,6 +285,9 @@ ${more}`
         'secret_in_payload',
         'validation_failed',
       ])
+      const kept = letters.map(({ value: letter }) => letter!.value!.toString('latin1'))
+      expect(kept.join()).not.toContain(secret)
+      expect(kept.some((text) => text.includes('{"token":"[cut]"}'))).toBe(true)
       expect(relay.lines.join('')).not.toContain(secret)
     }, 90_000)
 

@@ -5,6 +5,7 @@ import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
 import { type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
 import { headerNames, type Message } from '#runtime/messages.ts'
 import type { WatchedTargets } from '#runtime/webhooks/targets-file.ts'
+import { withoutSecrets } from '#runtime/webhooks/without-secrets.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -13,6 +14,7 @@ import { chooseTargets } from './choose-targets.ts'
 import type { Deliveries, DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
 
+const topic = fleetEvents as unknown as Topic<never, 'fleet-event'>
 const publishTimeoutMs = 5_000
 const callTimeoutMs = 20_000
 /** Follow an event through the log; everything else of the record's headers was about the record. */
@@ -33,13 +35,14 @@ export function startFleetEvents({
     {
       mode: 'batch',
       group: 'webhook-relay',
-      topic: fleetEvents as unknown as Topic<never, 'fleet-event'>,
+      topic,
       batchRecordsMax: 200,
       batchBytesMax: 1024 * 1024,
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       handle: createFleetHandler(parts),
+      keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
       probe: () => engines.eventLog.ping(),
     },
   )
