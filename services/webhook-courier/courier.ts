@@ -65,11 +65,11 @@ export class Courier {
     const delivery = message.value
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
-    if (!target) return this.#wait(delivery.target, message.partition, context)
+    if (!target) return this.#wait(delivery.target, message, context)
     const state = this.#stateOf(target, message.partition)
     const head = state.headOf(message.offset, delivery, context.attempt - 1)
     const work: Work = { state, head, message, delivery, context }
-    if (head.attempts > 0 && this.#parts.skips.covers(target.name, message.partition, message.offset)) {
+    if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
       return this.#park(work, null, 'skipped')
     }
     const waitMs = state.waitMs(head, Date.now())
@@ -120,12 +120,21 @@ export class Courier {
     for (const partition of partitions) this.#parts.wake(partition)
   }
 
+  /** Targets for which a head waits: an operator may have given it up. */
+  waiting(): string[] {
+    const stuck = this.states().filter(
+      ({ firstHead, breaker }) => firstHead !== null && (firstHead.attempts > 0 || breaker === 'open'),
+    )
+    return [...stuck.map((state) => state.target.name), ...this.#unknown.names()]
+  }
+
   states(): TargetState[] {
     return [...this.#states.values()]
   }
 
   /** An operator gave something of these targets up. */
   skipped(names: readonly string[]): void {
+    for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wake(partition)
     for (const state of this.#states.values()) {
       if (!names.includes(state.target.name)) continue
       state.hasten()
@@ -245,7 +254,9 @@ export class Courier {
     return tries
   }
 
-  #wait(target: string, partition: number, { spent }: CallContext): Outcome | Hold {
+  #wait(target: string, { partition, offset }: Message_, { spent }: CallContext): Outcome | Hold {
+    // An operator who forgets the target gives up what waits for it.
+    if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
     const { leftMs, first } = this.#unknown.left(target, partition)
     if (first) {
       this.#parts.log.warn(

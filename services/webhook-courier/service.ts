@@ -142,8 +142,7 @@ function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   return [
     loop('webhook states', stateEveryMs, () => tellStates(parts, told)),
     loop('webhook skips', skipEveryMs, async () => {
-      const waiting = courier.states().filter((state) => state.firstHead?.attempts)
-      courier.skipped(await skips.look(waiting.map((state) => state.target.name)))
+      courier.skipped(await skips.look(courier.waiting()))
     }),
     loop('webhook trimming', trimEveryMs, async () => {
       const { physicalName } = publisher.placeOf(topic)

@@ -17,6 +17,15 @@ export class UnknownTargets {
     return { leftMs: (known?.atMs ?? Date.now()) + this.#waitMs - Date.now(), first: !known }
   }
 
+  names(): string[] {
+    return [...this.#since.keys()]
+  }
+
+  /** Where records of these wait. */
+  partitionsOf(names: readonly string[]): number[] {
+    return names.flatMap((name) => this.#since.get(name)?.partition ?? [])
+  }
+
   /** Forgets those that are named now; answers with the partitions where somebody waits. */
   renew({ targets }: WebhookTargets): number[] {
     const partitions = [...this.#since.values()].map(({ partition }) => partition)
