@@ -1,0 +1,5 @@
+/** Webhooks on embedded engines. */
+
+import { describeWebhooks } from './webhooks.promises.ts'
+
+describeWebhooks('embedded', async () => ({}))
