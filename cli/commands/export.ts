@@ -12,7 +12,7 @@ import { defineCommand } from '../command.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
 
-const pagePoints = 500
+const pagePoints = 200
 /** What one call to a running platform sends: it may never fill the socket faster than it is read. */
 const callBytesMax = 16 * 2 ** 20
 /** How long a standard output that takes nothing more is left alone. */
@@ -76,8 +76,20 @@ interface Sink {
 async function exportCollection(cli: Cli, collection: string, sink: Sink): Promise<number> {
   let done = 0
   let offset: string | undefined
+  let fault: unknown
+  const givenUp = new AbortController()
+  // Lines come in between the calls of a socket: what is thrown there would reach nobody.
+  const write = (lines: string) => {
+    try {
+      if (fault === undefined) sink.write(lines)
+    } catch (error) {
+      fault = error
+      givenUp.abort()
+    }
+  }
+  const signal = AbortSignal.any([cli.signal, givenUp.signal])
   for (;;) {
-    const output = createOutput((lines) => sink.write(lines))
+    const output = createOutput(write)
     // Engines that are opened for the command write straight into the sink: one call is enough.
     const beside = findControlSocket(homeOf(cli.env)) !== null
     const args: ExportArgs = {
@@ -87,14 +99,13 @@ async function exportCollection(cli: Cli, collection: string, sink: Sink): Promi
       ...(beside ? { bytesMax: callBytesMax } : {}),
     }
     try {
-      const { points, next } = await execute(exportCommand, args, {
-        env: cli.env,
-        output,
-        signal: cli.signal,
-      })
+      const { points, next } = await execute(exportCommand, args, { env: cli.env, output, signal })
+      if (fault !== undefined) throw fault
       done += points
       if (next === null) return done
       offset = next
+    } catch (error) {
+      throw fault ?? error
     } finally {
       output.end()
     }
