@@ -1,6 +1,16 @@
 /** JSONL records in, an index file out: built beside the old one and put into its place in one step when it is whole. */
 
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { analyzer as ours } from './analysis/analyzer.ts'
 import { Catalogue } from './build/catalogue.ts'
@@ -11,7 +21,7 @@ import { RunCollector } from './build/runs.ts'
 import { valueTerms } from './build/values.ts'
 import type { Analyzer, BuildReport, JsonlFault, ReadJsonl, SearchRecord, WordTerm } from './contract.ts'
 import { SearchFault } from './fault.ts'
-import { textFields } from './format.ts'
+import { magic, textFields } from './format.ts'
 import { readJsonl } from './jsonl.ts'
 
 export interface BuildOptions {
@@ -32,6 +42,7 @@ export interface BuildOptions {
 /** @throws SearchFault where input or output cannot be used; what stood at `output` is then untouched. */
 export function buildIndex(options: BuildOptions): BuildReport {
   const output = resolve(options.output)
+  refuseForeign(output, options.output)
   const folder = makeBuildFolder(output)
   try {
     const collected = collect(options, folder)
@@ -103,6 +114,25 @@ function createWordAdder(analyzer: Analyzer, catalogue: Catalogue, runs: RunColl
       const name = textFields[field]!
       if (record[name] !== '') analyzer.analyzeWords(record[name], name, take)
     }
+  }
+}
+
+/** A name mistyped must not cost a file: only an index, or an empty file, is replaced. */
+function refuseForeign(output: string, shown: string): void {
+  let fd: number
+  try {
+    fd = openSync(output, 'r')
+  } catch {
+    return
+  }
+  try {
+    const start = Buffer.alloc(magic.length)
+    const length = fstatSync(fd).isFile() ? readSync(fd, start, 0, start.length, 0) : 0
+    if (length > 0 && start.toString('latin1', 0, length) !== magic) {
+      throw new SearchFault('cannot_write', `${shown} is no ${magic} index: it is not overwritten`)
+    }
+  } finally {
+    closeSync(fd)
   }
 }
 

@@ -78,6 +78,8 @@ export interface Header {
   postings: number
   /** Sums over all records of the number of words in each field. */
   fieldWords: number[]
+  /** The k1 of its impacts, in hundredths. */
+  k1Hundredths: number
   analyzer: { id: string; version: number }
   sections: Record<SectionName, Section>
 }
@@ -97,7 +99,7 @@ export function encodeHeader(header: Header): Buffer {
   header.fieldWords.forEach((words, i) => {
     writeU64(bytes, words, 56 + i * 8)
   })
-  const numbers = [...scoringWeights, k1Hundredths, bHundredths, impactMax, termWeightUnit]
+  const numbers = [...scoringWeights, header.k1Hundredths, bHundredths, impactMax, termWeightUnit]
   numbers.forEach((number, i) => {
     bytes.writeUInt16LE(number, 88 + i * 2)
   })
@@ -143,7 +145,8 @@ export function decodeHeader(bytes: Buffer, fileBytes: number): Header {
 
 function readFields(bytes: Buffer): Header {
   const idEnd = 107 + bytes.readUInt8(106)
-  if (bytes.readUInt32LE(20) !== sectionNames.length || idEnd > sectionsAt) {
+  const areUnitsKnown = bytes.readUInt16LE(100) === impactMax && bytes.readUInt16LE(102) === termWeightUnit
+  if (bytes.readUInt32LE(20) !== sectionNames.length || idEnd > sectionsAt || !areUnitsKnown) {
     throw badIndex('is damaged (header)')
   }
   const sections = {} as Record<SectionName, Section>
@@ -166,6 +169,7 @@ function readFields(bytes: Buffer): Header {
     postings: readU64(bytes, 40),
     surfaces: bytes.readUInt32LE(48),
     fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
+    k1Hundredths: bytes.readUInt16LE(96),
     analyzer: { version: bytes.readUInt16LE(104), id: bytes.toString('latin1', 107, idEnd) },
     sections,
   }

@@ -1,7 +1,7 @@
 /** Collected records and runs in, the index file out: a header and behind it the sections. */
 
 import type { Analyzer } from '../contract.ts'
-import { encodeHeader, headerBytes, type Section, type SectionName } from '../format.ts'
+import { encodeHeader, headerBytes, k1Hundredths, type Section, type SectionName } from '../format.ts'
 import { type Catalogue, replaced } from './catalogue.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { openFileSource } from './file-source.ts'
@@ -37,7 +37,15 @@ export function writeIndex(file: string, collected: Collected): number {
     const fileBytes = sink.position()
     const about = { id: analyzer.id, version: analyzer.version }
     sink.patch(
-      encodeHeader({ ...terms, fileBytes, records: order.length, fieldWords, analyzer: about, sections }),
+      encodeHeader({
+        ...terms,
+        fileBytes,
+        records: order.length,
+        fieldWords,
+        k1Hundredths,
+        analyzer: about,
+        sections,
+      }),
       0,
     )
     sink.sync()

@@ -45,6 +45,9 @@ const slackBytes = 1024
 const slackRecords = 16_512
 const pageBytes = 65_536
 
+/** Once for all indexes that a process opens. */
+let compiled: object | undefined
+
 /** One search at a time: `begin`, lists and scores, `best`, `end`. After a fault it must not be used again. */
 export class Kernel {
   readonly #records: number
@@ -57,8 +60,8 @@ export class Kernel {
 
   constructor(records: number) {
     this.#records = records
-    const module = new webAssembly.Module(Buffer.from(kernelBytes, 'base64'))
-    this.#exports = new webAssembly.Instance(module).exports as unknown as Exports
+    compiled ??= new webAssembly.Module(Buffer.from(kernelBytes, 'base64'))
+    this.#exports = new webAssembly.Instance(compiled).exports as unknown as Exports
     this.#slots = records + slackRecords
     this.#arena = firstFree + align(this.#slots * 14)
     this.#free = this.#arena

@@ -1,7 +1,7 @@
 /** Ranked records in, results as they are printed out. */
 
 import type { ScoringName, SearchHit } from '../contract.ts'
-import { impactMax, k1Hundredths, termWeightUnit, textFields } from '../format.ts'
+import { impactMax, termWeightUnit, textFields } from '../format.ts'
 import { literalSum, type Ranked } from '../kernel/kernel.ts'
 import { readRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
@@ -26,7 +26,7 @@ export function showHits(
     const fields = matched.reduce((all, ofWord) => all | ofWord[i]!, 0)
     return {
       id,
-      score: shownScore(score, scoring),
+      score: shownScore(score, scoring, engine.file.header.k1Hundredths),
       title: textOf(head, 'title') || null,
       slug: textOf(head, 'slug') || null,
       path: textOf(head, 'path') || null,
@@ -51,7 +51,7 @@ function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: rea
 }
 
 /** Fixed-point sums, printed with four decimals: the same digits on every machine. */
-function shownScore(score: number, scoring: ScoringName): number {
+function shownScore(score: number, scoring: ScoringName, k1Hundredths: number): number {
   const tier = Math.floor(score / tierStep)
   const sum = score % tierStep
   if (scoring === 'literal') return tier * shownTierStep + sum
