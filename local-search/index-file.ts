@@ -10,23 +10,23 @@ import { webAssembly } from './kernel/webassembly.ts'
 import { type IndexFile, openIndexFile } from './reader/file.ts'
 import { wholeRecord } from './reader/records.ts'
 import { createTree } from './reader/tree.ts'
+import type { Engine } from './search/engine.ts'
 import { recordWithId } from './search/exact.ts'
 import { search } from './search/search.ts'
 
 /** @throws SearchFault that names the file, here and from every method: it is no index, or damaged. */
 export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
   const open = named(file, () => openIndexFile(file, analyzer))
-  const tree = createTree(open)
   // Made at the first search: a look-up by id needs none.
-  let kernel: Kernel | null = null
+  let idle: Engine | null = null
   return {
     search: (query: string, options: SearchOptions = {}) =>
       named(file, (): SearchAnswer => {
-        const engine = { file: open, tree, kernel: kernel ?? createKernel(open), analyzer }
-        // After a fault its memory is in no known state.
-        kernel = null
+        const engine = idle ?? createEngine(open, analyzer)
+        // After a fault the memory of the kernel is in no known state.
+        idle = null
         const answer = search(engine, query, options)
-        kernel = engine.kernel
+        idle = engine
         return answer
       }),
     get: (id: string) =>
@@ -39,10 +39,10 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
   }
 }
 
-function createKernel(file: IndexFile): Kernel {
+function createEngine(file: IndexFile, analyzer: Analyzer): Engine {
   const kernel = new Kernel(file.header.records)
   file.checkBy((bytes) => kernel.checksumOfCopy(bytes))
-  return kernel
+  return { file, tree: createTree(file, kernel), kernel, analyzer }
 }
 
 function statsOf(header: Header): IndexStats {

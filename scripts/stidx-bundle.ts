@@ -45,7 +45,7 @@ async function bundle(entry: string, file: string): Promise<string> {
   const build = await rolldown({
     input: join(projectRoot, entry),
     platform: 'node',
-    external: [/^node:/, /^\.\/stidx-index\.cjs$/],
+    external: [/^node:/],
     tsconfig: false,
   })
   const { output } = await build.generate({

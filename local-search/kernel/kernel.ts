@@ -1,7 +1,7 @@
 /** The WebAssembly kernel with its memory: posting lists go in, scores build up, the best records come out. */
 
 import { badIndex } from '../fault.ts'
-import { literalWeights } from '../format.ts'
+import { literalWeights, treePageBytes } from '../format.ts'
 import { kernelBytes } from './kernel-bytes.ts'
 import { type WasmMemory, webAssembly } from './webassembly.ts'
 
@@ -11,6 +11,14 @@ interface Exports {
   prepare(): void
   checksum(p: number, length: number, crc: number): number
   filter(bits: number): void
+  openPage(page: number): void
+  nextEntry(): number
+  keyLength(): number
+  valueAt(): number
+  valueLength(): number
+  seekEntry(length: number): number
+  childFor(length: number): number
+  nthEntry(index: number): number
   walk(use: number, p: number, length: number, count: number, scored: number, a: number, b: number): number
   scoreAll(p: number, length: number, count: number, weight: number): number
   find(p: number, length: number, count: number, record: number): number
@@ -39,7 +47,12 @@ const use = { score: 0, mark: 1, gather: 2 }
 const literalSumsAt = 512
 const copyAt = 9216
 const copyBytes = 4096
-const firstFree = copyAt + copyBytes
+const keyAt = 13_312
+const wantedAt = 13_824
+const pagesAt = 14_336
+/** Pages of the tree that are kept, each in the place that its number gives it. */
+const pagePlaces = 256
+const firstFree = pagesAt + pagePlaces * treePageBytes
 /** What a list that is not sound may make the kernel touch behind it, and behind the arrays, before it is found out. */
 const slackBytes = 1024
 const slackRecords = 16_512
@@ -116,6 +129,49 @@ export class Kernel {
       crc = this.#exports.checksum(copyAt, piece.length, crc)
     }
     return crc >>> 0
+  }
+
+  /** Where a page of the tree is kept, as bytes to be filled or read. */
+  pagePlace(number: number): { place: number; bytes: Uint8Array } {
+    const place = number % pagePlaces
+    return { place, bytes: this.view(pagesAt + place * treePageBytes, treePageBytes) }
+  }
+
+  /** Begins a walk through the entries of the page in this place. */
+  openPage(place: number): void {
+    this.#exports.openPage(pagesAt + place * treePageBytes)
+  }
+
+  /** Walks on to the first entry not below the key; whether it is equal or above, or there is none. */
+  seek(key: Uint8Array): 'equal' | 'above' | 'none' {
+    this.view(wantedAt, key.length).set(key)
+    const state = checkedEntry(this.#exports.seekEntry(key.length))
+    return state === 2 ? 'equal' : state === 1 ? 'above' : 'none'
+  }
+
+  /** Number of the page below in which the key stands or would stand. */
+  childFor(key: Uint8Array): number {
+    this.view(wantedAt, key.length).set(key)
+    return checkedEntry(this.#exports.childFor(key.length))
+  }
+
+  /** False at the end of the page. */
+  nextEntry(): boolean {
+    return checkedEntry(this.#exports.nextEntry()) === 1
+  }
+
+  /** Walks from the beginning of a page to the entry of this index; false where there are not so many. */
+  nthEntry(index: number): boolean {
+    return checkedEntry(this.#exports.nthEntry(index)) === 1
+  }
+
+  /** Key and value of the entry at hand, copied. */
+  entryKey(): Buffer {
+    return Buffer.from(this.view(keyAt, this.#exports.keyLength()))
+  }
+
+  entryValue(): Buffer {
+    return Buffer.from(this.view(this.#exports.valueAt(), this.#exports.valueLength()))
   }
 
   /** From here on only these records count; null: all. */
@@ -195,6 +251,11 @@ export class Kernel {
 
 export function literalSum(fields: number): number {
   return literalWeights.reduce((sum, weight, i) => sum + (fields & (1 << i) ? weight : 0), 0)
+}
+
+function checkedEntry(state: number): number {
+  if (state === -1) throw badIndex('is damaged (tree)')
+  return state
 }
 
 function align(bytes: number): number {

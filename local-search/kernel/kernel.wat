@@ -4,7 +4,9 @@
 ;;   512   16 sums of the literal weights, one for each set of fields (u32)
 ;;   1024  8 tables of 256 for checksums (u32)
 ;;   9216  4096 bytes for what is checked without being searched
-;;   13312 room for lists and arrays, given out by kernel.ts; behind each list 1024 bytes that may be read
+;;   13312 512 bytes: the key at hand while entries of a page of the tree are walked
+;;   13824 512 bytes: the key that is looked for
+;;   14336 room for pages, lists and arrays, given out by kernel.ts; behind each list 1024 bytes that may be read
 ;; A posting list is described in docs/local-search-format.md. Every function returns -1 for one that breaks its rules.
 (module
   (memory (export "memory") 2)
@@ -26,6 +28,107 @@
     (global.set $inGroup (local.get $inGroup))
     (global.set $inGroupCount (i32.const 0))
     (global.set $eligible (i32.const 0)))
+
+  ;; The walk through the entries of one page of the tree; the rules are in docs/local-search-format.md.
+  (global $at (mut i32) (i32.const 0))
+  (global $pageEnd (mut i32) (i32.const 0))
+  (global $left (mut i32) (i32.const 0))
+  (global $keyLength (mut i32) (i32.const 0))
+  (global $valueAt (mut i32) (i32.const 0))
+
+  (func $openPage (export "openPage") (param $page i32)
+    (global.set $at (i32.add (local.get $page) (i32.const 8)))
+    (global.set $pageEnd (i32.add (local.get $page) (i32.const 2048)))
+    (global.set $left (i32.load16_u offset=4 (local.get $page)))
+    (global.set $keyLength (i32.const 0)))
+
+  (func $keyPart (result i32)
+    (local $low i32)
+    (local.set $low (i32.load8_u (global.get $at)))
+    (global.set $at (i32.add (global.get $at) (i32.const 1)))
+    (if (i32.lt_u (local.get $low) (i32.const 128)) (then (return (local.get $low))))
+    (local.set $low (i32.or (i32.and (local.get $low) (i32.const 127))
+      (i32.shl (i32.load8_u (global.get $at)) (i32.const 7))))
+    (global.set $at (i32.add (global.get $at) (i32.const 1)))
+    (local.get $low))
+
+  ;; 1: the next entry is at hand, its key at 13312; 0: there is none; -1: the page breaks the rules.
+  (func $nextEntry (export "nextEntry") (result i32)
+    (local $shared i32) (local $rest i32) (local $valueLength i32)
+    (if (i32.eqz (global.get $left)) (then (return (i32.const 0))))
+    (global.set $left (i32.sub (global.get $left) (i32.const 1)))
+    (if (i32.ge_u (global.get $at) (global.get $pageEnd)) (then (return (i32.const -1))))
+    (local.set $shared (call $keyPart))
+    (local.set $rest (call $keyPart))
+    (local.set $valueLength (i32.load8_u (global.get $at)))
+    (global.set $at (i32.add (global.get $at) (i32.const 1)))
+    (global.set $valueAt (i32.add (global.get $at) (local.get $rest)))
+    (if (i32.or
+          (i32.or
+            (i32.gt_u (local.get $shared) (global.get $keyLength))
+            (i32.gt_u (i32.add (local.get $shared) (local.get $rest)) (i32.const 256)))
+          (i32.gt_u (i32.add (global.get $valueAt) (local.get $valueLength)) (global.get $pageEnd)))
+      (then (return (i32.const -1))))
+    (memory.copy (i32.add (i32.const 13312) (local.get $shared)) (global.get $at) (local.get $rest))
+    (global.set $keyLength (i32.add (local.get $shared) (local.get $rest)))
+    (global.set $at (i32.add (global.get $valueAt) (local.get $valueLength)))
+    (i32.const 1))
+
+  (func (export "keyLength") (result i32) (global.get $keyLength))
+  (func (export "valueAt") (result i32) (global.get $valueAt))
+  (func (export "valueLength") (result i32) (i32.sub (global.get $at) (global.get $valueAt)))
+
+  ;; Below 0, 0 or above 0: the key at hand against the one of $length bytes at 13824.
+  (func $compareKey (param $length i32) (result i32)
+    (local $i i32) (local $most i32) (local $difference i32)
+    (local.set $most (select (local.get $length) (global.get $keyLength)
+      (i32.lt_u (local.get $length) (global.get $keyLength))))
+    (block $ended
+      (loop $next
+        (br_if $ended (i32.ge_u (local.get $i) (local.get $most)))
+        (local.set $difference (i32.sub
+          (i32.load8_u offset=13312 (local.get $i)) (i32.load8_u offset=13824 (local.get $i))))
+        (if (local.get $difference) (then (return (local.get $difference))))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))
+    (i32.sub (global.get $keyLength) (local.get $length)))
+
+  ;; Walks to the first entry whose key is not below the one at 13824. 2: it is equal; 1: above; 0: there is none; -1.
+  (func (export "seekEntry") (param $length i32) (result i32)
+    (local $state i32) (local $order i32)
+    (loop $next
+      (local.set $state (call $nextEntry))
+      (if (i32.ne (local.get $state) (i32.const 1)) (then (return (local.get $state))))
+      (local.set $order (call $compareKey (local.get $length)))
+      (br_if $next (i32.lt_s (local.get $order) (i32.const 0))))
+    (select (i32.const 1) (i32.const 2) (local.get $order)))
+
+  ;; The page below in which the key at 13824 would stand: that of the last entry not above it, else of the first; -1.
+  (func (export "childFor") (param $length i32) (result i32)
+    (local $state i32) (local $child i32)
+    (local.set $child (i32.const -1))
+    (block $found
+      (loop $next
+        (local.set $state (call $nextEntry))
+        (if (i32.eq (local.get $state) (i32.const -1)) (then (return (i32.const -1))))
+        (br_if $found (i32.eqz (local.get $state)))
+        (br_if $found (i32.and
+          (i32.ne (local.get $child) (i32.const -1))
+          (i32.gt_s (call $compareKey (local.get $length)) (i32.const 0))))
+        (local.set $child (i32.load (global.get $valueAt)))
+        (br $next)))
+    (local.get $child))
+
+  ;; Walks to the entry of this index; 1, or 0 where there are not so many, or -1.
+  (func (export "nthEntry") (param $index i32) (result i32)
+    (local $state i32)
+    (loop $next
+      (local.set $state (call $nextEntry))
+      (if (i32.ne (local.get $state) (i32.const 1)) (then (return (local.get $state))))
+      (if (i32.eqz (local.get $index)) (then (return (i32.const 1))))
+      (local.set $index (i32.sub (local.get $index) (i32.const 1)))
+      (br $next))
+    (i32.const -1))
 
   ;; Fills the tables: entry i of table 0 is the CRC-32 of the byte i, of table k that of i and k zero bytes.
   (func (export "prepare")
