@@ -49,9 +49,18 @@ export class LaneBodies {
     return this.#reading !== null
   }
 
-  /** A record entered a lane. A head always keeps its body; one that waits does as long as there is room. */
-  admit(entry: Entry, waits: boolean): void {
-    if (waits && this.#bytes + entry.bytes > this.#options.bytesMax()) this.#drop(entry)
+  /** True when what comes next may not find room. */
+  get full(): boolean {
+    return this.#bytes >= this.#options.bytesMax() / 2
+  }
+
+  /**
+   * A record enters a lane. A head always keeps its body. One that waits does as long as there is room and none before
+   * it was dropped: what comes later must not hold the room that what comes sooner is read again into.
+   */
+  admit(entry: Entry, lane: Lane | undefined): void {
+    if (lane && (lane.tail.record === null || this.#bytes + entry.bytes > this.#options.bytesMax()))
+      this.#drop(entry)
     else this.#bytes += entry.bytes
   }
 

@@ -24,6 +24,8 @@ export class LaneDoor {
   /** Records that wait for their decoding: nothing may overtake them. */
   #held = 0
   #telling: Promise<void> | null = null
+  /** The record that came last said so: to let more in than memory holds would find no other lane. */
+  oneLane = false
 
   constructor(parts: LaneDoorParts) {
     this.#parts = parts
@@ -78,7 +80,8 @@ export class LaneDoor {
     const { host, options, join } = this.#parts
     const { lane, keyIsLane } = options
     const key = keyOf(record)
-    if (!lane || keyIsLane?.call(options, key, fresh)) return void join(key, record)
+    this.oneLane = keyIsLane?.call(options, key, fresh) ?? false
+    if (!lane || this.oneLane) return void join(key, record)
     const decoded = decodeRecord(host, record)
     if (!(decoded instanceof Promise)) return void join(laneOf(decoded, record, lane), record)
     this.#held++

@@ -137,13 +137,14 @@ export class LaneRunner implements Runner {
   }
 
   #admit(): void {
-    this.#door.admit(() => this.#ready.length < this.#options.concurrency)
+    const more = () => this.#ready.length < this.#options.concurrency
+    this.#door.admit(() => more() && !(this.#door.oneLane && this.#bodies.full))
   }
 
   #join(key: string, record: StoredRecord): void {
     const entry: Entry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
     let lane = this.#lanes.get(key)
-    this.#bodies.admit(entry, lane !== undefined)
+    this.#bodies.admit(entry, lane)
     if (lane) {
       lane.push(entry)
       return
@@ -218,10 +219,7 @@ export class LaneRunner implements Runner {
     if (result?.kind !== 'hold' || result.tried) this.#headroom.took(tookMs)
     if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
     const { lane, record, over } = call
-    if (gone.aborted) {
-      over()
-      return
-    }
+    if (gone.aborted) return void over()
     const outcome =
       result !== undefined && !call.timedOut
         ? result

@@ -28,6 +28,10 @@ export class Lane {
     this.#tail = first
   }
 
+  get tail(): Entry {
+    return this.#tail
+  }
+
   push(entry: Entry): void {
     this.#tail.next = entry
     this.#tail = entry

@@ -1,0 +1,44 @@
+/** Lane mode with more waiting than memory may hold: what is read a second time stays in proportion. */
+
+import { expect, test } from 'vitest'
+import { done } from '#lib/outcome.ts'
+import { createHarness } from '#test/support/consumer-harness.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { createMemoryLog } from '#test/support/memory-log.ts'
+
+const total = 6_000
+const partitions = Array.from({ length: 64 }, (_, n) => n)
+
+/** Works through a backlog of 12 MB where a partition may hold 1 MiB; how many records were delivered for it. */
+async function delivered(options: { keyIsLane?: () => boolean; lanes: number }): Promise<number> {
+  const log = createMemoryLog()
+  const harness = await createHarness(log, { partitions: 64 })
+  const seen = new Map<string, number>()
+  let handled = 0
+  await harness.startLanes({
+    lane: ({ key }) => key,
+    ...(options.keyIsLane ? { keyIsLane: options.keyIsLane } : {}),
+    async handle({ key, offset }) {
+      expect(seen.get(key) ?? -1).toBeLessThan(offset)
+      seen.set(key, offset)
+      handled++
+      return done
+    },
+  })
+  const text = 'x'.repeat(2_000)
+  const entries = Array.from({ length: total }, (_, n) => ({ key: `k${n % options.lanes}`, value: { text } }))
+  for (let n = 0; n < total; n += 500) await harness.add(0, entries.slice(n, n + 500))
+  await log.members[0]!.gain(partitions)
+  await eventually('all are committed', () => log.commits.some((one) => one.offset === total))
+  expect(handled).toBe(total)
+  return log.members[0]!.delivered
+}
+
+test('a partition that is one lane never lets in what it would have to read again', async () => {
+  expect(await delivered({ keyIsLane: () => true, lanes: 1 })).toBeLessThan(total * 1.3)
+})
+
+test('a backlog of one lane, or of many, is read again by the chunk and not by the record', async () => {
+  expect(await delivered({ lanes: 1 })).toBeLessThan(total * 5)
+  expect(await delivered({ lanes: 20 })).toBeLessThan(total * 8)
+})
