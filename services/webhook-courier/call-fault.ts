@@ -46,7 +46,7 @@ export function callFaultOf(error: unknown): CallFault {
   if (connectCodes.has(code)) return 'connect'
   if (timeoutCodes.has(code)) return 'timeout'
   if (unsendableCodes.has(code)) return 'unsendable'
-  if (protocolCodes.has(code) || code.startsWith('HPE_')) return 'protocol'
+  if (protocolCodes.has(code) || (error as Error | null)?.name === 'HTTPParserError') return 'protocol'
   if (tlsCodes.test(code)) return 'tls'
   return 'reset'
 }

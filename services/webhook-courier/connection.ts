@@ -54,6 +54,7 @@ export class Connection {
         resolve(result)
       })
       this.#exchange = exchange
+      if (request.signal?.aborted) return void exchange.stop()
       try {
         const { headers, body } = request
         client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
