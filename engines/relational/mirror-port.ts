@@ -1,0 +1,98 @@
+/**
+ * The relational mirror: the points of every collection as rows of `vectors.embeddings` and `vectors.metadata`, beside
+ * the control plane but never in its way: pools of its own on a server, a cluster and thread of its own when embedded.
+ */
+
+import type { Closeable } from '#lib/resource.ts'
+import type { Relational, SqlResult, SqlValue } from './port.ts'
+
+/** One statement of a reader. */
+export interface ReadOptions {
+  /**
+   * The statement ends after so long with SQLSTATE 57014; a caller waits this long at most, whatever the engine does.
+   */
+  timeoutMs: number
+  /**
+   * Settings of the session that the statement runs under, for example `{ 'hnsw.ef_search': '128' }`. Keep them few and
+   * the same: a connection keeps those of its last read, and other ones cost it one statement more.
+   */
+  settings?: Record<string, string>
+}
+
+/** One point as it stands in the tables. */
+export interface MirrorRow {
+  embedding: Float32Array
+  title: string | null
+  status: string | null
+  tags: string[] | null
+  mindPath: string | null
+  updatedAt: Date | null
+  payload: Record<string, unknown>
+}
+
+export interface MirrorOperation {
+  partition: number
+  offset: number
+  collection: string
+  id: string
+  /** null deletes the point. */
+  row: MirrorRow | null
+}
+
+/** How far a partition's records are in the tables. */
+export interface MirrorPosition {
+  partition: number
+  /** The first offset that is not applied yet. */
+  next: number
+}
+
+/** The records of one epoch of the log's topic that go into one generation. */
+export interface MirrorTarget {
+  generation: number
+  epoch: number
+}
+
+/** Everything throws AppError `relational_engine_unavailable` while the engine is away. */
+export interface Mirror extends Closeable {
+  readonly driver: 'postgres' | 'embedded'
+
+  /** Brings tables, indexes, the reading role and its grants up to date. Every other call does it by itself. */
+  prepare(): Promise<void>
+
+  /**
+   * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it is
+   * one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
+   * time-out.
+   */
+  read<Row = Record<string, unknown>>(
+    text: string,
+    params: SqlValue[],
+    options: ReadOptions,
+  ): Promise<SqlResult<Row>>
+
+  /** The engine itself, with every right: for writers, tests and benches, never for what a caller sent. */
+  readonly write: Relational
+
+  /**
+   * Applies operations in one transaction, the positions with them: per point the last operation counts, and what lies
+   * below a position that the tables already hold is left out, so that nothing old ever comes back. A position never
+   * goes back either. All resolve together or nothing is applied.
+   */
+  apply(target: MirrorTarget, operations: MirrorOperation[], positions: MirrorPosition[]): Promise<void>
+  /** The positions that the tables hold; a partition that has none was never written. */
+  positions(target: MirrorTarget): Promise<MirrorPosition[]>
+
+  /** The generation that reads see; 0 while no writer has taken the fresh tables into use (`adoptGeneration`). */
+  liveGeneration(): Promise<number>
+  /** Gives fresh tables their number; nothing when they have one. Resolves with the number they have. */
+  adoptGeneration(generation: number): Promise<number>
+  /** Makes empty tables of a generation that is not live; half-filled ones of that number are emptied. */
+  createGeneration(generation: number): Promise<void>
+  /** Builds what reads will need of a filled generation, its index above all; may take long. Repeating it is no fault. */
+  finishGeneration(generation: number): Promise<void>
+  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one. */
+  promoteGeneration(generation: number): Promise<void>
+  dropGeneration(generation: number): Promise<void>
+
+  ping(timeoutMs?: number): Promise<void>
+}
