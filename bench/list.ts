@@ -6,6 +6,7 @@ import { localSearchBench } from './local-search.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
 import { upsertBench } from './upsert.ts'
+import { webhooksBench } from './webhooks.ts'
 
 export const benches: readonly Bench[] = [
   searchBench,
@@ -13,4 +14,5 @@ export const benches: readonly Bench[] = [
   consumerBench,
   producerBench,
   localSearchBench,
+  webhooksBench,
 ]

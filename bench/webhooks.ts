@@ -130,7 +130,10 @@ async function latency(stage: WebhookStage, sample: Sample, report: (text: strin
 }
 
 /** One round of events at the pace, to three targets and, where one hangs, to that one. */
-async function pacedRound({ sinks, platform }: WebhookStage, hanging: number | null): Promise<Latency> {
+async function pacedRound(
+  { sinks, platform }: Pick<WebhookStage, 'sinks' | 'platform'>,
+  hanging: number | null,
+): Promise<Latency> {
   await sinks.call('begin', { ...well, hanging, timed: true })
   const targets = hanging === null ? pacedTargets : sinkCount
   await platform.call('publish', { targets, count: pacedCount, perSecond })
@@ -180,8 +183,10 @@ async function late(
   { sinks, platform, driver }: WebhookStage,
   report: (text: string) => void,
 ): Promise<BenchRow> {
-  await sinks.call('begin', { ...well, failEvery, timed: true })
   await platform.call('startCourier', null)
+  // Its partitions are its own when something has arrived.
+  await pacedRound({ sinks, platform }, null)
+  await sinks.call('begin', { ...well, failEvery, timed: true })
   await platform.call('publish', { targets: pacedTargets, count: pacedCount, perSecond })
   await sinks.call('until', fastOnes())
   const reports = await sinks.call('report', null)
