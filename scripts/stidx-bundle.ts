@@ -1,9 +1,10 @@
 /**
  * The checked-in artefacts of local search, made from their sources: the kernel's bytes from its WebAssembly text, and
- * the `stidx` command as one file of plain JavaScript, which any Node from 20 on starts without a loader. With --check it
- * only says whether they are what the sources make.
+ * the `stidx` command as plain JavaScript, one file for searching and one for indexing, which any Node from 20 on runs.
+ * With --check it only says whether they are what the sources make.
  */
 
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rolldown } from 'rolldown'
@@ -13,12 +14,8 @@ import { projectRoot } from './source-files.ts'
 const isCheck = process.argv.includes('--check')
 
 await keep('local-search/kernel/kernel-bytes.ts', await kernelModule())
-for (const [file, entry] of [
-  ['bin/stidx.cjs', 'cli/stidx.ts'],
-  ['bin/stidx-index.cjs', 'cli/stidx-index.ts'],
-] as const) {
-  if (existsSync(join(projectRoot, entry))) await keep(file, await bundle(entry, file))
-}
+await keep('bin/stidx-index.cjs', await bundle('cli/stidx-index.ts'))
+await keep('bin/stidx-search.js', asFunction(await bundle('cli/stidx.ts')))
 
 async function keep(file: string, content: string): Promise<void> {
   const path = join(projectRoot, file)
@@ -41,7 +38,13 @@ async function kernelModule(): Promise<string> {
   )
 }
 
-async function bundle(entry: string, file: string): Promise<string> {
+/** A function that bin/stidx.cjs compiles and calls; the hash in its first line names the compiled form that is kept. */
+function asFunction(code: string): string {
+  const wrapped = `(function (require) { const exports = {};${code}\nreturn exports })\n`
+  return `// ${createHash('sha256').update(wrapped).digest('hex').slice(0, 16)}\n${wrapped}`
+}
+
+async function bundle(entry: string): Promise<string> {
   const build = await rolldown({
     input: join(projectRoot, entry),
     platform: 'node',
@@ -51,9 +54,8 @@ async function bundle(entry: string, file: string): Promise<string> {
   const { output } = await build.generate({
     format: 'cjs',
     minify: true,
-    banner: `#!/usr/bin/env node\n// Made from ${entry} by scripts/stidx-bundle.ts; not to be edited.`,
   })
   await build.close()
-  if (output.length !== 1) throw new Error(`${file} would be ${output.length} files`)
+  if (output.length !== 1) throw new Error(`${entry} would be ${output.length} files`)
   return output[0].code
 }

@@ -18,18 +18,16 @@ export const exitWrongUse = 2
 type Command = (args: Arguments, env: Environment) => number
 
 const common = { index: 'value', json: 'switch', help: 'switch' } as const
+export const searchOptionTable = {
+  ...common,
+  limit: 'value',
+  collection: 'value',
+  status: 'value',
+  tag: 'value',
+  scoring: 'value',
+} as const
 const commands: Readonly<Record<string, { options: OptionTable; run: Command }>> = {
-  search: {
-    options: {
-      ...common,
-      limit: 'value',
-      collection: 'value',
-      status: 'value',
-      tag: 'value',
-      scoring: 'value',
-    },
-    run: runSearch,
-  },
+  search: { options: searchOptionTable, run: runSearch },
   get: { options: common, run: runGet },
   stats: { options: common, run: runStats },
 }
@@ -129,7 +127,7 @@ function runStats({ positional, values, switches }: Arguments, env: Environment)
   })
 }
 
-function indexOf(values: Arguments['values'], env: Environment): string {
+export function indexOf(values: Arguments['values'], env: Environment): string {
   return values.index ?? (env.STIDX_INDEX || './index.stidx')
 }
 

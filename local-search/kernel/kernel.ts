@@ -25,7 +25,7 @@ interface Exports {
   groupCount(): number
   addGroup(weight: number): void
   dropGroup(): void
-  raise(record: number, add: number): void
+  lift(record: number, add: number): void
   metCount(): number
   best(limit: number, out: number): number
   end(): void
@@ -215,8 +215,9 @@ export class Kernel {
     this.#exports.addGroup(weight ?? 0)
   }
 
-  raise(record: number, add: number): void {
-    this.#exports.raise(record, add)
+  /** Adds to the score of one record, unless a filter holds it back. */
+  lift(record: number, add: number): void {
+    this.#exports.lift(record, add)
   }
 
   metCount(): number {

@@ -463,7 +463,11 @@
         (br $next)))
     (global.set $inGroupCount (i32.const 0)))
 
-  (func $raise (export "raise") (param $record i32) (param $add i32)
+  ;; Lifts one record, unless a filter holds it back.
+  (func (export "lift") (param $record i32) (param $add i32)
+    (if (call $passes (local.get $record)) (then (call $raise (local.get $record) (local.get $add)))))
+
+  (func $raise (param $record i32) (param $add i32)
     (local $at i32) (local $before i32)
     (local.set $at (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2))))
     (local.set $before (i32.load (local.get $at)))

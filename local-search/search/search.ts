@@ -23,9 +23,10 @@ export function search(engine: Engine, text: string, options: SearchOptions): Se
   const eligibleAt = eligible && { at: eligible.byteOffset, length: eligible.length }
   const { words, corrected } = resolveWords(engine, query)
   kernel.filter(eligibleAt?.at ?? null)
-  const { ranked, total } = hasWords(query)
-    ? rank(engine, text, words, scoring, limit)
-    : newest(eligibleAt && kernel.view(eligibleAt.at, eligibleAt.length), limit)
+  const { ranked, total } =
+    eligibleAt && !hasWords(query)
+      ? newest(kernel.view(eligibleAt.at, eligibleAt.length), limit)
+      : rank(engine, text, words, scoring, limit)
   const results = showHits(engine, ranked, words, scoring)
   kernel.end()
   return {
@@ -59,21 +60,19 @@ function rank(
       kernel.addGroup(scoring === 'literal' ? null : weight)
     }
   }
-  for (const [record, tier] of exactRecords({ kernel, ...engine }, text))
-    kernel.raise(record, tier * tierStep)
+  for (const [record, tier] of exactRecords({ kernel, ...engine }, text)) kernel.lift(record, tier * tierStep)
   return { total: kernel.metCount(), ranked: kernel.best(limit) }
 }
 
 /** Without a word to search for: everything that passes the filters. */
-function newest(eligible: Uint8Array | null, limit: number): Outcome {
-  if (!eligible) return { ranked: [], total: 0 }
+function newest(eligible: Uint8Array, limit: number): Outcome {
   const { first, total } = listed(eligible, limit)
   return { total, ranked: first.map((record) => ({ record, score: 0 })) }
 }
 
 function hasWords({ words, phrases, prefixes, filters }: ParsedQuery): boolean {
   const required = phrases.length > 0 || filters.some(({ kind }) => kind === 'words')
-  return required || words.length > 0 || prefixes.length > 0 || filters.length === 0
+  return required || words.length > 0 || prefixes.length > 0
 }
 
 /** Whether any record has a value in a field of this name. */

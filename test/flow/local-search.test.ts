@@ -1,146 +1,245 @@
-/** From the gateway into a local index and back: export, index-jsonl, search, find. */
+/** Local search as its users meet it: through the bins, in processes of their own. */
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Client, createClient } from '#client/client.ts'
-import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
-import { axisVector } from '../support/points.ts'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { linesOf } from '../support/local-search-index.ts'
+import { temporaryFolder } from '../support/temporary.ts'
 
-const points = 1_203
+const bins = fileURLToPath(new URL('../../bin/', import.meta.url))
+const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
-describe('a collection in a local index', () => {
-  const home = mkdtempSync(join(tmpdir(), 'fl-'))
-  const exported = join(home, 'knowledgebase.jsonl')
-  const index = join(home, 'index.stidx')
-  let client: Client
-  let end = async () => {}
-  let stop = async () => {}
-  const run = (args: string[]) => runFlotilla(args, { FLOTILLA_HOME: home })
-  beforeAll(async () => {
-    const platform = await startFlotilla(home, {
-      atEnd: (kill) => {
-        end = kill
-      },
+interface Ended {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+function run(program: string, args: string[], cwd: string, env: Record<string, string> = {}): Ended {
+  const { PATH = '' } = process.env
+  const ended = spawnSync(process.execPath, [program, ...args], {
+    cwd,
+    env: { PATH, ...env },
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  return { code: ended.status, stdout: ended.stdout, stderr: ended.stderr }
+}
+
+const stidx = (args: string[], cwd: string, env?: Record<string, string>) =>
+  run(join(bins, 'stidx.cjs'), args, cwd, env)
+
+const notes = [
+  {
+    id: 'n1',
+    title: 'Blue green deployment',
+    slug: 'blue-green',
+    path: 'ops/deploy.md',
+    body: 'Switch the traffic.',
+    tags: ['ops'],
+    status: 'active',
+    collection: 'posts',
+  },
+  {
+    id: 'n2',
+    title: 'Whale watching',
+    body: 'A green sea and a \u001b[31mred\u001b[0m boat.',
+    tags: ['sea'],
+    status: 'archived',
+    collection: 'posts',
+  },
+  { mind_path: 'inbox/idea.md', title: 'An idea', body: 'Nothing yet: -x is an option.' },
+]
+
+/** A folder with records and, in its usual place, their index. */
+function indexed(): string {
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, 'notes.jsonl'), linesOf(notes))
+  const ended = stidx(['index-jsonl', '--input', 'notes.jsonl', '--output', 'index.stidx', '--json'], folder)
+  expect(`${ended.code} ${ended.stderr}`).toBe('0 ')
+  expect(JSON.parse(ended.stdout)).toMatchObject({
+    index: 'index.stidx',
+    records: 3,
+    duplicates: 0,
+    faults: 0,
+  })
+  return folder
+}
+
+describe('stidx', () => {
+  it('indexes, searches, gets and tells, as JSON', () => {
+    const folder = indexed()
+    const found = stidx(['search', 'green', 'deployment', '--limit', '1', '--json'], folder)
+    expect(`${found.code} ${found.stderr}`).toBe('0 ')
+    expect(JSON.parse(found.stdout)).toEqual({
+      query: 'green deployment',
+      total: 2,
+      took_ms: expect.any(Number),
+      results: [
+        {
+          id: 'n1',
+          score: expect.any(Number),
+          title: 'Blue green deployment',
+          slug: 'blue-green',
+          path: 'ops/deploy.md',
+          field_score: 195,
+          matched_fields: ['title', 'slug', 'path'],
+          payload: { tags: ['ops'], status: 'active', collection: 'posts' },
+        },
+      ],
     })
-    stop = async () => {
-      platform.child.kill('SIGTERM')
-      await platform.finished
+    const got = stidx(['get', 'n1', '--json'], folder)
+    expect([got.code, JSON.parse(got.stdout)]).toEqual([0, notes[0]])
+    const stats = stidx(['stats', 'index.stidx', '--json'], folder)
+    expect([stats.code, JSON.parse(stats.stdout)]).toEqual([
+      0,
+      expect.objectContaining({ format: 'STIDX001', layout: 1, records: 3 }),
+    ])
+  })
+
+  it('filters by option and in the query, finds phrases and beginnings, and corrects', () => {
+    const folder = indexed()
+    const ids = (...args: string[]) =>
+      (
+        JSON.parse(stidx(['search', '--json', ...args], folder).stdout) as { results: { id: string }[] }
+      ).results.map(({ id }) => id)
+    expect(ids('green', '--status', 'archived')).toEqual(['n2'])
+    expect(ids('green', '--collection=posts', '--tag', 'ops')).toEqual(['n1'])
+    expect(ids('--tag', 'sea')).toEqual(['n2'])
+    expect(ids('tag:sea green')).toEqual(['n2'])
+    // The exact title, but not of this tag.
+    expect(ids('Whale watching', '--tag', 'ops')).toEqual([])
+    expect(ids('"green deployment"')).toEqual(['n1'])
+    expect(ids('"deployment green"')).toEqual([])
+    expect(ids('deploym*')).toEqual(['n1'])
+    expect(ids('title:green')).toEqual(['n1'])
+    expect(ids('nosuchfield:whale')).toEqual(['n2'])
+    expect(ids('"unbalanced whale')).toEqual(['n2'])
+    expect(ids('* whale')).toEqual(['n2'])
+    expect(ids('--', '-x')).toHaveLength(1)
+    const corrected = JSON.parse(stidx(['search', 'waching', '--json'], folder).stdout)
+    expect(corrected).toMatchObject({ corrected: { waching: 'watching' }, total: 1 })
+  })
+
+  it('prints a table that cannot steer the terminal', () => {
+    const { code, stdout, stderr } = stidx(['search', 'green'], indexed())
+    expect(`${code} ${stderr}`).toBe('0 ')
+    expect(stdout).toMatch(/SCORE +ID +FIELDS +TITLE\n.*n1 +title slug +Blue green deployment/)
+    expect(stdout).toContain('2 of 2 in ')
+    expect(stdout).not.toContain('\u001b')
+  })
+
+  it('ends with 1 where nothing is found and 2 on wrong use, always with one document for --json', () => {
+    const folder = indexed()
+    const outcomes = [
+      [['search', 'xyzzy'], 1, { total: 0, results: [] }],
+      [['get', 'nobody'], 1, { error: { code: 'not_found', message: 'there is no record "nobody"' } }],
+      [['search'], 2, { error: { code: 'wrong_use', message: 'search needs a query' } }],
+      [
+        ['search', 'a', '--limit', '0'],
+        2,
+        { error: { code: 'wrong_use', message: '--limit must be a number from 1 to 10000' } },
+      ],
+      [
+        ['search', '-x'],
+        2,
+        { error: { code: 'wrong_use', message: expect.stringContaining('unknown option -x') } },
+      ],
+      [
+        ['search', 'a', '--index', 'none'],
+        2,
+        { error: { code: 'bad_index', message: 'none cannot be read: there is no such file' } },
+      ],
+      [
+        ['stats', 'notes.jsonl'],
+        2,
+        { error: { code: 'bad_index', message: 'notes.jsonl is no STIDX001 index' } },
+      ],
+      [['get', 'a', 'b'], 2, { error: { code: 'wrong_use', message: 'get needs one id' } }],
+      [['constructor'], 2, { error: { code: 'wrong_use', message: 'unknown command constructor' } }],
+      [
+        ['index-jsonl', '--input', 'none', '--output', 'x'],
+        2,
+        { error: { code: 'bad_input', message: expect.any(String) } },
+      ],
+    ] as const
+    for (const [args, code, document] of outcomes) {
+      const ended = stidx([...args, '--json'], folder)
+      expect([args, ended.code, JSON.parse(ended.stdout)]).toEqual([
+        args,
+        code,
+        expect.objectContaining(document),
+      ])
+      expect(ended.stderr.trim().split('\n').length).toBe(1)
     }
-    const provisioning = ['agents', 'provision', '--agent-id', 'scout', '--json']
-    const provisioned = await spawnFlotilla(provisioning, { FLOTILLA_HOME: home }, { atEnd() {} }).finished
-    const { private_key_file } = JSON.parse(provisioned.stdout) as { private_key_file: string }
-    const vectorUrl = platform.addresses.vector_url
-    client = createClient({
-      vectorUrl,
-      agentId: 'scout',
-      privateKeyFile: private_key_file,
-      localIndex: index,
-    })
-    const all = Array.from({ length: points }, (_, n) => ({
-      id: `note ${n}/ü`,
-      vector: axisVector(n % 1536),
-      payload: {
-        title: `Lighthouse ${n}`,
-        body: n === 7 ? 'the harbour master "repaired" the lamp' : 'nothing new '.repeat(60),
-        status: n % 2 === 0 ? 'active' : 'archived',
-        ...(n === 7 ? { id: 'another', collection: 'elsewhere', tags: ['lamp'], __proto__x: 1 } : {}),
-      },
-    }))
-    for (let from = 0; from < points; from += 500) {
-      await client.upsert('knowledgebase', all.slice(from, from + 500), { wait: true })
+  })
+
+  it('takes the index from --index, then $STIDX_INDEX, then ./index.stidx', () => {
+    const folder = indexed()
+    const elsewhere = temporaryFolder()
+    const file = join(folder, 'index.stidx')
+    expect(stidx(['get', 'n1'], elsewhere).code).toBe(2)
+    expect(stidx(['get', 'n1'], elsewhere, { STIDX_INDEX: file }).code).toBe(0)
+    expect(stidx(['get', 'n1', '--index', file], elsewhere, { STIDX_INDEX: 'wrong' }).code).toBe(0)
+    expect(stidx(['get', 'n1'], folder).code).toBe(0)
+  })
+
+  it('gives the same answers with and without its kept compiled form, and where it cannot keep one', () => {
+    const folder = indexed()
+    const own = join(temporaryFolder(), 'bin')
+    mkdirSync(own)
+    for (const name of ['stidx.cjs', 'stidx-search.js']) cpSync(join(bins, name), join(own, name))
+    const answer = () => {
+      const ended = run(join(own, 'stidx.cjs'), ['search', 'green', '--json'], folder)
+      return [ended.code, ended.stderr, ended.stdout.replace(/"took_ms":[\d.]+/, '')]
     }
-  }, 240_000)
-  afterAll(async () => {
-    await client?.close()
-    await end()
-    rmSync(home, { recursive: true, force: true })
+    const kept = () => readdirSync(own).filter((name) => name.endsWith('.cache'))
+    const first = answer()
+    expect(kept()).toHaveLength(1)
+    expect(answer()).toEqual(first)
+    writeFileSync(join(own, kept()[0]!), 'garbage')
+    expect(answer()).toEqual(first)
+    writeFileSync(join(own, 'stidx-search.js'), `${readFileSync(join(bins, 'stidx-search.js'), 'utf8')}\n`)
+    chmodSync(own, 0o500)
+    expect(answer()).toEqual(first)
+    chmodSync(own, 0o700)
   })
 
-  it('is exported whole, one record a line, into a file that appears when it is complete', async () => {
-    const ended = await run(['export', 'knowledgebase', '--output', exported, '--json'])
-    expect([ended.code, ended.stderr]).toEqual([0, ''])
-    expect(JSON.parse(ended.stdout)).toEqual({ collection: 'knowledgebase', records: points, file: exported })
-    const lines = readFileSync(exported, 'utf8').trimEnd().split('\n')
-    const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
-    expect(new Set(records.map(({ id }) => id)).size).toBe(points)
-    // The point's own id and collection, whatever its payload says.
-    expect(records.find(({ id }) => id === 'note 7/ü')).toEqual({
-      id: 'note 7/ü',
-      title: 'Lighthouse 7',
-      body: 'the harbour master "repaired" the lamp',
-      status: 'archived',
-      tags: ['lamp'],
-      __proto__x: 1,
-      collection: 'knowledgebase',
-    })
-    expect(readdirSync(home).filter((name) => name.endsWith('.partial'))).toEqual([])
+  it('names faulty lines, goes on without them, and stops at the first with --strict', () => {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'in.jsonl'), '{"id":"a","title":"one"}\n{broken\n{"id":7}\n')
+    const loose = stidx(['index-jsonl', '--input', 'in.jsonl', '--output', 'o.stidx'], folder)
+    expect(loose.code).toBe(0)
+    expect(loose.stderr).toMatch(/^line 2: .+\nline 3: .+\n$/)
+    expect(loose.stdout).toMatch(/^1 records in o\.stidx, .*2 faulty lines skipped/)
+    const strict = stidx(['index-jsonl', '--input', 'in.jsonl', '--output', 'p.stidx', '--strict'], folder)
+    expect([strict.code, strict.stdout]).toEqual([2, ''])
+    expect(strict.stderr).toMatch(/^line 2: /)
+    expect(readdirSync(folder).sort()).toEqual(['in.jsonl', 'o.stidx'])
   })
+})
 
-  it('goes to standard output alike, and nothing else does', async () => {
-    const ended = await run(['export', 'knowledgebase'])
-    expect(ended.code).toBe(0)
-    expect(ended.stdout).toBe(readFileSync(exported, 'utf8'))
-    expect(ended.stderr).toBe(`${points} records of knowledgebase\n`)
-  })
-
-  it('ends with one line when its reader goes away', async () => {
-    const running = spawnFlotilla(['export', 'knowledgebase'], { FLOTILLA_HOME: home })
-    running.child.stdout!.once('data', () => running.child.stdout!.destroy())
-    const ended = await running.finished
-    expect([ended.code, ended.stderr.split('\n').length]).toEqual([1, 2])
-  })
-
-  it('is searched without the platform, and found through it: only what is needed is fetched', async () => {
-    const built = await run(['index-jsonl', '--input', exported, '--output', index, '--json'])
+describe('flotilla', () => {
+  it('has the same commands, from its bin and from its own program', () => {
+    const folder = indexed()
+    const plain = (ended: Ended) => [ended.code, ended.stdout.replace(/"took_ms":[\d.]+/, '')]
+    const expected = plain(stidx(['search', 'green', '--json'], folder))
+    expect(plain(run(join(bins, 'flotilla.js'), ['search', 'green', '--json'], folder))).toEqual(expected)
+    expect(plain(run(main, ['search', 'green', '--json'], folder))).toEqual(expected)
+    const built = run(main, ['index-jsonl', '--input', 'notes.jsonl', '--output', 'b.stidx'], folder)
     expect(built.code).toBe(0)
-    expect(JSON.parse(built.stdout)).toMatchObject({ records: points, faults: 0 })
-    const searched = await run(['search', 'harbor master repairing', '--index', index, '--json'])
-    expect(JSON.parse(searched.stdout).results[0]).toMatchObject({ id: 'note 7/ü', title: 'Lighthouse 7' })
-
-    const found = await client.find('master of the harbour', { limit: 3, fetch: 1 })
-    expect(found.results[0]).toMatchObject({
-      id: 'note 7/ü',
-      collection: 'knowledgebase',
-      point: { id: 'note 7/ü', payload: { title: 'Lighthouse 7', id: 'another' } },
-    })
-    expect(found.results[0]!.point!.vector).toHaveLength(1536)
-    expect(found.results.slice(1).every(({ point }) => point === undefined)).toBe(true)
-    expect(found.missing).toEqual([])
+    expect(readFileSync(join(folder, 'b.stidx')).equals(readFileSync(join(folder, 'index.stidx')))).toBe(true)
   })
 
-  it('says what the gateway has no more', async () => {
-    await client.delete('knowledgebase', ['note 7/ü'], { wait: true })
-    const found = await client.find('"harbour master"')
-    expect(found.results.map(({ id, point }) => [id, point])).toEqual([['note 7/ü', undefined]])
-    expect(found.missing).toEqual(['note 7/ü'])
-  })
-
-  it('filters locally', async () => {
-    const found = await client.find('lighthouse', { status: 'active', limit: 2, fetch: 0 })
-    expect(found.total).toBe(Math.ceil(points / 2))
-    expect(found.results.every(({ payload }) => payload.status === 'active')).toBe(true)
-  })
-
-  it('refuses collections that are none and places that cannot be written', async () => {
-    const unknown = await run(['export', 'nothing', '--output', join(home, 'n.jsonl')])
-    expect([unknown.code, unknown.stdout]).toEqual([1, ''])
-    expect(unknown.stderr).toContain('collection_not_found')
-    expect(existsSync(join(home, 'n.jsonl'))).toBe(false)
-    const folder = await run(['export', 'posts', '--output', join(home, 'no', 'such', 'folder')])
-    expect([folder.code, folder.stderr.split('\n').length]).toEqual([2, 2])
-    expect((await run(['export', 'posts', '--json'])).code).toBe(2)
-    writeFileSync(join(home, 'bad.stidx'), 'STIDX001 but nothing more')
-    await expect(client.find('x', { index: join(home, 'bad.stidx') })).rejects.toMatchObject({
-      name: 'SearchFault',
-    })
-  })
-
-  it('is exported as well when no platform runs', async () => {
-    await stop()
-    const ended = await run(['export', 'posts', '--output', join(home, 'posts.jsonl'), '--json'])
-    expect([ended.code, ended.stderr]).toEqual([0, ''])
-    expect(JSON.parse(ended.stdout)).toMatchObject({ records: 0 })
+  it('loads nothing of the platform for them: a search needs its two files alone', () => {
+    const folder = indexed()
+    const own = join(temporaryFolder(), 'bin')
+    mkdirSync(own)
+    for (const name of ['stidx.cjs', 'stidx-search.js', 'flotilla.js'])
+      cpSync(join(bins, name), join(own, name))
+    writeFileSync(join(own, 'package.json'), '{"type":"module"}')
+    expect(run(join(own, 'flotilla.js'), ['get', 'n1', '--json'], folder).code).toBe(0)
   })
 })
