@@ -96,6 +96,8 @@ describe('flotilla beside a running platform', () => {
     expect(lag.groups.map(({ group, members }) => [group, members])).toEqual([
       ['vector-writer', 1],
       ['audit-writer', 1],
+      ['webhook-relay', 1],
+      ['webhook-courier', 1],
     ])
     const tail = await eventually('all audit records', async () => {
       const found = await json<{ records: { key: string; value: { operation: string; phase: string } }[] }>(
