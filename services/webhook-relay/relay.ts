@@ -40,7 +40,7 @@ export async function openRelay(context: RelayContext): Promise<Relay> {
     )
     const probes = scope.add('probes', openProbes(targets))
     scope.add('fleet events', await startFleetEvents({ context, targets, deliveries }))
-    const lag = createLag({ eventLog: engines.eventLog, publisher, assignments })
+    const lag = createLag({ eventLog: engines.eventLog, places: context.places, assignments })
     return { targets, assignments, deliveries, attempts, probes, lag, close: () => scope.close() }
   } catch (error) {
     await scope.close()

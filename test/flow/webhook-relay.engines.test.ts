@@ -1,7 +1,7 @@
 /** The relay, and the partitions of its targets, on Kafka, registry and Postgres: also two relays side by side. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fleetEvents, webhooksDeliveries } from '#topics/catalog.ts'
+import { fleetEvents, webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { recordsOf } from '../support/log-reading.ts'
@@ -57,8 +57,37 @@ test('two relays give one target one partition; each goes on alone, and fires ev
     for (let n = 0; n < 20; n++) await publish(n)
     await a.close()
     expect((await fire(b, 41)).status).toBe(202)
+    const attempt = {
+      ...{
+        target: 't0',
+        kind: 'success' as const,
+        sequence: 1,
+        attempt: 1,
+        status: 204,
+        fault: null,
+        took_ms: 5,
+      },
+      ...{
+        breaker: 'closed',
+        lag: null,
+        head_received_at: null,
+        next_attempt_at: null,
+        occurred_at: Date.now(),
+      },
+    }
+    await b.platform.publisher.publish(webhooksAttempts, [{ key: 't0', value: attempt }])
     c = await open()
-    expect((await fire(c, 42)).status).toBe(202)
+    const late = c
+    expect((await fire(late, 42)).status).toBe(202)
+    await eventually('a new relay recalls what a target answered last', async () => {
+      const { targets: all } = (await late.get('/health')).json as {
+        targets: Record<string, { last_status: number }>
+      }
+      return all.t0!.last_status === 204
+    })
+    expect((await late.get('/metrics')).text).toContain(
+      'webhook_delivered_total{target="t0",status="success"} 0',
+    )
     for (let n = 20; n < 40; n++) await publish(n)
     const fired = await eventually(
       'every fleet event is fired',

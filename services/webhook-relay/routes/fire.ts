@@ -113,10 +113,11 @@ async function fire(
   event: PreparedEvent,
   named: string[] | null,
 ) {
-  request.agentId = event.agent
   const now = relay.targets.current()
   const chosen = chooseTargets(now, event, named)
   refuseSecrets(event, now.secrets)
+  // From here on it may stand in log lines.
+  request.agentId = event.agent
   const delivery = { event, receivedAtMs: Date.now(), headers: recordHeaders(request) }
   const publish = async ({ name }: { name: string }) => {
     const [position] = await relay.deliveries.publish(name, [delivery], publishTimeoutMs)

@@ -54,8 +54,8 @@ export function registerHealth(app: FastifyInstance, relay: Relay): void {
       },
     },
     async (): Promise<Static<typeof answer>> => {
-      const lag = await relay.lag.read()
       const names = [...relay.targets.current().targets.keys()]
+      const lag = await relay.lag.read(names)
       const targets = Object.fromEntries(names.map((name) => [name, healthOf(relay, name, lag)]))
       const bad = Object.values(targets).some((one) => one.reachable === false || one.breaker === 'open')
       const warned = bad || relay.targets.refused() !== null

@@ -6,11 +6,16 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher, StoredRecord } from '#runtime/messages.ts'
+import { readRecords } from '#runtime/read-records.ts'
 import type { WatchedTargets } from '#runtime/webhooks/targets-file.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
 import { createSightings, type Sighting } from './sightings.ts'
 
+const topic = webhooksAttempts as unknown as Topic<never, 'webhook-attempt'>
+/** Newest attempts that are looked through at the start, for each partition. */
+const recalledMax = 500
 const outcomes = ['success', 'retry', 'dead_letter'] as const
 
 export interface Attempts extends Closeable {
@@ -27,11 +32,13 @@ export interface AttemptsParts {
   targets: Pick<WatchedTargets, 'current' | 'onChange'>
 }
 
-/** Follows the attempts of every courier from now on. */
+/** Follows the attempts of every courier from now on: metrics count what came since the start. */
 export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   const { codec, log, targets } = parts
   const metrics = createAttemptMetrics(parts.metrics)
   const sightings = createSightings()
+  const heard = new Set<string>()
+  const stop = new AbortController()
   let named = new Set<string>()
   function follow(): void {
     const now = new Set(targets.current().targets.keys())
@@ -47,15 +54,18 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
     // Of a target that is gone the courier may still tell: its series would stay for ever.
     if (!named.has(attempt.target)) return
     metrics.take(attempt)
+    heard.add(attempt.target)
     sightings.take(attempt)
   }
-  function takeRecord(record: StoredRecord): void {
+  /** What was told before this start counts for health, as long as nothing newer was told. */
+  function recall(attempt: WebhookAttempt): void {
+    if (named.has(attempt.target) && !heard.has(attempt.target)) sightings.take(attempt)
+  }
+  function takeRecord(record: StoredRecord, takes = take): void {
     try {
-      const message = codec.decode(webhooksAttempts as never, record) as
-        | { value: WebhookAttempt | null }
-        | Promise<{ value: WebhookAttempt | null }>
-      if (message instanceof Promise) message.then((late) => late.value && take(late.value), fault)
-      else if (message.value) take(message.value)
+      const message = codec.decode(topic, record)
+      if (message instanceof Promise) message.then((late) => late.value && takes(late.value), fault)
+      else if (message.value) takes(message.value)
     } catch (error) {
       fault(error)
     }
@@ -66,12 +76,31 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
 
   follow()
   targets.onChange(follow)
-  const tail = await parts.engines.eventLog.tail({
-    topic: parts.publisher.placeOf(webhooksAttempts as never).physicalName,
+  const { eventLog } = parts.engines
+  const { physicalName } = parts.publisher.placeOf(topic as unknown as Topic<never>)
+  const tail = await eventLog.tail({
+    topic: physicalName,
     from: 'end',
-    records: (_partition, records) => records.forEach(takeRecord),
+    records: (_partition, records) => {
+      for (const record of records) takeRecord(record)
+    },
   })
-  return { last: sightings.last, close: () => tail.close() }
+  const recalling = readRecords({
+    eventLog,
+    topic: physicalName,
+    startOf: ({ start, end }) => Math.max(start, end - recalledMax),
+    records: (records) => {
+      for (const record of records) takeRecord(record, recall)
+    },
+    signal: stop.signal,
+  }).catch(fault)
+  return {
+    last: sightings.last,
+    async close() {
+      stop.abort()
+      await Promise.all([recalling, tail.close()])
+    },
+  }
 }
 
 function createAttemptMetrics(registry: Registry) {

@@ -1,9 +1,9 @@
-/** Ends of the log and the courier's commits in, how many records wait for each target out; asked when needed. */
+/** How many records wait for each target: asked of the log when somebody wants to know, and remembered for a moment. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import type { Publisher } from '#runtime/messages.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
+import type { TopicPlace } from '#runtime/messages.ts'
+import { readWaiting } from '#runtime/webhooks/standing.ts'
 import type { Assignments } from './assignments.ts'
 
 const keptForMs = 2_000
@@ -17,33 +17,23 @@ export interface LagReading {
 }
 
 export interface Lag {
-  read(): Promise<LagReading>
+  read(targets: Iterable<string>): Promise<LagReading>
 }
 
 export function createLag(parts: {
-  eventLog: Pick<EventLog, 'offsets' | 'groupState'>
-  publisher: Pick<Publisher, 'placeOf'>
+  eventLog: EventLog
+  places: ReadonlyMap<string, TopicPlace>
   assignments: Pick<Assignments, 'known'>
 }): Lag {
-  const group = webhooksDeliveries.readers.find((reader) => 'group' in reader)?.group ?? ''
   let kept = { atMs: Number.NEGATIVE_INFINITY, byPartition: new Map<number, number>(), fresh: false }
   let asking: Promise<void> | undefined
 
-  async function ask(): Promise<void> {
-    const { physicalName } = parts.publisher.placeOf(webhooksDeliveries as never)
+  async function ask(targets: Iterable<string>): Promise<void> {
+    const partitions = [...targets].flatMap((target) => parts.assignments.known(target) ?? [])
     try {
-      const answer = Promise.all([
-        parts.eventLog.offsets(physicalName),
-        parts.eventLog.groupState(group, physicalName),
-      ])
-      const [ranges, { committed }] = await withTimeout(answer, answerTimeoutMs, () => new Error('no answer'))
-      const positions = new Map(committed.map(({ partition, offset }) => [partition, offset]))
-      const byPartition = new Map(
-        ranges.map(({ partition, start, end }) => [
-          partition,
-          Math.max(0, end - (positions.get(partition) ?? start)),
-        ]),
-      )
+      const answer = readWaiting(parts, new Set(partitions))
+      const { waiting } = await withTimeout(answer, answerTimeoutMs, () => new Error('no answer'))
+      const byPartition = new Map([...waiting].map(([partition, { lag }]) => [partition, lag]))
       kept = { atMs: Date.now(), byPartition, fresh: true }
     } catch {
       kept = { ...kept, atMs: Date.now(), fresh: false }
@@ -52,9 +42,9 @@ export function createLag(parts: {
     }
   }
   return {
-    async read() {
+    async read(targets) {
       if (Date.now() - kept.atMs > keptForMs) {
-        asking ??= ask()
+        asking ??= ask(targets)
         await asking
       }
       const { byPartition, fresh } = kept
