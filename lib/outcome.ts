@@ -6,8 +6,8 @@ export type Outcome =
   | { kind: 'retry'; reason: string; afterMs?: number }
   /** The engine behind the handler is away: the whole group waits, probes, counts no attempt, parks nothing. */
   | { kind: 'unavailable'; engine: string; reason: string }
-  /** This record can never work: dead letter at once. */
-  | { kind: 'park'; reason: string }
+  /** This record can never work: dead letter at once. Lanes only: `tried` counts the work as one more attempt. */
+  | { kind: 'park'; reason: string; tried?: boolean }
 
 /**
  * Lanes only: the record stays the head of its lane and is tried again after exactly this wait, however often; it is
@@ -33,8 +33,8 @@ export function unavailable(engine: string, reason: string): Outcome {
   return { kind: 'unavailable', engine, reason }
 }
 
-export function park(reason: string): Outcome {
-  return { kind: 'park', reason }
+export function park(reason: string, { tried = false } = {}): Outcome {
+  return tried ? { kind: 'park', reason, tried } : { kind: 'park', reason }
 }
 
 /** The work was not tried: something else has to happen first. */

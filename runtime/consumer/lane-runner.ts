@@ -224,6 +224,7 @@ export class LaneRunner implements Runner {
       result !== undefined && !call.timedOut
         ? result
         : outcomeOfFailure(error ?? new Error('no outcome came back'), call, this.#options.callTimeoutMs)
+    if (outcome.kind === 'park' && outcome.tried) lane.attempts++
     if (outcome.kind === 'park') return void this.#park(lane, record, outcome.reason).then(over)
     this.#slots--
     this.#apply(lane, record, outcome)

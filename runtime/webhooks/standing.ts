@@ -21,7 +21,7 @@ export interface TargetStanding {
   lag: number
   /** The oldest of them. */
   head: { sequence: number; offset: number; receivedAtMs: number } | null
-  /** As the courier told it last, while something waited; null when it never did. */
+  /** As a courier told it last; null when none ever did. */
   told: Pick<WebhookAttempt, 'breaker' | 'next_attempt_at' | 'occurred_at'> | null
   /** The last attempt of all. */
   last: WebhookAttempt | null
@@ -60,7 +60,7 @@ export async function readStandings(parts: StandingParts, names: Iterable<string
       partition,
       lag: place?.lag ?? 0,
       head: headOf(place && heads.get(place.partition)),
-      told: said.states.get(target) ?? null,
+      told: newer(said.states.get(target), said.tries.get(target)),
       last: said.tries.get(target) ?? null,
     }
   })
@@ -133,6 +133,11 @@ function headOf(message: Message<{ sequence: number | null; received_at: number 
   if (!message?.value) return null
   const { offset, value } = message
   return { sequence: value.sequence ?? offset, offset, receivedAtMs: value.received_at }
+}
+
+function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): WebhookAttempt | null {
+  if (a === undefined || b === undefined) return a ?? b ?? null
+  return b.occurred_at >= a.occurred_at ? b : a
 }
 
 /** The newest states and attempts of the targets. */

@@ -220,7 +220,7 @@ export class Courier {
   #park(work: Work, result: CallResult | null, reason: string): Outcome {
     this.#settle(work)
     this.#tell(work, 'dead_letter', result)
-    return park(reason)
+    return park(reason, { tried: result !== null })
   }
 
   /** The head is through: its lane has a new last sequence. */

@@ -247,9 +247,9 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         const { dead_letters: all } = await world.command(webhooksLettersListCommand, { target: 'picky' })
         return all.length === 2 ? all : null
       })
-      expect(letters.map(({ sequence, reason }) => [sequence, reason])).toEqual([
-        [3, 'http_422'],
-        [8, 'http_422'],
+      expect(letters.map(({ sequence, reason, attempts }) => [sequence, reason, attempts])).toEqual([
+        [3, 'http_422', 1],
+        [8, 'http_422', 1],
       ])
       mended = true
       const { results } = await world.command(webhooksLettersReplayCommand, { target: 'picky' })
