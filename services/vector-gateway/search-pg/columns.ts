@@ -1,0 +1,58 @@
+/** Types of a table's columns in, what a filter may do with them out. */
+
+/** Values of one family compare with each other; `opaque` ones only with nothing (IS NULL). */
+export type Family = 'text' | 'number' | 'bool' | 'time' | 'uuid' | 'json' | 'array' | 'opaque'
+
+export interface Column {
+  name: string
+  /** The type's name in pg_type, for example `text` or `_text` (an array of it). */
+  type: string
+  /** Of the table in the statement that has it. */
+  alias: string
+}
+
+const families: Record<string, Family> = {
+  text: 'text',
+  varchar: 'text',
+  bpchar: 'text',
+  int2: 'number',
+  int4: 'number',
+  int8: 'number',
+  float4: 'number',
+  float8: 'number',
+  numeric: 'number',
+  bool: 'bool',
+  timestamptz: 'time',
+  timestamp: 'time',
+  date: 'time',
+  uuid: 'uuid',
+  jsonb: 'json',
+}
+
+/** What a caller knows the families as. */
+export const familyNames: Record<Family, string> = {
+  text: 'text',
+  number: 'a number',
+  bool: 'true or false',
+  time: 'a time',
+  uuid: 'a uuid',
+  json: 'JSON',
+  array: 'an array',
+  opaque: 'of a type that a filter cannot compare',
+}
+
+export function familyOf(column: Column): Family {
+  if (Object.hasOwn(families, column.type)) return families[column.type]!
+  return elementFamily(column) === undefined ? 'opaque' : 'array'
+}
+
+/** Of an array column's elements; undefined when the column is no array that a filter can look into. */
+export function elementFamily(column: Column): Family | undefined {
+  const element = column.type.slice(1)
+  return column.type.startsWith('_') && Object.hasOwn(families, element) ? families[element] : undefined
+}
+
+/** Quotes an identifier of SQL. */
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
