@@ -1,5 +1,6 @@
 /** An HTTP app in, the same app listening for callers on this machine alone out: its addresses, peers, Hosts, Origins. */
 
+import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#lib/errors.ts'
@@ -45,11 +46,11 @@ export function registerLoopbackGuard(app: FastifyInstance): void {
   })
 }
 
-function refusalOf({ socket, headers }: FastifyRequest): string | null {
+function refusalOf({ socket, headers, raw }: FastifyRequest): string | null {
   if (!isLoopbackAddress(socket.remoteAddress ?? '')) {
     return 'This interface answers callers on its own machine alone.'
   }
-  if (!isLoopbackHost(hostOf(headers.host ?? ''))) {
+  if (!hostsOf(raw).every(isLoopbackHost)) {
     return 'The Host header must name this machine: localhost, 127.0.0.1 or [::1].'
   }
   const { origin } = headers
@@ -57,6 +58,15 @@ function refusalOf({ socket, headers }: FastifyRequest): string | null {
     return 'Pages of other origins may not call this interface.'
   }
   return null
+}
+
+/** All that the request says it was sent to: Host headers, and an address line that is a whole URL. */
+function hostsOf({ url = '', rawHeaders }: IncomingMessage): string[] {
+  const hosts = rawHeaders
+    .filter((_, n) => n % 2 === 1 && rawHeaders[n - 1]!.toLowerCase() === 'host')
+    .map(hostOf)
+  if (hosts.length === 0) return ['']
+  return url.startsWith('/') ? hosts : [...hosts, URL.canParse(url) ? new URL(url).hostname : '']
 }
 
 function hostOf(header: string): string {

@@ -7,8 +7,9 @@ import { type LaneConsumer, startConsumer } from '#runtime/consumer.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { createNameLookup } from '#runtime/webhooks/name-lookup.ts'
-import { targetsFileOf, webhookSettings } from '#runtime/webhooks/settings.ts'
+import { checkTargetsFile, targetsFileOf, webhookSettings } from '#runtime/webhooks/settings.ts'
 import { type WatchedTargets, watchTargets } from '#runtime/webhooks/targets-file.ts'
+import { withoutSecrets } from '#runtime/webhooks/without-secrets.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { positionsOfAdded } from './added-positions.ts'
@@ -53,6 +54,7 @@ export const webhookCourier = defineWorker({
   purpose: 'delivers events to webhook targets, in order, until they arrive or an operator gives them up',
   needs: ['eventLog', 'relational'],
   config,
+  check: checkTargetsFile,
   start: startWebhookCourier,
 })
 
@@ -85,7 +87,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     log,
     wake: wakeSoon((partition) => consumer?.wake(partition)),
   })
-  consumer = await join(context, courier)
+  consumer = await join(context, courier, () => watched.current().secrets)
   watched.onChange((targets) => {
     load.renewed()
     courier.renew(targets)
@@ -104,7 +106,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   }
 }
 
-function join(context: Context, courier: Courier): Promise<LaneConsumer> {
+function join(context: Context, courier: Courier, secrets: () => readonly string[]): Promise<LaneConsumer> {
   const { engines, codec, publisher, log, metrics } = context
   const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
   return startConsumer(
@@ -125,6 +127,7 @@ function join(context: Context, courier: Courier): Promise<LaneConsumer> {
       lane: ({ value }) => courier.lanes.laneOf(value!),
       passed: (message) => courier.passed(message),
       handle: (message, call) => courier.handle(message, call),
+      keptOf: withoutSecrets({ codec, topic, secrets }),
       onAssigned: async (gained) => {
         courier.gained(gained.map(({ partition }) => partition))
         return await added(gained)

@@ -1,5 +1,5 @@
 import { request } from 'node:http'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
@@ -128,6 +128,29 @@ test('a page of another origin cannot post without asking first, and asking is r
   })
   expect(preflight.statusCode).toBe(403)
   expect(Object.keys(preflight.headers).filter((name) => name.startsWith('access-control'))).toEqual([])
+})
+
+test.each([
+  ['two Hosts', '/echo', 'Host: localhost\r\nHost: evil.example\r\n'],
+  ['two Hosts, the other way round', '/echo', 'Host: evil.example\r\nHost: localhost\r\n'],
+  ['a whole URL as address', 'http://evil.example/echo', 'Host: localhost\r\n'],
+  ['two Origins', '/echo', 'Host: localhost\r\nOrigin: http://localhost\r\nOrigin: https://evil.example\r\n'],
+])('refused on the wire: %s', async (_, address, headers) => {
+  const app = createApp()
+  const listening = await listenOnLoopback(app, 0)
+  onTestFinished(() => listening.close())
+  const answer = await new Promise<string>((resolve) => {
+    const socket = connect(listening.port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (bytes) => {
+      text += bytes
+    })
+    socket.on('close', () => resolve(text))
+    socket.write(
+      `POST ${address} HTTP/1.1\r\n${headers}Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`,
+    )
+  })
+  expect(answer).toMatch(/^HTTP\/1\.1 403 /)
 })
 
 function post(host: string, port: number): Promise<number> {
