@@ -11,6 +11,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
 import type { EventLog } from './event-log/port.ts'
+import type { Mirror } from './relational/mirror-port.ts'
 import type { Relational } from './relational/port.ts'
 import type { SchemaRegistry } from './schema-registry/port.ts'
 import { collections } from './vectors/collections.ts'
@@ -45,6 +46,7 @@ export interface OpenEngines {
   schemaRegistry: SchemaRegistry
   vectors: VectorStore
   relational: Relational
+  mirror: Mirror
   embedder: Embedder
   localEmbedder: Embedder
 }
@@ -80,6 +82,7 @@ export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoi
     },
     vectors: choice(settings.QDRANT_URL, 'qdrant', 'embedded', 'QDRANT_URL'),
     relational: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
+    mirror: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
     embedder: { ...choice(settings.EMBEDDINGS_URL, 'openai', 'local', 'EMBEDDINGS_URL'), embedded: false },
     localEmbedder: { driver: 'local', embedded: false, variable: 'EMBEDDINGS_URL' },
   }
@@ -160,6 +163,7 @@ const openers: { [N in Name]: (options: OpenEnginesOptions) => Promise<OpenEngin
   schemaRegistry: openSchemaRegistry,
   vectors: openVectors,
   relational: openRelational,
+  mirror: openMirror,
   embedder: openEmbedder,
   async localEmbedder() {
     const { openLocalEmbedder } = await import('./embedder/local.ts')
@@ -216,6 +220,15 @@ async function openRelational({ settings, directory, log }: OpenEnginesOptions):
   }
   const { openPostgres } = await import('./relational/postgres.ts')
   return openPostgres({ url: settings.DATABASE_URL, log })
+}
+
+async function openMirror({ settings, directory, log }: OpenEnginesOptions): Promise<Mirror> {
+  if (!settings.DATABASE_URL) {
+    const { openPgliteMirror } = await import('./relational/mirror-pglite.ts')
+    return openPgliteMirror({ directory: folder(directory, 'mirror'), log })
+  }
+  const { openPostgresMirror } = await import('./relational/mirror-postgres.ts')
+  return openPostgresMirror({ url: settings.DATABASE_URL, log })
 }
 
 async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder> {

@@ -19,6 +19,8 @@ export interface Supervisor {
   /** The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after close. */
   get(): Thread
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Ends this thread, whatever it is at: the next call gets a fresh one. */
+  replace(stuck: Thread): Promise<void>
   /** Idempotent. */
   close(): Promise<void>
 }
@@ -73,6 +75,10 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
       return async () => {
         if (leave() && !closing) await get().call.unlisten(channel, deadline())
       }
+    },
+    async replace(stuck) {
+      if (thread === stuck) thread = undefined
+      await stuck.terminate()
     },
     close() {
       closing ??= thread ? stop(thread, log) : Promise.resolve()

@@ -1,6 +1,6 @@
 /** The embedded Postgres in its own thread: statements in, results as text out, strictly one after the other. */
 
-import { PGlite, type QueryOptions, types } from '@electric-sql/pglite'
+import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
@@ -35,6 +35,17 @@ const unlisteners = new Map<string, () => Promise<void>>()
 const handlers = {
   query: (text: string, params: (string | null)[] | undefined, deadline: number) =>
     inTurn(deadline, () => run(text, params)),
+
+  /** One statement in a transaction of its own, which `begin` opens and which keeps nothing. */
+  read: (begin: string, text: string, params: (string | null)[], deadline: number) =>
+    inTurn(deadline, async () => {
+      try {
+        await translated(() => db.exec(begin))
+        return textResult(await translated(() => db.query(text, params, textOnly)))
+      } finally {
+        await db.exec('rollback').catch(() => {})
+      }
+    }),
 
   /** Opens a transaction when it is its turn; everything else waits until `end`. */
   begin(deadline: number): Promise<number> {
@@ -103,6 +114,10 @@ async function run(text: string, params: (string | null)[] | undefined): Promise
       ? (await db.exec(text, textOnly)).at(-1)
       : await db.query(text, params, textOnly),
   )
+  return textResult(result)
+}
+
+function textResult(result: Results<unknown> | undefined): TextResult {
   return {
     fields: (result?.fields ?? []).map((field) => ({ name: field.name, type: field.dataTypeID })),
     rows: (result?.rows ?? []) as (string | null)[][],

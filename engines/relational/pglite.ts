@@ -6,9 +6,9 @@ import { withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import { createSupervisor, type Supervisor, type Thread } from './pglite-supervisor.ts'
-import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
-import { relationalUnavailable } from './sql-faults.ts'
-import { fromTextResult, toSqlText } from './sql-values.ts'
+import type { CopyColumn, CopyValue, Relational, SqlResult, SqlValue } from './port.ts'
+import { relationalUnavailable, SqlFault } from './sql-faults.ts'
+import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
 import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
 
 export interface PgliteOptions {
@@ -19,6 +19,16 @@ export interface PgliteOptions {
   statementTimeoutMs?: number
 }
 
+export interface Pglite extends Relational {
+  /**
+   * One statement in a read-only transaction that `begin` opens. Past `timeoutMs` its caller gets SQLSTATE 57014; the
+   * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is started anew.
+   */
+  read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<SqlResult<Row>>
+}
+
+/** A read that is over its time may run on for so long. */
+const overtimeMs = 10_000
 const copyChunkBytes = 8 * 1024 * 1024
 const startTimeoutMs = 120_000
 
@@ -26,7 +36,7 @@ const startTimeoutMs = 120_000
  * Opens (and at first makes) the cluster. It never syncs to disk: a power cut may cost the last moments; a killed
  * process does not. Throws AppError `relational_engine_unavailable` when it cannot be opened.
  */
-export async function openPglite(options: PgliteOptions): Promise<Relational> {
+export async function openPglite(options: PgliteOptions): Promise<Pglite> {
   const timeoutMs = options.statementTimeoutMs ?? 30_000
   mkdirSync(options.directory, { recursive: true, mode: 0o700 })
   const supervisor = createSupervisor(
@@ -48,6 +58,10 @@ export async function openPglite(options: PgliteOptions): Promise<Relational> {
       const values = params?.map(toSqlText)
       const deadline = Date.now() + timeoutMs
       return fromTextResult<Row>(await bounded(calls, (thread) => thread.call.query(text, values, deadline)))
+    },
+    async read<Row>(begin: string, text: string, params: SqlValue[], readTimeoutMs: number) {
+      guard.assertOutside()
+      return fromTextResult<Row>(await read(calls, { begin, text, params, timeoutMs: readTimeoutMs }))
     },
     transaction: (work) => guard.run(() => openTransaction(calls), work),
     copy(table, columns, rows) {
@@ -78,11 +92,25 @@ async function bounded<T>(
   return withTimeout(call(calls.supervisor.get()), ms, () => relationalUnavailable())
 }
 
-interface EmbeddedTransaction extends OpenTransaction {
-  copy(statement: string, data: Buffer): Promise<number>
+async function read(
+  calls: Calls,
+  query: { begin: string; text: string; params: SqlValue[]; timeoutMs: number },
+): Promise<TextResult> {
+  const { begin, text, params, timeoutMs } = query
+  const thread = calls.supervisor.get()
+  const running = thread.call.read(begin, text, params.map(toSqlText), Date.now() + timeoutMs)
+  return withTimeout(running, timeoutMs, () => {
+    const overtime = setTimeout(() => {
+      calls.log.error({ timeoutMs }, 'relational.read-abandoned')
+      void calls.supervisor.replace(thread)
+    }, overtimeMs)
+    const ended = () => clearTimeout(overtime)
+    running.then(ended, ended)
+    return new SqlFault('57014', 'the statement took too long')
+  })
 }
 
-async function openTransaction(calls: Calls): Promise<EmbeddedTransaction> {
+async function openTransaction(calls: Calls): Promise<OpenTransaction> {
   const thread = calls.supervisor.get()
   const begun = thread.call.begin(Date.now() + calls.timeoutMs)
   const id = await bounded(calls, () => begun).catch((error: unknown) => {
@@ -101,29 +129,31 @@ async function openTransaction(calls: Calls): Promise<EmbeddedTransaction> {
         calls.log.warn({ reason: describeError(error) }, 'relational.rollback-failed')
       })
     },
-    copy: (statement, data) =>
-      bounded(
-        calls,
-        () => thread.send('copy', [id, statement, data], [data.buffer as ArrayBuffer]) as Promise<number>,
-      ),
+    /** One COPY for each chunk. */
+    async copy(table, columns, rows) {
+      const statement = copyStatement(table, columns, `'/dev/blob'`)
+      let total = 0
+      for (const chunk of copyChunks(columns, rows, copyChunkBytes)) {
+        const data = completeCopy(chunk.body)
+        const sent = () => thread.send('copy', [id, statement, data], [data.buffer as ArrayBuffer])
+        await bounded(calls, sent)
+        total += chunk.rows
+      }
+      return total
+    },
   }
 }
 
-/** One COPY for each chunk, all in one transaction. */
+/** All chunks in one transaction. */
 async function copy(
   calls: Calls,
   table: string,
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,
 ): Promise<number> {
-  const statement = copyStatement(table, columns, `'/dev/blob'`)
   const transaction = await openTransaction(calls)
   try {
-    let total = 0
-    for (const chunk of copyChunks(columns, rows, copyChunkBytes)) {
-      await transaction.copy(statement, completeCopy(chunk.body))
-      total += chunk.rows
-    }
+    const total = await transaction.copy(table, columns, rows)
     await transaction.commit()
     return total
   } catch (error) {

@@ -31,13 +31,19 @@ export interface SqlExecutor {
   query<Row = Record<string, unknown>>(text: string, params?: SqlValue[]): Promise<SqlResult<Row>>
 }
 
+/** What runs inside of a transaction. */
+export interface SqlTransaction extends SqlExecutor {
+  /** As `copy` of the engine, as a part of this transaction; `rows` must not use it meanwhile. */
+  copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
+}
+
 export interface Relational extends SqlExecutor, Closeable {
   readonly driver: 'postgres' | 'embedded'
   /**
    * Runs `work` in one transaction (READ COMMITTED) and commits when it resolves; rolls back when it throws. Inside,
    * only `tx` may be used: calling the port itself there throws (it would wait for ever on the embedded engine).
    */
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>
+  transaction<T>(work: (tx: SqlTransaction) => Promise<T>): Promise<T>
   /**
    * Bulk load: `rows` go into the vector table's columns by binary COPY. Vectors are Float32Array, everything else
    * text, number, boolean, null or JSON. Resolves with the number of rows.

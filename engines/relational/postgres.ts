@@ -6,7 +6,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { copyStatement } from './copy-format.ts'
 import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
-import { copyIn } from './postgres-copy.ts'
+import { type CopyResult, copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
@@ -76,9 +76,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
     transaction: (work) => guard.run(async () => openTransaction(await connect(), options.log), work),
     async copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) {
       const statement = copyStatement(table, columns, 'stdin')
-      const result = await onConnection((client) => copyIn(client, statement, columns, rows))
-      if ('fault' in result) throw result.fault
-      return result.rows
+      return copied(await onConnection((client) => copyIn(client, statement, columns, rows)))
     },
     listen: listener.listen,
     async ping(timeoutMs = 2_000) {
@@ -93,6 +91,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
       return closing
     },
   }
+}
+
+function copied(result: CopyResult): number {
+  if ('fault' in result) throw result.fault
+  return result.rows
 }
 
 function connectionConfig(options: PostgresOptions) {
@@ -154,6 +157,10 @@ async function openTransaction(client: pg.PoolClient, log: Logger): Promise<Open
   let ended = false
   return {
     query: <Row>(text: string, params?: SqlValue[]) => guarded(() => run<Row>(client, text, params)),
+    async copy(table, columns, rows) {
+      const statement = copyStatement(table, columns, 'stdin')
+      return copied(await guarded(() => copyIn(client, statement, columns, rows)))
+    },
     async commit() {
       const command = await end('commit')
       ended = true

@@ -1,10 +1,11 @@
 /** Work in, one transaction around it: what both drivers share, and the guard against using the port inside. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { SqlExecutor } from './port.ts'
+import type { SqlExecutor, SqlTransaction } from './port.ts'
 
 export interface OpenTransaction {
   query: SqlExecutor['query']
+  copy: SqlTransaction['copy']
   /** Resolves with the command tag: `ROLLBACK` when a statement had failed before. */
   commit(): Promise<string>
   rollback(): Promise<void>
@@ -13,7 +14,7 @@ export interface OpenTransaction {
 export interface TransactionGuard {
   /** Throws inside of `run`: on the embedded engine the call would wait for its own transaction for ever. */
   assertOutside(): void
-  run<T>(open: () => Promise<OpenTransaction>, work: (tx: SqlExecutor) => Promise<T>): Promise<T>
+  run<T>(open: () => Promise<OpenTransaction>, work: (tx: SqlTransaction) => Promise<T>): Promise<T>
 }
 
 export function createTransactionGuard(): TransactionGuard {
@@ -56,13 +57,16 @@ export function createTransactionGuard(): TransactionGuard {
 /** Statements run one after the other, also when work does not wait for each. */
 function createExecutor(transaction: OpenTransaction, mark: { open: boolean }) {
   let last: Promise<unknown> = Promise.resolve()
-  const tx: SqlExecutor = {
-    query<Row>(text: string, params?: Parameters<SqlExecutor['query']>[1]) {
-      if (!mark.open) return Promise.reject(new Error('The transaction has ended'))
-      const run = last.then(() => transaction.query<Row>(text, params))
-      last = run.catch(() => {})
-      return run
-    },
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (!mark.open) return Promise.reject(new Error('The transaction has ended'))
+    const run = last.then(work)
+    last = run.catch(() => {})
+    return run
+  }
+  const tx: SqlTransaction = {
+    query: <Row>(text: string, params?: Parameters<SqlExecutor['query']>[1]) =>
+      inTurn(() => transaction.query<Row>(text, params)),
+    copy: (table, columns, rows) => inTurn(() => transaction.copy(table, columns, rows)),
   }
   return { tx, settled: () => last }
 }

@@ -29,6 +29,24 @@ export function describeCopy(harness: RelationalHarness): void {
     const countOf = async (table: string) =>
       (await db().query<{ n: number }>(`select count(*) as n from ${table}`)).rows[0]!.n
 
+    test('inside of a transaction it lives and dies with it', async () => {
+      const two: CopyColumn[] = [
+        { name: 'id', type: 'text' },
+        { name: 'doc', type: 'jsonb' },
+      ]
+      const inside = await db().transaction(async (tx) => {
+        await tx.copy('bulk.rows', two, [['a', {}]])
+        return (await tx.query('select id from bulk.rows')).rows
+      })
+      expect(inside).toEqual([{ id: 'a' }])
+      const failing = db().transaction(async (tx) => {
+        expect(await tx.copy('bulk.rows', two, [['b', {}]])).toBe(1)
+        throw new Error('undone')
+      })
+      await expect(failing).rejects.toThrow('undone')
+      expect(await countOf('bulk.rows')).toBe(1)
+    })
+
     test('every type arrives as it was given, nulls included', async () => {
       const row: CopyValue[] = [
         `it's "1" \\ \t\n ü🙂`,

@@ -23,6 +23,7 @@ describe('the choice of engines', () => {
       'schemaRegistry folder',
       'vectors embedded',
       'relational embedded',
+      'mirror embedded',
       'embedder local',
       'localEmbedder local',
     ])

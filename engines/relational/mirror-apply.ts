@@ -1,0 +1,149 @@
+/** Operations and positions in; one transaction that has both in the tables out: staged by COPY, then one upsert each. */
+
+import type { MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './mirror-port.ts'
+import { buildingTables, liveTables, type Tables } from './mirror-tables.ts'
+import type { CopyColumn, CopyValue, Relational, SqlTransaction } from './port.ts'
+import { relationalUnavailable } from './sql-faults.ts'
+
+export async function applyOperations(
+  relational: Relational,
+  target: MirrorTarget,
+  operations: MirrorOperation[],
+  positions: MirrorPosition[],
+): Promise<void> {
+  await relational.transaction(async (tx) => {
+    const tables = await tablesOf(tx, target.generation)
+    const held = await lockPositions(tx, target, partitionsOf(operations, positions))
+    const fresh = operations.filter((one) => one.offset >= (held.get(one.partition) ?? 0))
+    const last = lastOfEach(fresh)
+    await upsert(tx, tables, last)
+    await remove(tx, tables, last)
+    await movePositions(tx, target, positions)
+  })
+}
+
+export async function readPositions(
+  relational: Relational,
+  { generation, epoch }: MirrorTarget,
+): Promise<MirrorPosition[]> {
+  const { rows } = await relational.query<{ partition: number; next: number }>(
+    'select partition, next from vectors_build.positions where generation = $1 and epoch = $2',
+    [generation, epoch],
+  )
+  return rows
+}
+
+/**
+ * Where the generation's tables are now, which stays so until the transaction ends: who puts another one in place waits
+ * for this lock, and whoever had to wait for that one sees the new row in the statement after the lock.
+ */
+async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables> {
+  const { rows } = await tx.query<{ generation: number; live: boolean; staged: boolean }>(
+    `lock table vectors_build.generations in access share mode;
+     select generation, live, to_regclass('pg_temp.mirror_batch') is not null as staged
+     from vectors_build.generations where generation = ${Math.trunc(generation)}`,
+  )
+  const row = rows[0]
+  if (!row) throw relationalUnavailable(new Error(`generation ${generation} of the mirror has no tables`))
+  if (!row.staged) await tx.query(createStage)
+  return row.live ? liveTables : buildingTables(generation)
+}
+
+/** Of the connection alone, never written to the server's log, and empty after each transaction. */
+const createStage = `
+  create temp table mirror_batch (
+    collection text, id text, embedding vector(1536),
+    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb
+  ) on commit delete rows;
+  alter table pg_temp.mirror_batch alter column embedding set storage plain`
+
+/** Writers of one partition wait for each other here, in the order of partitions. */
+async function lockPositions(
+  tx: SqlTransaction,
+  { generation, epoch }: MirrorTarget,
+  partitions: number[],
+): Promise<Map<number, number>> {
+  const { rows } = await tx.query<{ partition: number; next: number }>(
+    `insert into vectors_build.positions as held (generation, epoch, partition, next)
+     select $1, $2, partition, 0 from unnest($3::int[]) as partition
+     on conflict (generation, epoch, partition) do update set next = held.next
+     returning partition, next`,
+    [generation, epoch, partitions],
+  )
+  return new Map(rows.map((row) => [row.partition, row.next]))
+}
+
+function partitionsOf(operations: MirrorOperation[], positions: MirrorPosition[]): number[] {
+  const partitions = new Set([...operations, ...positions].map((one) => one.partition))
+  return [...partitions].sort((a, b) => a - b)
+}
+
+function lastOfEach(operations: MirrorOperation[]): MirrorOperation[] {
+  return [...new Map(operations.map((one) => [`${one.collection}/${one.id}`, one])).values()]
+}
+
+const stageColumns: CopyColumn[] = [
+  { name: 'collection', type: 'text' },
+  { name: 'id', type: 'text' },
+  { name: 'embedding', type: 'vector' },
+  { name: 'title', type: 'text' },
+  { name: 'status', type: 'text' },
+  { name: 'tags', type: 'text[]' },
+  { name: 'mind_path', type: 'text' },
+  { name: 'updated_at', type: 'timestamptz' },
+  { name: 'payload', type: 'jsonb' },
+]
+
+async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
+  const rows = operations.filter((one) => one.row !== null)
+  if (rows.length === 0) return
+  await tx.copy(
+    'pg_temp.mirror_batch',
+    stageColumns,
+    rows.map((one) => valuesOf(one, one.row as MirrorRow)),
+  )
+  // A row that stays as it is costs no new entry in the vector index, which is most of the price of a row.
+  await tx.query(
+    `insert into ${tables.embeddings} as held (collection, id, embedding)
+     select collection, id, embedding from pg_temp.mirror_batch
+     on conflict (collection, id) do update set embedding = excluded.embedding
+     where held.embedding is distinct from excluded.embedding;
+     insert into ${tables.metadata} (collection, id, title, status, tags, mind_path, updated_at, payload)
+     select collection, id, title, status, tags, mind_path, updated_at, payload from pg_temp.mirror_batch
+     on conflict (collection, id) do update set
+       title = excluded.title, status = excluded.status, tags = excluded.tags, mind_path = excluded.mind_path,
+       updated_at = excluded.updated_at, payload = excluded.payload`,
+  )
+}
+
+function valuesOf({ collection, id }: MirrorOperation, row: MirrorRow): CopyValue[] {
+  const { embedding, title, status, tags, mindPath, updatedAt, payload } = row
+  return [collection, id, embedding, title, status, tags, mindPath, updatedAt, payload]
+}
+
+async function remove(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
+  const gone = operations.filter((one) => one.row === null)
+  if (gone.length === 0) return
+  const params = [gone.map((one) => one.collection), gone.map((one) => one.id)]
+  for (const table of [tables.embeddings, tables.metadata]) {
+    await tx.query(
+      `delete from ${table} as held using unnest($1::text[], $2::text[]) as gone (collection, id)
+       where held.collection = gone.collection and held.id = gone.id`,
+      params,
+    )
+  }
+}
+
+async function movePositions(
+  tx: SqlTransaction,
+  { generation, epoch }: MirrorTarget,
+  positions: MirrorPosition[],
+): Promise<void> {
+  if (positions.length === 0) return
+  await tx.query(
+    `update vectors_build.positions as held set next = greatest(held.next, moved.next)
+     from unnest($3::int[], $4::bigint[]) as moved (partition, next)
+     where held.generation = $1 and held.epoch = $2 and held.partition = moved.partition`,
+    [generation, epoch, positions.map((one) => one.partition), positions.map((one) => one.next)],
+  )
+}

@@ -1,0 +1,110 @@
+/**
+ * The folder of the embedded mirror: a cluster that can be trusted, or none. The embedded Postgres never syncs to disk.
+ * A process that is killed loses nothing by that, because the system still writes what it was given; a machine that
+ * stops before it did may leave pages of different moments. So the folder says which boot of the machine uses it, and a
+ * cluster that another boot left open, or that was never finished, is thrown away: the log makes it again.
+ */
+
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+
+export interface MirrorFolder {
+  /** Where the cluster lies, or will. */
+  cluster: string
+  /** Why the cluster that was here has been thrown away, if one was. */
+  discarded: 'the machine stopped while it was open' | 'it was never finished' | undefined
+  /** The cluster is complete from now on. */
+  made(): void
+  /** The cluster is closed: everything goes to the disk, then the folder counts as closed. */
+  closed(): void
+}
+
+const bootFile = '/proc/sys/kernel/random/boot_id'
+
+/** `boot` names this run of the machine; undefined where the system does not tell, and then no unclean stop is trusted. */
+export function openMirrorFolder(directory: string, boot = bootId()): MirrorFolder {
+  const cluster = join(directory, 'cluster')
+  const openMark = join(directory, 'OPEN')
+  const madeMark = join(directory, 'MADE')
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const discarded = reasonToDiscard({ cluster, openMark, madeMark, boot })
+  if (discarded) {
+    // The mark goes first: a cluster that is half removed is not a finished one.
+    rmSync(madeMark, { force: true })
+    syncPath(directory)
+    rmSync(cluster, { recursive: true, force: true })
+  }
+  writeSynced(openMark, boot ?? '')
+  syncPath(directory)
+  return {
+    cluster,
+    discarded,
+    made() {
+      if (existsSync(madeMark)) return
+      writeSynced(madeMark, '')
+      syncPath(directory)
+    },
+    closed() {
+      syncTree(cluster)
+      rmSync(openMark, { force: true })
+      syncPath(directory)
+    },
+  }
+}
+
+function reasonToDiscard(place: {
+  cluster: string
+  openMark: string
+  madeMark: string
+  boot: string | undefined
+}): MirrorFolder['discarded'] {
+  if (!existsSync(place.cluster)) return undefined
+  if (!existsSync(place.madeMark)) return 'it was never finished'
+  if (!existsSync(place.openMark)) return undefined
+  const usedBy = readFileSync(place.openMark, 'utf8')
+  if (place.boot !== undefined && usedBy === place.boot) return undefined
+  return 'the machine stopped while it was open'
+}
+
+function bootId(): string | undefined {
+  try {
+    return readFileSync(bootFile, 'utf8').trim() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+function writeSynced(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 })
+  syncPath(path)
+}
+
+function syncTree(folder: string): void {
+  if (!existsSync(folder)) return
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    syncPath(join(entry.parentPath, entry.name))
+  }
+  syncPath(folder)
+}
+
+function syncPath(path: string): void {
+  let file: number | undefined
+  try {
+    file = openSync(path, 'r')
+    fsyncSync(file)
+  } catch {
+    // Some systems cannot sync a folder (Windows) or a file opened for reading: their own order must do.
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}

@@ -1,0 +1,48 @@
+/** The embedded mirror: a cluster and a thread of its own, so that a scan never delays a handshake; exact, without an index. */
+
+import type { Logger } from 'pino'
+import { createMirror } from './mirror.ts'
+import { type MirrorFolder, openMirrorFolder } from './mirror-folder.ts'
+import type { Mirror, ReadOptions } from './mirror-port.ts'
+import { readerRole } from './mirror-tables.ts'
+import { openPglite, type Pglite } from './pglite.ts'
+
+/** Nothing is opened before the first use: a platform whose services do not touch it pays for no second engine. */
+export function openPgliteMirror(options: { directory: string; log: Logger }): Mirror {
+  const { directory, log } = options
+  let folder: MirrorFolder | undefined
+  let opened: Promise<Pglite> | undefined
+  return createMirror({
+    driver: 'embedded',
+    log,
+    async open() {
+      folder ??= openMirrorFolder(directory)
+      if (folder.discarded) log.warn({ reason: folder.discarded }, 'mirror.discarded')
+      opened = openPglite({ directory: folder.cluster, log })
+      const engine = await opened
+      return {
+        write: engine,
+        read: (text, params, read) => engine.read(beginRead(read), text, params, read.timeoutMs),
+        async finishGeneration() {},
+      }
+    },
+    prepared: () => folder?.made(),
+    async close() {
+      const engine = await opened?.catch(() => undefined)
+      if (!engine) return
+      await engine.close()
+      folder?.closed()
+    },
+  })
+}
+
+function beginRead({ settings = {} }: ReadOptions): string {
+  const set = Object.entries(settings).map(
+    ([name, value]) => `set_config(${quote(name)}, ${quote(value)}, true)`,
+  )
+  return `begin read only; ${set.length > 0 ? `select ${set.join(', ')}; ` : ''}set local role ${readerRole}`
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}

@@ -1,0 +1,4 @@
+import { openTestMirror } from '../support/mirror.ts'
+import { describeMirror } from './mirror.contract.ts'
+
+describeMirror('embedded', { open: openTestMirror })
