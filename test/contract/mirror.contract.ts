@@ -236,11 +236,7 @@ function describeGenerations(mirror: Get): void {
     await mirror().apply({ generation: next, epoch: 1 }, [operation(0, 0, 'a', rowOf(1))], [at(0, 1)])
     await mirror().finishGeneration(next)
     const writing = Array.from({ length: 5 }, (_, i) =>
-      mirror().apply(
-        { generation: next, epoch: 1 },
-        [operation(0, i + 1, `w${i}`, rowOf(i))],
-        [at(0, i + 2)],
-      ),
+      mirror().apply({ generation: next, epoch: 1 }, [operation(i, 1, `w${i}`, rowOf(i))], [at(i, 2)]),
     )
     const reading = Array.from({ length: 5 }, () =>
       mirror().read('select count(*) as n from vectors.embeddings', [], { timeoutMs: readTimeoutMs }),
