@@ -1,6 +1,8 @@
 /** An attempt, or how a target stands, as webhooks.attempts tells it. */
 
+import type { Logger } from 'pino'
 import type { WebhookAttempt } from '#schemas/types.ts'
+import type { Attempts } from './attempts.ts'
 import type { TargetState } from './target-state.ts'
 import type { CallResult } from './verdict.ts'
 
@@ -16,7 +18,20 @@ export interface Tried {
   nextAttemptAtMs: number | null
 }
 
-export function attemptRecord(
+/** Into the topic, and one line into the log where somebody wants to see all of them. */
+export function tellAttempt(
+  { attempts, log }: { attempts: Attempts; log: Logger },
+  state: TargetState,
+  tried: Tried,
+): void {
+  attempts.add(attemptRecord(state, tried))
+  if (!log.isLevelEnabled('debug')) return
+  const { kind, sequence, attempts: attempt, result } = tried
+  const { status = null, fault = null, tookMs = null } = result ?? {}
+  log.debug({ target: state.target.name, kind, sequence, attempt, status, fault, tookMs }, 'webhooks.attempt')
+}
+
+function attemptRecord(
   state: TargetState,
   { kind, sequence, attempts, receivedAtMs, result, nextAttemptAtMs }: Tried,
 ): WebhookAttempt {

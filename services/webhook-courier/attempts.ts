@@ -12,7 +12,7 @@ export interface Attempts extends Closeable {
   add(attempt: WebhookAttempt): void
 }
 
-const gatherMs = 50
+const gatherMs = 100
 const batchMax = 1_000
 /** What waits while the log is away; of more the oldest are left out, and counted. */
 const waitingMax = 20_000

@@ -11,7 +11,7 @@ import type { Message } from '#runtime/messages.ts'
 import { redact } from '#runtime/webhooks/secrets.ts'
 import type { WebhookTarget, WebhookTargets } from '#runtime/webhooks/target.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import { attemptRecord, stateRecord } from './attempt-records.ts'
+import { stateRecord, tellAttempt } from './attempt-records.ts'
 import type { Attempts } from './attempts.ts'
 import { decide } from './decision.ts'
 import { Lanes } from './lanes.ts'
@@ -22,13 +22,13 @@ import { type Head, TargetState } from './target-state.ts'
 import { UnknownTargets } from './unknown-targets.ts'
 import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdictOf } from './verdict.ts'
 
-type Message_ = Message<WebhookDelivery>
+type Delivery = Message<WebhookDelivery>
 
 /** A delivery at work. */
 interface Work {
   state: TargetState
   head: Head
-  message: Message_
+  message: Delivery
   delivery: WebhookDelivery
   context: CallContext
 }
@@ -61,7 +61,7 @@ export class Courier {
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
 
-  async handle(message: Message_, context: CallContext): Promise<Outcome | Hold> {
+  async handle(message: Delivery, context: CallContext): Promise<Outcome | Hold> {
     const delivery = message.value
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
@@ -82,7 +82,7 @@ export class Courier {
   }
 
   /** A record that was settled before this process had its partition. */
-  passed(message: Message_): void {
+  passed(message: Delivery): void {
     if (message.value === null) return
     this.#parts.load.came(message.value.target, message.timestamp)
     this.lanes.settled(message.value, message)
@@ -208,7 +208,8 @@ export class Courier {
     work.head.dueAtMs = Date.now() + waitMs
     const { target } = work.state
     const { targets, log } = this.#parts
-    if (result.location !== null && work.context.attempt === 1) {
+    if (result.location !== null && !work.state.toldOfRedirect) {
+      work.state.toldOfRedirect = true
       // What stands behind the question mark may be a token.
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
       log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
@@ -254,10 +255,10 @@ export class Courier {
     return tries
   }
 
-  #wait(target: string, { partition, offset }: Message_, { spent }: CallContext): Outcome | Hold {
+  #wait(target: string, { partition, offset, timestamp }: Delivery, { spent }: CallContext): Outcome | Hold {
     // An operator who forgets the target gives up what waits for it.
     if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
-    const { leftMs, first } = this.#unknown.left(target, partition)
+    const { leftMs, first } = this.#unknown.left(target, partition, timestamp)
     if (first) {
       this.#parts.log.warn(
         { target },
@@ -291,6 +292,6 @@ export class Courier {
       result,
       nextAttemptAtMs: kind === 'retry' ? Math.round(head.dueAtMs) : null,
     }
-    this.#parts.attempts.add(attemptRecord(state, tried))
+    tellAttempt(this.#parts, state, tried)
   }
 }

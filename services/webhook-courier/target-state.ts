@@ -25,6 +25,8 @@ export class TargetState {
   headers: HeaderBase
   readonly partition: number
   readonly heads = new Map<number, Head>()
+  /** Operators heard of the redirects of this address. */
+  toldOfRedirect = false
   #connections: Connection[] = []
   readonly #lookup: ConnectionOptions['lookup']
   #callsMax = callsPerTargetMax
@@ -75,6 +77,7 @@ export class TargetState {
   renew(target: WebhookTarget): void {
     this.target = target
     this.headers = headerBaseOf(target)
+    this.toldOfRedirect = false
     this.close()
     this.hasten()
   }

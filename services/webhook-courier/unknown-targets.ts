@@ -10,11 +10,16 @@ export class UnknownTargets {
     this.#waitMs = waitMs
   }
 
-  /** Milliseconds that are left; `first` when nobody asked before. */
-  left(target: string, partition: number): { leftMs: number; first: boolean } {
+  /**
+   * Milliseconds that are left to a record that was appended at `appendedMs`; `first` when nobody asked before. No record
+   * waits shorter than the others did: the relay may know a target a moment sooner.
+   */
+  left(target: string, partition: number, appendedMs: number): { leftMs: number; first: boolean } {
+    const nowMs = Date.now()
     const known = this.#since.get(target)
-    if (!known) this.#since.set(target, { atMs: Date.now(), partition })
-    return { leftMs: (known?.atMs ?? Date.now()) + this.#waitMs - Date.now(), first: !known }
+    if (!known) this.#since.set(target, { atMs: nowMs, partition })
+    const sinceMs = Math.max(known?.atMs ?? nowMs, Math.min(appendedMs, nowMs))
+    return { leftMs: sinceMs + this.#waitMs - nowMs, first: !known }
   }
 
   names(): string[] {
