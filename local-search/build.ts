@@ -88,6 +88,7 @@ function collect(options: BuildOptions, folder: string) {
     records.flush()
   } finally {
     records.close()
+    analyzer.forgetWords()
   }
   return {
     folder,

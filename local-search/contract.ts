@@ -68,6 +68,8 @@ export interface Analyzer {
   analyzeField(text: string, field: TextField, emit: EmitTerm): void
   /** The same terms for whoever reads many texts: the objects come again with their words. A position opens with each. */
   analyzeWords(text: string, field: TextField, take: (term: WordTerm) => void): void
+  /** Lets go of what `analyzeWords` remembers. */
+  forgetWords(): void
   /** The form in which titles, slugs and values of filters are compared: folded case and marks, single spaces. */
   fold(text: string): string
   /** The terms under which a word of the lexicon is found: its stem, and its exact form where that is a term, too. */

@@ -4,7 +4,7 @@ import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../cont
 import { classOf, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { afterPossessive, wordEnd } from './word-end.ts'
-import { rememberedTerms } from './word-memory.ts'
+import { forgetWords, rememberedTerms } from './word-memory.ts'
 import { isAsciiWordCode, stemOf, termsOfWord } from './word-terms.ts'
 
 /** How much of a word's weight its exact form brings, where slugs and paths have it. */
@@ -15,6 +15,7 @@ export const analyzer: Analyzer = {
   version: 1,
   analyzeField,
   analyzeWords,
+  forgetWords,
   fold,
   termsOf,
 }

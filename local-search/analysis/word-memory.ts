@@ -8,6 +8,8 @@ const wordsMax = 1 << 17
 const slots = 1 << 19
 /** Longer ones seldom come again. */
 const lengthMax = 40
+/** Shorter pieces are copies already. */
+const pieceLengthMin = 13
 
 interface Memory {
   /** By the hash of a word, its number and 1; 0 where there is none. */
@@ -34,7 +36,7 @@ function find(held: Memory, text: string, start: number, end: number, hash: numb
     if (isWord(words[number - 1]!, text, start, end)) return terms[number - 1]!
     slot = (slot + 1) & (slots - 1)
   }
-  const word = text.slice(start, end)
+  const word = copyOf(text.slice(start, end))
   const made = termsOfWord(word)
   if (words.length === wordsMax) {
     table.fill(0)
@@ -46,6 +48,16 @@ function find(held: Memory, text: string, start: number, end: number, hash: numb
   terms.push(made)
   table[slot] = words.length
   return made
+}
+
+/** Lets go of all words. */
+export function forgetWords(): void {
+  memory = undefined
+}
+
+/** A long piece of a string keeps the whole string in memory, and with it the text of a record for each word. */
+function copyOf(piece: string): string {
+  return piece.length < pieceLengthMin ? piece : ` ${piece}`.slice(1)
 }
 
 function isWord(word: string, text: string, start: number, end: number): boolean {
