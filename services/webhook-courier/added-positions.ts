@@ -14,7 +14,11 @@ export function positionsOfAdded(
   handOver: (gained: Gained) => Promise<Positions>,
 ): (gained: Gained) => Promise<Positions> {
   return async (gained) => {
-    if (gained.every(({ committed }) => committed !== null)) return await handOver(gained)
+    if (gained.every(({ committed }) => committed !== null)) {
+      // Rows that are not needed any more go some time: nothing waits for the database.
+      handOver(gained).catch(() => {})
+      return undefined
+    }
     // Asked first: a partition that is counted here has its row by the time that those are read.
     const { partitions } = await readPlace(relational, webhooksDeliveries as unknown as Topic<never>)
     const positions = new Map(await handOver(gained))

@@ -73,8 +73,10 @@ export class TargetState {
     return head
   }
 
-  /** The file says something new of it: what is queued takes the new address, what runs ends with the old one. */
+  /** What the file says of it now: what is queued takes a new address, what runs ends with the old one. */
   renew(target: WebhookTarget): void {
+    // Another target's change disturbs nobody.
+    if (JSON.stringify(target) === JSON.stringify(this.target)) return
     this.target = target
     this.headers = headerBaseOf(target)
     this.toldOfRedirect = false

@@ -73,13 +73,15 @@ describe('the state of a target', () => {
     expect(state.answered()).toBe(false)
   })
 
-  test('a new address is tried at once', () => {
+  test('a new address is tried at once; another target’s change disturbs nothing', () => {
     const state = open()
     const head = state.headOf(1, delivery(), 3)
     head.dueAtMs = Date.now() + 60_000
     state.away(head)
     state.nextTryAt(head, Date.now() + 60_000)
-    state.renew(targetOf())
+    state.renew(targetOf({ ordering: 'agent' }))
+    expect(state.waitMs(head, Date.now())).toBeGreaterThan(50_000)
+    state.renew(targetOf({ ordering: 'agent', url: new URL('http://127.0.0.1:10/') }))
     expect(state.waitMs(head, Date.now())).toBe(0)
     expect(callsPerTargetMax).toBeGreaterThan(1)
   })
