@@ -21,16 +21,15 @@ interface SkipResult {
   target: string
   /** Of the head. */
   sequence: number
-  /** `delivered`: the last attempt was under way and succeeded. `waiting`: no courier has seen it yet. */
+  /** `delivered`: the last attempt was under way and succeeded. `waiting`: marked, but no courier has parked it yet. */
   outcome: 'parked' | 'delivered' | 'waiting'
 }
 
 export const webhooksSkipCommand = defineCommand<{ target: string }, SkipResult>({
   name: 'webhooks skip',
   needs: [],
-  services: ['webhook-courier'],
   async run({ platform, signal }, { target }) {
-    const waiting = await waitingOf(platform, target)
+    const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
     const { partition, position } = waiting
     await skipThrough(platform, target, position)
@@ -56,10 +55,9 @@ interface ForgetResult {
 export const webhooksForgetCommand = defineCommand<{ target: string; force: boolean }, ForgetResult>({
   name: 'webhooks forget',
   needs: [],
-  services: ['webhook-courier'],
   async run({ platform, signal }, { target, force }) {
     refuseNamed(platform, target)
-    const waiting = await waitingOf(platform, target)
+    const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag > 0 && !force) {
       throw new AppError(
         'conflict',
@@ -126,7 +124,10 @@ async function skipThrough(platform: Platform, target: string, offset: number): 
 }
 
 /** Throws AppError `not_found` for a target without a partition. */
-async function waitingOf(platform: Platform, target: string): Promise<WaitingPartition> {
+async function waitingOf(
+  platform: Platform,
+  target: string,
+): Promise<{ place: WaitingPartition; couriers: number }> {
   const { eventLog, relational } = platform.engines
   const partition = (await readAssignments(relational)).get(target)
   if (partition === undefined) {
@@ -135,11 +136,11 @@ async function waitingOf(platform: Platform, target: string): Promise<WaitingPar
       `No target ${target.slice(0, 64)} owns a partition; \`flotilla webhooks targets\` shows all.`,
     )
   }
-  const { waiting } = await readWaiting({ eventLog, places: platform.places }, new Set([partition]))
-  return waiting.get(partition) ?? { partition, position: 0, end: 0, lag: 0 }
+  const { waiting, couriers } = await readWaiting({ eventLog, places: platform.places }, new Set([partition]))
+  return { place: waiting.get(partition) ?? { partition, position: 0, end: 0, lag: 0 }, couriers }
 }
 
-/** True once everything below this offset is settled. */
+/** True once everything below this offset is settled; false at once where no courier runs. */
 async function untilPassed(
   platform: Platform,
   target: string,
@@ -149,7 +150,9 @@ async function untilPassed(
 ): Promise<boolean> {
   const end = performance.now() + withinMs
   while (performance.now() < end && !signal.aborted) {
-    if ((await waitingOf(platform, target)).position >= offset) return true
+    const { place, couriers } = await waitingOf(platform, target)
+    if (place.position >= offset) return true
+    if (couriers === 0) return false
     await sleep(pollMs, signal)
   }
   return false
@@ -171,7 +174,7 @@ function renderSkip({ target, sequence, outcome }: SkipResult): string {
   if (outcome === 'parked')
     return `${target}: ${sequence} is among the dead letters, and the next one goes on`
   if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
-  return `${target}: ${sequence} is marked, but no courier has parked it yet; is one running?`
+  return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
 }
 
 function renderForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {

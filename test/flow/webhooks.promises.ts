@@ -51,6 +51,16 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
     const { targets } = await world.command(webhooksTargetsCommand, {})
     return targets.find((one) => one.target === target)
   }
+  /** What is told of a target is a moment old: commits and attempts are gathered. */
+  const stands = (target: string, wanted: object) =>
+    eventually(
+      `${target} stands as expected`,
+      async () => {
+        expect(await standing(target)).toMatchObject(wanted)
+        return true
+      },
+      longMs,
+    )
   const settled = (target: string) =>
     eventually(`nothing waits for ${target}`, async () => (await standing(target))?.lag === 0, longMs)
   const arrived = (sink: WebhookSink, count: number) =>
@@ -129,6 +139,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         )
       }
       expect(hanging.inFlightMax).toBe(1)
+      const health = async () => (await fetch(`${world.webhookUrl}/health`)).json()
       const outage = await eventually(
         'the outages are known',
         async () => {
@@ -139,15 +150,17 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       )
       for (const one of outage) expect(one).toMatchObject({ lag: 40, breaker: 'open', head_sequence: 0 })
       expect(outage.map((one) => one?.last_fault)).toEqual(['timeout', 'timeout', 'connect'])
-      const health = await (await fetch(`${world.webhookUrl}/health`)).json()
-      expect(health).toMatchObject({
-        status: 'warn',
-        targets: { down: { breaker: 'open', lag: 40 }, fast0: { lag: 0 } },
+      await eventually('health knows them', async () => {
+        expect(await health()).toMatchObject({
+          status: 'warn',
+          targets: { down: { breaker: 'open', lag: 40 }, fast0: { lag: 0 } },
+        })
+        return true
       })
       expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
     }, 240_000)
 
-    it('are handed from courier to courier in order, none twice but what was in flight', async () => {
+    it('are handed from courier to courier in order, none twice but what was under way', async () => {
       const names = ['a', 'b', 'c', 'd', 'e', 'f']
       const sinks = new Map<string, WebhookSink>()
       for (const name of names) sinks.set(name, await world.sink(() => ({ afterMs: 5 })))
@@ -165,10 +178,8 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         const sink = sinks.get(name)!
         await arrived(sink, 120)
         expect(sink.firstSuccesses()).toEqual(sequences.get(name))
-        const order = sink.received.map(({ sequence }) => sequence)
-        expect(order).toEqual(ascending(order))
-        // Two hand-overs: what was in flight at each may come twice.
-        expect(sink.received.length).toBeLessThanOrEqual(120 + 2)
+        // Two hand-overs: what was in flight or not yet committed at each may come twice.
+        expect(sink.received.length).toBeLessThanOrEqual(120 + 2 * 16)
         expect(sink.inFlightMax).toBe(1)
       }
       await second.close()
@@ -182,19 +193,15 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await arrived(sink, 3)
       await sink.down()
       const during = await world.fire(12)
-      await eventually(
-        'the outage is known',
-        async () => (await standing('away'))?.state === 'outage',
-        longMs,
-      )
-      const { head_age_s: age, next_attempt_at: next, ...stood } = (await standing('away'))!
-      expect(stood).toMatchObject({
+      await stands('away', {
+        state: 'outage',
         lag: 12,
         breaker: 'open',
         head_sequence: during.get('away')![0],
+        head_age_s: expect.any(Number),
+        next_attempt_at: expect.any(String),
         last_fault: 'connect',
       })
-      expect([age, next]).toEqual([expect.any(Number), expect.any(String)])
       await courier.close()
       await world.startCourier()
       const after = await world.fire(3)
@@ -205,8 +212,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const head = sink.received.find(({ sequence }) => sequence === during.get('away')![0])!
       expect(head.attempt).toBeGreaterThan(2)
       expect(head.previous).toBe(before.get('away')!.at(-1))
-      await settled('away')
-      expect(await standing('away')).toMatchObject({ state: 'idle', breaker: 'closed', last_status: 204 })
+      await stands('away', { state: 'idle', lag: 0, breaker: 'closed', last_status: 204 })
       expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
     }, 240_000)
 
@@ -267,8 +273,8 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
     }, 240_000)
 
     it('go on when an operator skips a head that holds the others', async () => {
-      await world.startCourier()
-      const sink = await world.sink(({ sequence }) => ({ status: sequence === 1 ? 500 : 204 }))
+      const courier = await world.startCourier()
+      const sink = await world.sink(({ sequence }) => ({ status: sequence % 3 === 1 ? 500 : 204 }))
       const entry = { url: sink.url, backoff_ms: 5, retry: 1, on_exhausted: 'hold' }
       await world.targets({ held: entry })
       await expect(world.command(webhooksSkipCommand, { target: 'held' })).rejects.toMatchObject({
@@ -283,12 +289,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         () => sink.received.filter(({ sequence }) => sequence === 1).length > 2,
       )
       expect(sink.firstSuccesses()).toEqual([0])
-      expect(await standing('held')).toMatchObject({
-        state: 'retrying',
-        lag: 3,
-        head_sequence: 1,
-        last_status: 500,
-      })
+      await stands('held', { state: 'retrying', lag: 3, head_sequence: 1, last_status: 500 })
       expect(await world.command(webhooksSkipCommand, { target: 'held' })).toEqual({
         target: 'held',
         sequence: 1,
@@ -296,11 +297,25 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       })
       await arrived(sink, 3)
       expect(sink.firstSuccesses()).toEqual([0, 2, 3])
+      // Without a courier it is marked, and parked by the next one.
+      await courier.close()
+      await world.fire(2)
+      const skipped = await world.command(webhooksSkipCommand, { target: 'held' })
+      expect(skipped).toEqual({ target: 'held', sequence: 4, outcome: 'waiting' })
+      await world.startCourier()
+      await arrived(sink, 4)
+      expect(sink.firstSuccesses()).toEqual([0, 2, 3, 5])
       expect(sink.received.find(({ sequence }) => sequence === 2)?.previous).toBe(1)
+      await settled('held')
       const { dead_letters: letters } = await world.command(webhooksLettersListCommand, {})
-      expect(letters).toMatchObject([{ target: 'held', sequence: 1, reason: 'skipped' }])
-      const discarded = await world.command(webhooksLettersDiscardCommand, { target: 'held', sequence: 1 })
-      expect(discarded.results).toMatchObject([{ status: 'discarded' }])
+      expect(letters).toMatchObject([
+        { target: 'held', sequence: 1, reason: 'skipped' },
+        { target: 'held', sequence: 4, reason: 'skipped' },
+      ])
+      const one = await world.command(webhooksLettersDiscardCommand, { target: 'held', sequence: 1 })
+      expect(one.results).toMatchObject([{ sequence: 1, status: 'discarded' }])
+      const rest = await world.command(webhooksLettersDiscardCommand, { target: 'held' })
+      expect(rest.results).toMatchObject([{ sequence: 4, status: 'discarded' }])
       expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
     }, 240_000)
 
@@ -322,7 +337,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.fire(3, { targets: ['gone'] })
       await world.targets({ kept: entry(kept) })
       await expect(world.fire(1, { targets: ['gone'] })).rejects.toMatchObject({ code: 'unknown_target' })
-      expect(await standing('gone')).toMatchObject({ state: 'removed', lag: 3 })
+      await stands('gone', { state: 'removed', lag: 3 })
       await expect(
         world.command(webhooksForgetCommand, { target: 'gone', force: false }),
       ).rejects.toMatchObject({
@@ -346,7 +361,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const sequences = await world.fire(2)
       await arrived(late, 2)
       expect(late.firstSuccesses()).toEqual(sequences.get('late'))
-      expect(await standing('late')).toMatchObject({ partition, lag: 0 })
+      await stands('late', { partition, state: 'idle', lag: 0 })
       expect(late.received[0]?.previous).toBeNull()
     }, 240_000)
 
