@@ -10,21 +10,30 @@ const { Script } = require('node:vm')
 const [command] = process.argv.slice(2)
 
 if (command === 'index-jsonl') {
-  process.exit(require('./stidx-index.cjs').indexJsonl(process.argv.slice(3)))
+  require('./stidx-index.cjs').indexJsonl(process.argv.slice(3)).then(process.exit)
+} else {
+  search()
 }
 
-// Its first line is `// ` and a hash of the rest.
-const source = fs.readFileSync(`${__dirname}/stidx-search.js`, 'utf8')
-const ofSource = `.stidx-${source.slice(3, 19)}-`
-const kept = `${__dirname}/${ofSource}${process.version}-${process.arch}.cache`
-const cachedData = readKept()
-const script = new Script(source, { filename: `${__dirname}/stidx-search.js`, cachedData })
-const { runCommand, warmUp } = script.runInThisContext()(require)
-const exitCode = runCommand(process.argv.slice(2), process.env)
-if (command === 'search' && exitCode === 0 && (!cachedData || script.cachedDataRejected)) keep()
-process.exit(exitCode)
+function search() {
+  // Its first line is `// ` and a hash of the rest.
+  const source = fs.readFileSync(`${__dirname}/stidx-search.js`, 'utf8')
+  const ofSource = `.stidx-${source.slice(3, 19)}-`
+  const kept = `${__dirname}/${ofSource}${process.version}-${process.arch}.cache`
+  const cachedData = readKept(kept)
+  const script = new Script(source, { filename: `${__dirname}/stidx-search.js`, cachedData })
+  const { runCommand, warmUp } = script.runInThisContext()(require)
+  const exitCode = runCommand(process.argv.slice(2), process.env)
+  if (command === 'search' && exitCode === 0 && (!cachedData || script.cachedDataRejected)) {
+    keep(kept, ofSource, () => {
+      warmUp(process.argv.slice(3), process.env)
+      return script.createCachedData()
+    })
+  }
+  process.exit(exitCode)
+}
 
-function readKept() {
+function readKept(kept) {
   try {
     return fs.readFileSync(kept)
   } catch {
@@ -33,13 +42,12 @@ function readKept() {
 }
 
 /** What was not called yet is not compiled yet: so everything is called once before. */
-function keep() {
+function keep(kept, ofSource, make) {
   const own = `${kept}.${process.pid}`
   try {
     const file = fs.openSync(own, 'wx', 0o644)
     try {
-      warmUp(process.argv.slice(3), process.env)
-      fs.writeFileSync(file, script.createCachedData())
+      fs.writeFileSync(file, make())
     } finally {
       fs.closeSync(file)
     }

@@ -7,7 +7,9 @@ import { openFileSink } from './file-sink.ts'
 import { grown } from './growing.ts'
 
 /** Postings held before a run is written: 12 bytes each, and as much again for what belongs to them. */
-const postingsHeldMax = 1 << 21
+const postingsHeldMax = 1 << 20
+/** Different terms, and surfaces, held before a run is written: a hundred bytes each. */
+const termsHeldMax = 1 << 18
 const none = 0xffffffff
 let nextCollection = 1
 
@@ -91,7 +93,8 @@ export class RunCollector {
 
   /** To be called between records: a record is never torn apart. */
   endRecord(): void {
-    if (this.#count >= this.#limit || this.#surfaces.size >= this.#limit) this.flush()
+    const isFull = this.#terms.size >= termsHeldMax || this.#surfaces.size >= termsHeldMax
+    if (isFull || this.#count >= this.#limit) this.flush()
   }
 
   flush(): void {
