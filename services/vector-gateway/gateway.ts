@@ -18,8 +18,9 @@ import { openProgress } from './operations/progress.ts'
 import { type ByteBudget, createByteBudget } from './points/byte-budget.ts'
 import type { ParsedUpsert } from './points/parse-upsert.ts'
 import { createPointPublisher, type PointPublisher } from './points/publish.ts'
+import { loadPgSearch, type PgSearch } from './search-pg/search.ts'
 
-export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'embedder'
+export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
 export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
 
 export interface Gateway extends Closeable {
@@ -31,6 +32,7 @@ export interface Gateway extends Closeable {
   operations: Operations
   backlog: Backlog
   points: PointPublisher
+  pgSearch: PgSearch
   upsertThread: BodyThread<ParsedUpsert>
   health: HealthProbe
   receiving: ByteBudget
@@ -59,6 +61,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
         codec,
         publisher,
         vectors: engines.vectors,
+        mirror: engines.mirror,
         onFault: (what) => log.warn({ what }, 'gateway.progress'),
       }),
     )
@@ -86,6 +89,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
       points: createPointPublisher(publisher),
+      pgSearch: await loadPgSearch(engines.mirror),
       upsertThread,
       health,
       receiving: createByteBudget(),

@@ -17,6 +17,7 @@ import { requireKey } from './routes/keyed.ts'
 import { registerOperations } from './routes/operations.ts'
 import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
+import { registerSearchPg } from './routes/search-pg.ts'
 import { registerUpsert } from './routes/upsert.ts'
 
 declare module 'fastify' {
@@ -69,6 +70,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
           requireKey(vectors, gateway)
           for (const register of [
             registerSearch,
+            registerSearchPg,
             registerScroll,
             registerCount,
             registerGet,

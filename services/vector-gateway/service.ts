@@ -19,7 +19,7 @@ export type VectorGatewayConfig = Static<typeof config>
 export const vectorGateway = defineIngress<GatewayEngines, typeof config>({
   name: 'vector-gateway',
   purpose: 'serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
-  needs: ['eventLog', 'vectors', 'relational', 'embedder'],
+  needs: ['eventLog', 'vectors', 'relational', 'mirror', 'embedder'],
   config,
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
   routes: (app, context) => registerGateway(app, context as GatewayContext),

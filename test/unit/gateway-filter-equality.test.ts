@@ -161,7 +161,7 @@ test('accepted conditions select the same rows as plain SQL, or fail the same wa
     fc.asyncProperty(condition, async (text) => {
       let emitted: ReturnType<FilterCompiler>
       try {
-        emitted = compile(text, columns, 1)
+        emitted = compile(text, columns)
       } catch (error) {
         if (!(error instanceof AppError) || error.code !== 'invalid_filter') throw error
         seen.refused++

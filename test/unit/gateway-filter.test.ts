@@ -41,7 +41,7 @@ beforeAll(async () => {
 
 function refusal(filter: string): AppError {
   try {
-    compile(filter, columns, 1)
+    compile(filter, columns)
   } catch (error) {
     return error as AppError
   }
@@ -64,7 +64,7 @@ describe('a hostile filter_sql', () => {
     for (const { filter, repeated, times, end } of hostile) {
       refusal(filter + (repeated ?? '').repeat(times ?? 0) + (end ?? ''))
     }
-    expect(compile("title = 'still here'", columns, 1).sql).toBe('("m"."title" = $1)')
+    expect(compile("title = 'still here'", columns).sql).toBe('("m"."title" = $1)')
   })
 
   test('is refused again the second time', () => {
@@ -74,46 +74,46 @@ describe('a hostile filter_sql', () => {
 
 describe('an allowed filter_sql', () => {
   test.each([
-    ["status = 'active'", '("m"."status" = $2)', ['active']],
-    ["'x'=ANY(tags)", '($2 = any("m"."tags"))', ['x']],
-    ["title like'x%'", '("m"."title" like $2)', ['x%']],
-    ["title NOT ILIKE '%''--;/*$$'", '("m"."title" not ilike $2)', ["%'--;/*$$"]],
+    ["status = 'active'", '("m"."status" = $1)', ['active']],
+    ["'x'=ANY(tags)", '($1 = any("m"."tags"))', ['x']],
+    ["title like'x%'", '("m"."title" like $1)', ['x%']],
+    ["title NOT ILIKE '%''--;/*$$'", '("m"."title" not ilike $1)', ["%'--;/*$$"]],
     [
       "updated_at >= timestamptz '2026-01-01' AND NOT active",
-      '(("m"."updated_at" >= $2::pg_catalog.timestamptz) and (not ("m"."active")))',
+      '(("m"."updated_at" >= $1::pg_catalog.timestamptz) and (not ("m"."active")))',
       ['2026-01-01'],
     ],
     [
       'views BETWEEN -1 AND 2.5',
-      '("m"."views" >= $2::pg_catalog.int4 and "m"."views" <= $3::pg_catalog.numeric)',
+      '("m"."views" >= $1::pg_catalog.int4 and "m"."views" <= $2::pg_catalog.numeric)',
       ['-1', '2.5'],
     ],
-    ["status NOT IN ('', 'b')", '("m"."status" not in ($2, $3))', ['', 'b']],
-    ["title IN ('a', status)", '("m"."title" in ($2) or "m"."title" = "m"."status")', ['a']],
+    ["status NOT IN ('', 'b')", '("m"."status" not in ($1, $2))', ['', 'b']],
+    ["title IN ('a', status)", '("m"."title" in ($1) or "m"."title" = "m"."status")', ['a']],
     ['"status" IS NOT NULL', '("m"."status" is not null)', []],
-    ['STATUS != NULL', '("m"."status" <> $2)', [null]],
-    ['active = false', '("m"."active" = $2::pg_catalog.bool)', ['false']],
-    ['views = 0', '("m"."views" = $2::pg_catalog.int4)', ['0']],
-    ['views < -2147483648', '("m"."views" < $2::pg_catalog.int4)', ['-2147483648']],
-    ['views < 2147483648', '("m"."views" < $2::pg_catalog.int8)', ['2147483648']],
-    ['views < 0xFFFF_FFFF_FF', '("m"."views" < $2::pg_catalog.int8)', ['1099511627775']],
-    ['views < 1e3', '("m"."views" < $2::pg_catalog.numeric)', ['1e3']],
-    ["views = CAST('7' AS integer)", '("m"."views" = $2::pg_catalog.int4)', ['7']],
-    ['views = 1.5::int', '("m"."views" = $2::pg_catalog.numeric::pg_catalog.int4)', ['1.5']],
+    ['STATUS != NULL', '("m"."status" <> $1)', [null]],
+    ['active = false', '("m"."active" = $1::pg_catalog.bool)', ['false']],
+    ['views = 0', '("m"."views" = $1::pg_catalog.int4)', ['0']],
+    ['views < -2147483648', '("m"."views" < $1::pg_catalog.int4)', ['-2147483648']],
+    ['views < 2147483648', '("m"."views" < $1::pg_catalog.int8)', ['2147483648']],
+    ['views < 0xFFFF_FFFF_FF', '("m"."views" < $1::pg_catalog.int8)', ['1099511627775']],
+    ['views < 1e3', '("m"."views" < $1::pg_catalog.numeric)', ['1e3']],
+    ["views = CAST('7' AS integer)", '("m"."views" = $1::pg_catalog.int4)', ['7']],
+    ['views = 1.5::int', '("m"."views" = $1::pg_catalog.numeric::pg_catalog.int4)', ['1.5']],
     ["status = 'a' 'b'", undefined, undefined],
-    ["status = 'a'\n'b'", '("m"."status" = $2)', ['ab']],
-    ["status = '\\'", '("m"."status" = $2)', ['\\']],
-    ["status = 'naïve 😀'", '("m"."status" = $2)', ['naïve 😀']],
-    ['((((true))))', '($2::pg_catalog.bool)', ['true']],
+    ["status = 'a'\n'b'", '("m"."status" = $1)', ['ab']],
+    ["status = '\\'", '("m"."status" = $1)', ['\\']],
+    ["status = 'naïve 😀'", '("m"."status" = $1)', ['naïve 😀']],
+    ['((((true))))', '($1::pg_catalog.bool)', ['true']],
   ])('%s', (filter, sql, params) => {
     if (sql === undefined) return expect(refusal(filter).code).toBe('invalid_filter')
-    expect(compile(filter, columns, 2)).toMatchObject({ sql, params })
+    expect(compile(filter, columns)).toMatchObject({ sql, params })
   })
 
   test('may be as long and as nested as the limits say', () => {
-    expect(compile(`${"status = 'a' OR ".repeat(250)}true`, columns, 1).params).toHaveLength(251)
-    expect(compile(`${'NOT '.repeat(62)}active`, columns, 1).sql).toContain('"active"')
-    expect(compile(`${'('.repeat(2_000)}active${')'.repeat(2_000)}`, columns, 1).sql).toBe('("m"."active")')
+    expect(compile(`${"status = 'a' OR ".repeat(250)}true`, columns).params).toHaveLength(251)
+    expect(compile(`${'NOT '.repeat(62)}active`, columns).sql).toContain('"active"')
+    expect(compile(`${'('.repeat(2_000)}active${')'.repeat(2_000)}`, columns).sql).toBe('("m"."active")')
   })
 
   test('says where a text stops being a condition', () => {

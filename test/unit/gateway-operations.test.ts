@@ -107,7 +107,13 @@ test('only the live generation counts, and a flip wakes those who wait', async (
   expect(await waiting).toBe(true)
 })
 
-function operationsOver(failures: number, rows: { error: string }[], through = 100) {
+function operationsOver(failures: number, rows: { error: string }[], through = 100, mirrored = through) {
+  const progressTo = (applied: number) => ({
+    appliedThrough: () => applied,
+    failures: () => failures,
+    reached: async (positions: readonly { offset: number }[]) =>
+      positions.every(({ offset }) => offset <= applied),
+  })
   const queries: unknown[] = []
   const operations = createOperations({
     relational: {
@@ -117,11 +123,7 @@ function operationsOver(failures: number, rows: { error: string }[], through = 1
       },
     } as never,
     publisher: { placeOf: () => ({ physicalName: 'vectors.commands', epoch: 1, partitions: 12 }) },
-    progress: {
-      appliedThrough: () => through,
-      failures: () => failures,
-      reached: async (positions) => positions.every(({ offset }) => offset <= through),
-    },
+    progress: { ...progressTo(through), mirrored: progressTo(mirrored) },
     ids,
     waitMs: 10,
   })
@@ -150,6 +152,16 @@ test('what is not applied in time is 503 not_yet_applied with a wait', async () 
   const id = operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
   expect(await operations.state(operations.parse(id))).toEqual({ status: 'accepted' })
   await expect(operations.after(id)).rejects.toMatchObject({ code: 'not_yet_applied', retryAfter: 1 })
+})
+
+test('reads of the mirror wait for the mirror, all others for the vector engine', async () => {
+  const behind = operationsOver(0, [], 100, 4)
+  const id = behind.operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
+  await expect(behind.operations.after(id)).resolves.toBeUndefined()
+  await expect(behind.operations.after(id, 'relational')).rejects.toMatchObject({ code: 'not_yet_applied' })
+  const ahead = operationsOver(0, [], 4, 100)
+  await expect(ahead.operations.after(id, 'relational')).resolves.toBeUndefined()
+  await expect(ahead.operations.after(id)).rejects.toMatchObject({ code: 'not_yet_applied' })
 })
 
 test('an id of another epoch is 404', () => {

@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Position, Publisher } from '#runtime/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { lastPositions, type Operation, type OperationIds } from './operation-id.ts'
-import type { Progress } from './progress.ts'
+import type { IndexProgress, Progress } from './progress.ts'
 
 const waitMs = 10_000
 
@@ -14,6 +14,9 @@ export type OperationState =
   | { status: 'applied' }
   /** `error` is the reason of its first failed point, in the platform's words. */
   | { status: 'failed'; error: string }
+
+/** The vector engine, or the relational mirror. */
+export type ReadIndex = 'vectors' | 'relational'
 
 export interface Operations {
   /** The id of an operation whose records are at these positions. */
@@ -26,14 +29,14 @@ export interface Operations {
   state(operation: Operation): Promise<OperationState>
   /** As `state`, after at most ten seconds of waiting for a final one. */
   wait(operation: Operation): Promise<OperationState>
-  /** Resolves when reads reflect the operation; throws `not_yet_applied` or `operation_failed`. */
-  after(id: string): Promise<void>
+  /** Resolves when reads of that index reflect the operation; throws `not_yet_applied` or `operation_failed`. */
+  after(id: string, index?: ReadIndex): Promise<void>
 }
 
 export interface OperationsParts {
   relational: Relational
   publisher: Pick<Publisher, 'placeOf'>
-  progress: Pick<Progress, 'appliedThrough' | 'failures' | 'reached'>
+  progress: IndexProgress & Pick<Progress, 'mirrored'>
   ids: OperationIds
   waitMs?: number
 }
@@ -51,17 +54,17 @@ export function createOperations(parts: OperationsParts): Operations {
   }
   /** Failure rows are written before progress passes them: no failed record, no question to the database. */
   async function finished(operation: Operation): Promise<OperationState> {
-    if (operation.last.every(({ partition }) => progress.failures(partition) === 0)) {
-      return { status: 'applied' }
-    }
+    const failed = ({ partition }: Position) =>
+      progress.failures(partition) > 0 || progress.mirrored.failures(partition) > 0
+    if (!operation.last.some(failed)) return { status: 'applied' }
     const { rows } = await parts.relational.query<{ error: string }>(
       `select error from platform.operation_failures where operation = $1 order by partition, "offset" limit 1`,
       [operation.number],
     )
     return rows[0] ? { status: 'failed', error: rows[0].error } : { status: 'applied' }
   }
-  async function wait(operation: Operation): Promise<OperationState> {
-    const reached = await progress.reached(operation.last, parts.waitMs ?? waitMs)
+  async function wait(operation: Operation, index: IndexProgress = progress): Promise<OperationState> {
+    const reached = await index.reached(operation.last, parts.waitMs ?? waitMs)
     return reached ? finished(operation) : { status: 'accepted' }
   }
 
@@ -74,9 +77,9 @@ export function createOperations(parts: OperationsParts): Operations {
       )
       return applied ? finished(operation) : { status: 'accepted' }
     },
-    wait,
-    async after(id) {
-      const state = await wait(parse(id))
+    wait: (operation) => wait(operation),
+    async after(id, index = 'vectors') {
+      const state = await wait(parse(id), index === 'relational' ? progress.mirrored : progress)
       if (state.status === 'accepted') {
         throw new AppError('not_yet_applied', 'The operation named in after is not applied yet.', {
           retryAfter: 1,

@@ -1,6 +1,7 @@
 /** Records of `vectors.progress` in, "applied through which offset" out: for status, waiting and back-pressure. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
+import type { Mirror } from '#engines/relational/mirror-port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -9,18 +10,23 @@ import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createApplied } from './applied.ts'
 
-const indexName = 'vectors'
 /** How often the live generation is asked for while somebody waits, and at least between two questions. */
 const liveEveryMs = 2_000
 const livePauseMs = 200
 
-export interface Progress extends Closeable {
+/** How far one index of the points is: the vector engine's or the relational mirror. */
+export interface IndexProgress {
   /** The last applied offset of a partition in the generation that reads see, -1 before the first. */
   appliedThrough(partition: number): number
   /** Records of a partition that failed so far in that generation. */
   failures(partition: number): number
   /** True once all positions are applied, false when `timeoutMs` pass first. */
   reached(positions: readonly Position[], timeoutMs: number): Promise<boolean>
+}
+
+/** Of the vector engine, and in `mirrored` of the relational mirror. */
+export interface Progress extends IndexProgress, Closeable {
+  mirrored: IndexProgress
   /** Ends all waiting with false, now and from now on: the gateway stops. */
   stopWaiting(): void
   /** Called whenever a partition moved on. */
@@ -32,6 +38,7 @@ export interface ProgressParts {
   codec: Codec
   publisher: Pick<Publisher, 'placeOf'>
   vectors: Pick<VectorStore, 'liveGeneration'>
+  mirror: Pick<Mirror, 'liveGeneration'>
   onFault(what: string): void
 }
 
@@ -40,14 +47,13 @@ export interface ProgressParts {
  * after it has passed the old one in every partition, so asking late for the live one may delay, never deceive.
  */
 export async function openProgress(parts: ProgressParts): Promise<Progress> {
-  const applied = createApplied()
-  const live = createLiveGeneration(parts.vectors, (generation) => applied.goLive(generation))
+  const vectors = createIndex(parts.vectors, { askFirst: true })
+  const mirrored = createIndex(parts.mirror, { askFirst: false })
+  const indexes: Record<string, Index | undefined> = { vectors, relational: mirrored }
   const epoch = parts.publisher.placeOf(vectorsCommands).epoch
 
   function take(value: VectorsProgress): void {
-    if (value.index !== indexName || value.epoch !== epoch) return
-    applied.take(value)
-    if (value.generation !== applied.live()) live.ask()
+    if (value.epoch === epoch && Object.hasOwn(indexes, value.index)) indexes[value.index]?.take(value)
   }
   function takeRecord(record: StoredRecord): void {
     try {
@@ -63,37 +69,70 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     parts.onFault(`a progress record cannot be read: ${describeError(error)}`)
   }
 
-  await live.ask()
+  function stopWaiting(): void {
+    vectors.applied.stopWaiting()
+    mirrored.applied.stopWaiting()
+  }
+
+  await vectors.live.ask()
   const tail = await parts.eventLog.tail({
     topic: parts.publisher.placeOf(vectorsProgress).physicalName,
     from: 'beginning',
     records: (_partition, records) => records.forEach(takeRecord),
   })
   const timer = setInterval(() => {
-    if (applied.waiting() > 0 || applied.live() === undefined) void live.ask()
+    if (vectors.applied.live() === undefined) void vectors.live.ask()
+    for (const { applied, live } of [vectors, mirrored]) if (applied.waiting() > 0) void live.ask()
   }, liveEveryMs)
   timer.unref()
 
   return {
-    appliedThrough: applied.through,
-    failures: applied.failures,
-    reached: applied.reached,
-    onApplied: applied.onApplied,
-    stopWaiting: applied.stopWaiting,
+    appliedThrough: vectors.applied.through,
+    failures: vectors.applied.failures,
+    reached: vectors.applied.reached,
+    onApplied: vectors.applied.onApplied,
+    mirrored: {
+      appliedThrough: mirrored.applied.through,
+      failures: mirrored.applied.failures,
+      async reached(positions, timeoutMs) {
+        // Asked only when somebody waits: an embedded mirror is opened by the first question.
+        if (mirrored.applied.live() === undefined) void mirrored.live.ask()
+        return mirrored.applied.reached(positions, timeoutMs)
+      },
+    },
+    stopWaiting,
     async close() {
       clearInterval(timer)
-      applied.stopWaiting()
+      stopWaiting()
       await tail.close()
     },
   }
 }
 
-/** Asks the vector engine which generation reads see; one question at a time, and not more often than need be. */
-function createLiveGeneration(vectors: ProgressParts['vectors'], heard: (generation: number) => void) {
+type Engine = { liveGeneration(): Promise<number> }
+type Index = ReturnType<typeof createIndex>
+
+/** Without `askFirst` the engine is left alone until somebody waits. */
+function createIndex(engine: Engine, { askFirst }: { askFirst: boolean }) {
+  const applied = createApplied()
+  const live = createLiveGeneration(engine, (generation) => applied.goLive(generation))
+  return {
+    applied,
+    live,
+    take(value: VectorsProgress): void {
+      applied.take(value)
+      const known = applied.live()
+      if (value.generation !== known && (askFirst || known !== undefined)) void live.ask()
+    },
+  }
+}
+
+/** Asks an engine which generation reads see; one question at a time, and not more often than need be. */
+function createLiveGeneration(engine: Engine, heard: (generation: number) => void) {
   let asking: Promise<void> | undefined
   async function question(): Promise<void> {
     try {
-      heard(await vectors.liveGeneration())
+      heard(await engine.liveGeneration())
     } catch {
       // The engine is away: nobody reads anything meanwhile, and the timer asks again.
     }

@@ -4,7 +4,7 @@ import { type Column, quoteName } from './columns.ts'
 import type { Condition, Literal, Operand } from './filter-tree.ts'
 
 export interface EmittedFilter {
-  /** In parentheses; refers to the parameters from `$<firstParameter>` on. */
+  /** In parentheses; refers to its parameters from `$1` on. */
   sql: string
   params: (string | null)[]
   /** Columns that it names. */
@@ -12,7 +12,7 @@ export interface EmittedFilter {
 }
 
 /** Every word of the result is from here, but for the names of columns, which are those of the catalogue. */
-export function emitFilter(condition: Condition, firstParameter: number): EmittedFilter {
+export function emitFilter(condition: Condition): EmittedFilter {
   const params: (string | null)[] = []
   const columns: Column[] = []
 
@@ -26,7 +26,7 @@ export function emitFilter(condition: Condition, firstParameter: number): Emitte
    */
   function literal({ value, type, castTo }: Literal, alone?: string): string {
     params.push(value)
-    const parameter = `$${firstParameter + params.length - 1}`
+    const parameter = `$${params.length}`
     const own = type === 'unknown' ? undefined : type
     if (castTo === undefined) return typed(parameter, own ?? alone)
     // What is no bare string is first what PostgreSQL takes it for: 1.5::int is 2, '1.5'::int is a fault.

@@ -9,19 +9,17 @@ import { loadFilterParser } from './filter-parser.ts'
 const keptMax = 500
 
 /** Throws AppError `invalid_filter` for everything that the allow-list does not have. */
-export type FilterCompiler = (text: string, columns: Columns, firstParameter: number) => EmittedFilter
+export type FilterCompiler = (text: string, columns: Columns) => EmittedFilter
 
 /** Loads the parser. The same text over the same `columns` object is compiled once. */
 export async function loadFilterCompiler(): Promise<FilterCompiler> {
   const parse = await loadFilterParser()
-  const kept = new LRUCache<string, { columns: Columns; firstParameter: number; emitted: EmittedFilter }>({
-    max: keptMax,
-  })
-  return (text, columns, firstParameter) => {
+  const kept = new LRUCache<string, { columns: Columns; emitted: EmittedFilter }>({ max: keptMax })
+  return (text, columns) => {
     const found = kept.get(text)
-    if (found?.columns === columns && found.firstParameter === firstParameter) return found.emitted
-    const emitted = emitFilter(checkFilter(parse(text), columns), firstParameter)
-    kept.set(text, { columns, firstParameter, emitted })
+    if (found?.columns === columns) return found.emitted
+    const emitted = emitFilter(checkFilter(parse(text), columns))
+    kept.set(text, { columns, emitted })
     return emitted
   }
 }

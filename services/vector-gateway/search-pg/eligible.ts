@@ -1,0 +1,68 @@
+/** A table and a filter in, how many rows a search goes through out: counted or estimated, at most five seconds old. */
+
+import { LRUCache } from 'lru-cache'
+import { isTimeout } from './faults.ts'
+import type { ReadRows } from './read-rows.ts'
+import { countStatement, estimateStatement, type StatementParts } from './statement.ts'
+
+const keptMs = 5_000
+/** From then on it is counted anew beside the search that asks, which takes the old figure. */
+const renewedMs = 3_000
+const keptMax = 1_000
+
+interface Counted {
+  at: number
+  rows: number
+}
+
+export type EligibleRows = (parts: Pick<StatementParts, 'table' | 'filter'>) => Promise<number>
+
+/** What resolves may come from an estimate with a filter; without one it is exact, but for tables too large to count. */
+export function createEligibleRows(read: ReadRows): EligibleRows {
+  const kept = new LRUCache<string, Counted>({ max: keptMax })
+  const asked = new Map<string, Promise<number>>()
+
+  async function estimate(parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
+    const { rows } = await read<Record<string, [{ Plan: { 'Plan Rows': number } }]>>(
+      estimateStatement(parts),
+      parts.filter?.params ?? [],
+    )
+    return Object.values(rows[0]!)[0]![0].Plan['Plan Rows']
+  }
+  async function ask(parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
+    if (parts.filter !== undefined) return estimate(parts)
+    try {
+      const { rows } = await read<{ eligible: number }>(countStatement(parts.table), [])
+      return rows[0]!.eligible
+    } catch (error) {
+      // Of a table too large for it the planner's estimate has to do.
+      if (isTimeout(error)) return estimate(parts)
+      throw error
+    }
+  }
+  function renew(key: string, parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
+    const running = asked.get(key)
+    if (running) return running
+    const at = performance.now()
+    const asking = ask(parts)
+      .then((rows) => {
+        kept.set(key, { at, rows })
+        return rows
+      })
+      .finally(() => asked.delete(key))
+    asked.set(key, asking)
+    return asking
+  }
+  return async (parts) => {
+    const key = keyOf(parts)
+    const found = kept.get(key)
+    const age = found === undefined ? Number.POSITIVE_INFINITY : performance.now() - found.at
+    if (found === undefined || age > keptMs) return renew(key, parts)
+    if (age > renewedMs) renew(key, parts).catch(() => {})
+    return found.rows
+  }
+}
+
+function keyOf({ table, filter }: Pick<StatementParts, 'table' | 'filter'>): string {
+  return JSON.stringify([table.name, filter?.sql ?? '', filter?.params ?? []])
+}

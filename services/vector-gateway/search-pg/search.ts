@@ -1,0 +1,139 @@
+/** A table, a vector and a filter_sql in, the nearest rows of the relational mirror out. */
+
+import type { Mirror, ReadOptions } from '#engines/relational/mirror-port.ts'
+import type { SqlValue } from '#engines/relational/port.ts'
+import { createEligibleRows } from './eligible.ts'
+import { isChangedTable, toldFault } from './faults.ts'
+import { loadFilterCompiler } from './filter.ts'
+import { exactStatement, indexedStatement, parametersOf, type StatementParts } from './statement.ts'
+import { createSearchTables } from './tables.ts'
+
+export interface PgQuery {
+  table: string
+  /** pgvector's text form. */
+  vector: string
+  limit: number
+  filter?: string
+  withPayload: boolean
+  withVector: boolean
+}
+
+export interface PgHit {
+  /** Absent in tables that have no such column. */
+  collection?: string
+  id: string
+  /** 1 − cosine distance. */
+  score: number
+  payload?: Record<string, unknown>
+  vector?: number[]
+}
+
+export interface PgFound {
+  /** By falling score, ties by id; all eligible rows when there are no more than the limit. */
+  hits: PgHit[]
+  /** Rows that the filter lets through; may be an estimate or up to 5 s old. */
+  eligible: number
+}
+
+export interface PgSearch {
+  /**
+   * Throws AppError `table_not_found`, `invalid_filter`, `query_timeout` or `relational_engine_unavailable`. `ready` is
+   * awaited between the checks, which cost nothing, and the search.
+   */
+  search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound>
+}
+
+const timeoutMs = 5_000
+/** The same for all reads, so that no connection is ever set up twice. Times without a zone are UTC. */
+const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
+const server = {
+  ...everywhere,
+  'hnsw.ef_search': '128',
+  // The scan goes on, in the order of distance, until the filter has let enough rows through.
+  'hnsw.iterative_scan': 'strict_order',
+  'hnsw.max_scan_tuples': '20000',
+  jit: 'off',
+}
+
+interface Row {
+  collection?: string
+  id: string | number
+  distance: number | null
+  payload?: Record<string, unknown> | null
+  vector?: string
+  eligible?: number
+}
+
+/** Loads the parser of filters. */
+export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Promise<PgSearch> {
+  const options: ReadOptions = { timeoutMs, settings: mirror.driver === 'postgres' ? server : everywhere }
+  const read = <R>(text: string, params: SqlValue[]) => mirror.read<R>(text, params, options)
+  const compile = await loadFilterCompiler()
+  const tables = createSearchTables(read)
+  const eligibleRows = createEligibleRows(read)
+
+  async function exact(parts: StatementParts, params: SqlValue[]): Promise<PgFound> {
+    const { rows } = await read<Row>(exactStatement(parts), params)
+    return { hits: hitsOf(rows), eligible: rows[0]?.eligible ?? 0 }
+  }
+  async function indexed(parts: StatementParts, params: SqlValue[], limit: number): Promise<PgFound> {
+    const [{ rows }, expected] = await Promise.all([
+      read<Row>(indexedStatement(parts), params),
+      eligibleRows(parts),
+    ])
+    // Either there are no more rows, or the scan of the index ended at its limit: only the rows themselves can tell.
+    if (rows.length < limit) return exact(parts, params)
+    return { hits: hitsOf(rows), eligible: Math.max(expected, rows.length) }
+  }
+  async function prepared({
+    table: name,
+    filter,
+    withPayload,
+    withVector,
+  }: PgQuery): Promise<StatementParts> {
+    const table = await tables.get(name)
+    const emitted = filter === undefined ? undefined : compile(filter, table.columns)
+    return { table, filter: emitted, withPayload, withVector }
+  }
+  async function run(query: PgQuery, ready: (() => Promise<void>) | undefined): Promise<PgFound> {
+    const parts = await prepared(query)
+    await ready?.()
+    const params = parametersOf(parts.filter, query.vector, query.limit)
+    return mirror.driver === 'postgres' ? indexed(parts, params, query.limit) : exact(parts, params)
+  }
+
+  return {
+    async search(query, ready) {
+      try {
+        return await run(query, ready).catch((error: unknown) => {
+          if (!isChangedTable(error)) throw error
+          tables.forget()
+          return run(query, ready)
+        })
+      } catch (error) {
+        throw toldFault(error, query.filter !== undefined, timeoutMs)
+      }
+    },
+  }
+}
+
+/** The text of a vector that pgvector reads; what vanishes in float32 is a fault there, and zero here. */
+export function vectorText(vector: Float32Array): string {
+  return `[${vector.join(',')}]`
+}
+
+function hitsOf(rows: Row[]): PgHit[] {
+  return rows.flatMap(({ collection, id, distance, payload, vector }) => {
+    // Of other tables: no vector at all, or the zero vector, which is at no distance from anything.
+    if (distance === null || Number.isNaN(distance)) return []
+    return [
+      {
+        ...(collection === undefined ? {} : { collection }),
+        id: String(id),
+        score: 1 - distance,
+        ...(payload === undefined ? {} : { payload: payload ?? {} }),
+        ...(vector === undefined ? {} : { vector: JSON.parse(vector) as number[] }),
+      },
+    ]
+  })
+}

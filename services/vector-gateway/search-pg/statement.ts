@@ -1,0 +1,100 @@
+/** A table, a checked filter and what is wanted in, the statement that finds the nearest rows out. */
+
+import { quoteName } from './columns.ts'
+import type { EmittedFilter } from './filter-emitter.ts'
+import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
+
+export interface StatementParts {
+  table: SearchTable
+  filter: EmittedFilter | undefined
+  withPayload: boolean
+  withVector: boolean
+}
+
+/** The filter's parameters come first: the vector's text and the limit follow them. */
+export function parametersOf(filter: EmittedFilter | undefined, vector: string, limit: number) {
+  return [...(filter?.params ?? []), vector, limit]
+}
+
+/**
+ * Along the vector index, in its order: the scan goes on until the limit is reached or the engine's own limit of scanned
+ * rows. Without such an index it is exact.
+ */
+export function indexedStatement(parts: StatementParts): string {
+  const { table } = parts
+  return `with nearest as (
+      select ${keyOf(table, tableAlias)}, ${distanceOf(parts)} as distance
+      from ${rowsOf(parts)}
+      order by ${distanceOf(parts)} limit ${limitOf(parts)})
+    select nearest.*${wantedOf(parts)} from nearest order by ${orderOf(table)}`
+}
+
+/** Every row that the filter lets through is measured and counted. */
+export function exactStatement(parts: StatementParts): string {
+  const { table } = parts
+  return `with eligible as materialized (
+      select ${keyOf(table, tableAlias)}, ${distanceOf(parts)} as distance from ${rowsOf(parts)}),
+    nearest as (
+      select * from eligible order by ${orderOf(table)} limit ${limitOf(parts)})
+    select nearest.*${wantedOf(parts)}, (select count(*) from eligible) as eligible
+    from nearest order by ${orderOf(table)}`
+}
+
+/** How many rows there are, exactly. */
+export function countStatement(table: SearchTable): string {
+  return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`
+}
+
+/** How many rows the planner expects of the filter; the parameters are the filter's. */
+export function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
+  return `explain (format json) select 1 from ${rowsOf(parts)}`
+}
+
+function distanceOf({ table, filter }: StatementParts): string {
+  return `${tableAlias}.${quoteName(table.vector)} <=> $${paramsIn(filter) + 1}::vector`
+}
+
+function limitOf({ filter }: StatementParts): string {
+  return `$${paramsIn(filter) + 2}::pg_catalog.int4`
+}
+
+function paramsIn(filter: EmittedFilter | undefined): number {
+  return filter?.params.length ?? 0
+}
+
+function rowsOf({ table, filter }: Pick<StatementParts, 'table' | 'filter'>): string {
+  const joins = filter?.columns.some(({ alias }) => alias === joinedAlias) ?? false
+  const own = `${tableOf(table)} as ${tableAlias}`
+  const joined = `${own} left join vectors.metadata as ${joinedAlias} on ${sameKey(table, joinedAlias, tableAlias)}`
+  return `${joins ? joined : own}${filter === undefined ? '' : ` where ${filter.sql}`}`
+}
+
+/** Payloads and vectors are fetched for the rows of the answer alone. */
+function wantedOf({ table, withPayload, withVector }: StatementParts): string {
+  const one = (column: string, from: string) =>
+    `(select w.${quoteName(column)} from ${from} as w where ${sameKey(table, 'w', 'nearest')} limit 1)`
+  const payloads = table.payload === 'joined' ? 'vectors.metadata' : tableOf(table)
+  return [
+    withPayload && table.payload !== 'none' ? `, ${one('payload', payloads)} as payload` : '',
+    withVector ? `, ${one(table.vector, tableOf(table))}::pg_catalog.text as vector` : '',
+  ].join('')
+}
+
+function keyOf(table: SearchTable, alias: string): string {
+  return table.hasCollection ? `${alias}.collection, ${alias}.id` : `${alias}.id`
+}
+
+function sameKey(table: SearchTable, left: string, right: string): string {
+  const names = table.hasCollection ? ['id', 'collection'] : ['id']
+  return names.map((name) => `${left}.${name} = ${right}.${name}`).join(' and ')
+}
+
+/** Ties by id, code point by code point. */
+function orderOf(table: SearchTable): string {
+  const names = table.hasCollection ? ['id', 'collection'] : ['id']
+  return ['distance', ...names.map((name) => `${name}::pg_catalog.text collate "C"`)].join(', ')
+}
+
+function tableOf(table: SearchTable): string {
+  return `vectors.${quoteName(table.name)}`
+}
