@@ -179,6 +179,7 @@ function syncFolder(folder: string): void {
 const reasons: Record<string, string> = {
   ENOSPC: 'no space is left on the disk',
   EDQUOT: 'the disk quota is used up',
+  EFBIG: 'the file would be larger than is allowed',
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EROFS: 'the file system is read-only',

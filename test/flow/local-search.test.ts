@@ -1,11 +1,13 @@
 /** Local search as its users meet it: through the bins, in processes of their own. */
 
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { linesOf } from '../support/local-search-index.ts'
+import { eventually } from '../support/eventually.ts'
+import { linesOf, sampleRecords } from '../support/local-search-index.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const bins = fileURLToPath(new URL('../../bin/', import.meta.url))
@@ -218,6 +220,42 @@ describe('stidx', () => {
     expect([strict.code, strict.stdout]).toEqual([2, ''])
     expect(strict.stderr).toMatch(/^line 2: /)
     expect(readdirSync(folder).sort()).toEqual(['in.jsonl', 'o.stidx'])
+  })
+})
+
+describe('a build that does not end well', () => {
+  it('leaves the old index whole when there is no more room, and clears away what it wrote', () => {
+    const folder = indexed()
+    const before = readFileSync(join(folder, 'index.stidx'))
+    writeFileSync(join(folder, 'many.jsonl'), linesOf(sampleRecords(2000)))
+    // A limit on the length of files fails writes in mid-build as a full disk does, and needs no disk of its own.
+    const command = 'ulimit -f 64; exec "$0" "$@" index-jsonl --input many.jsonl --output index.stidx'
+    const ended = spawnSync('sh', ['-c', command, process.execPath, join(bins, 'stidx.cjs')], {
+      cwd: folder,
+      encoding: 'utf8',
+      timeout: 60_000,
+    })
+    expect([ended.status, ended.stdout]).toEqual([2, ''])
+    expect(ended.stderr).toBe('cannot write index.stidx: the file would be larger than is allowed\n')
+    expect(readFileSync(join(folder, 'index.stidx')).equals(before)).toBe(true)
+    expect(readdirSync(folder).sort()).toEqual(['index.stidx', 'many.jsonl', 'notes.jsonl'])
+  })
+
+  it('leaves the old index whole when it is killed, and the next build clears away the rest', async () => {
+    const folder = indexed()
+    const before = readFileSync(join(folder, 'index.stidx'))
+    const args = ['index-jsonl', '--input', '-', '--output', 'index.stidx']
+    const child = spawn(process.execPath, [join(bins, 'stidx.cjs'), ...args], { cwd: folder })
+    child.stdin.on('error', () => {})
+    child.stdin.write(linesOf(sampleRecords(500)))
+    const left = () => readdirSync(folder).filter((name) => name.startsWith('.index.stidx.building-'))
+    await eventually('the build has begun', () => left().length === 1)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(left()).toHaveLength(1)
+    expect(readFileSync(join(folder, 'index.stidx')).equals(before)).toBe(true)
+    const next = stidx(['index-jsonl', '--input', 'notes.jsonl', '--output', 'index.stidx'], folder)
+    expect([next.code, left()]).toEqual([0, []])
   })
 })
 
