@@ -70,16 +70,19 @@ interface TopicRow {
 async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promise<TopicPlace> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
-    if (await hasGrownBeside(parts, topic, known))
-      return addPartitions(parts, topic, () => Promise.resolve(false))
-    await checkTopic(parts, topic, known)
+    const actual = await describeExisting(parts, known.physical_name)
+    if (hasGrownBeside(topic, known, actual)) {
+      // Finishes it, or waits for the one that is at it; adds none of its own.
+      return addPartitions(parts, topic, () => Promise.resolve(true))
+    }
+    checkTopic(parts, topic, known, actual)
     return placeOf(known)
   }
   // The row is locked until topic and positions exist: of several instances one does it, the others wait and look.
   return parts.relational.transaction(async (tx) => {
     const row = await lockRow(tx, topic)
     if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, placeOf(row)))
-    await checkTopic(parts, topic, row)
+    checkTopic(parts, topic, row, await describeExisting(parts, row.physical_name))
     for (const group of await missingReaders(tx, topic)) {
       await writeInitialPositions(parts.eventLog, group, row.physical_name)
       await tx.query('insert into platform.readers (topic, reader_group) values ($1, $2)', [
@@ -93,14 +96,9 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promi
 }
 
 /** An instance that adds partitions has not written the row yet, or died before it could. */
-async function hasGrownBeside(
-  parts: EnsureTopicsParts,
-  topic: Topic<never>,
-  row: TopicRow,
-): Promise<boolean> {
-  if (!topic.owned) return false
-  const actual = await describeExisting(parts, row.physical_name)
-  return actual !== null && actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
+function hasGrownBeside(topic: Topic<never>, row: TopicRow, actual: TopicSpec | null): boolean {
+  if (!topic.owned || actual === null) return false
+  return actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
 }
 
 async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {
@@ -146,8 +144,12 @@ async function writeInitialPositions(eventLog: EventLog, group: string, physical
   if (positions.length > 0) await eventLog.setPositions(group, physicalName, positions)
 }
 
-async function checkTopic(parts: EnsureTopicsParts, topic: Topic<never>, row: TopicRow): Promise<void> {
-  const actual = await describeExisting(parts, row.physical_name)
+function checkTopic(
+  parts: EnsureTopicsParts,
+  topic: Topic<never>,
+  row: TopicRow,
+  actual: TopicSpec | null,
+): void {
   if (!actual) {
     throw mismatch(
       topic,

@@ -49,6 +49,7 @@ export async function readAssignments(executor: SqlExecutor): Promise<Map<string
 /**
  * Gives the target's partition back; whoever comes next may own it. Throws AppError `not_found`, or `conflict` while
  * records of the target wait in it. Take the target out of every targets file first: else it takes a partition again.
+ * A relay that still has it in its file may write to the old partition for five seconds more.
  */
 export async function forgetTarget(
   parts: AssignmentParts,

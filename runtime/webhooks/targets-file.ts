@@ -180,7 +180,10 @@ function readText(path: string, optional: boolean): string | null {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'a fault'
     if (optional && code === 'ENOENT') return null
-    throw new AppError('invalid_configuration', `The targets file ${path} cannot be read (${code}).`)
+    throw new AppError(
+      'invalid_configuration',
+      `The targets file ${path} cannot be read (${code}): put it there, or name another with WEBHOOK_TARGETS_FILE.`,
+    )
   }
   if (bytes === null) {
     throw new AppError(

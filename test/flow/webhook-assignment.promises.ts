@@ -6,6 +6,7 @@ import { startConsumer } from '#runtime/consumer.ts'
 import { growTopic } from '#runtime/grow.ts'
 import { readLag } from '#runtime/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { ensureTopics } from '#runtime/topics.ts'
 import { assignPartition, forgetTarget, readAssignments } from '#runtime/webhooks/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -67,6 +68,22 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
         growTopic({ ...partsOf(again), progress() {}, signal: new AbortController().signal }, topic, count)
       await expect(grow(192)).rejects.toMatchObject({ code: 'conflict' })
       await expect(grow(130)).rejects.toMatchObject({ code: 'bad_request' })
+
+      // A start in the middle of another one's growth waits for it, and adds none of its own.
+      const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const { eventLog, relational } = again.engines
+      const growing = relational.transaction(async (tx) => {
+        await tx.query('select from platform.topics where name = $1 for update', [topic.name])
+        await eventLog.addPartitions(topic.name, 192)
+        begun.resolve()
+        await release.promise
+        await tx.query('update platform.topics set partitions = 192 where name = $1', [topic.name])
+      })
+      await begun.promise
+      const ensured = ensureTopics({ eventLog, relational, log: silentLog, topics: [topic] })
+      setTimeout(release.resolve, 300)
+      await growing
+      expect((await ensured).get(topic.name)!.partitions).toBe(192)
 
       // Once nothing waits for it a target is forgotten, and its partition is the next one's.
       const parts = partsOf(again)
