@@ -2,7 +2,8 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { catalog, vectorsCommands } from '#topics/catalog.ts'
+import { catalog } from '#topics/catalog.ts'
+import { indexes } from './indexes.ts'
 import type { TopicPlace } from './messages.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from './rebuild.ts'
 
@@ -29,7 +30,7 @@ export interface LagParts {
   places: ReadonlyMap<string, TopicPlace>
 }
 
-/** Every group that the platform runs now: those of the catalogue, and one for each generation of the vector index. */
+/** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const groups = await groupsOf(parts.relational)
   return Promise.all(
@@ -42,15 +43,20 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
 
 /** The groups with their topics. */
 export async function groupsOf(relational: SqlExecutor): Promise<{ group: string; topic: string }[]> {
-  const writing = generationsToWrite(await listGenerations(relational))
-  return catalog.flatMap((topic) => {
-    if (topic.name === vectorsCommands.name && writing.length > 0) {
-      return writing.map((generation) => ({ group: groupOfGeneration(generation), topic: topic.name }))
-    }
-    return topic.readers.flatMap((reader) =>
-      'group' in reader ? [{ group: reader.group, topic: topic.name }] : [],
+  const writing = new Map<string, string[]>()
+  for (const index of indexes) {
+    const generations = generationsToWrite(await listGenerations(relational, index))
+    if (generations.length === 0) continue
+    writing.set(
+      index.writer,
+      generations.map((generation) => groupOfGeneration(index, generation)),
     )
-  })
+  }
+  return catalog.flatMap((topic) =>
+    topic.readers
+      .flatMap((reader) => ('group' in reader ? (writing.get(reader.group) ?? [reader.group]) : []))
+      .map((group) => ({ group, topic: topic.name })),
+  )
 }
 
 async function readGroupLag(

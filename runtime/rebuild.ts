@@ -1,11 +1,12 @@
 /**
  * Rebuilding an index while writes go on: the rows of platform.index_generations in, the flip to a new generation out.
  *
- * A rebuild makes an empty generation N and a reader group of its own (`vector-writer.gN`) that starts at the beginning
- * of the log; its row says `building`. Every instance of the writer looks at the rows once a second and runs the groups
- * that they ask for: while building, the live one and N. Near the end one instance (by lease) sets `switching`: all stop
- * the old group; the new one reaches every position that the old one told (its commits and its progress); then the
- * engine promotes N, and the row says `live`. Each step may be repeated, so whoever dies in between is succeeded.
+ * A rebuild makes an empty generation N and a reader group of its own (`vector-writer.gN`, `relational-writer.gN`) that
+ * starts at the beginning of the log; its row says `building`. Every instance of the writer looks at the rows once a
+ * second and runs the groups that they ask for: while building, the live one and N. Near the end one instance (by lease)
+ * lets the engine finish N and sets `switching`: all stop the old group; the new one reaches every position that the old
+ * one told (its commits and its progress); then the engine promotes N, and the row says `live`. Each step may be
+ * repeated, so whoever dies in between is succeeded.
  *
  * For readers of vectors.progress (`after`, `wait`): a generation's progress may run ahead of what reads see until it
  * is promoted, and the promoted one is never behind the one before it. So an operation is visible when some generation
@@ -15,10 +16,9 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import type { VectorStore } from '#engines/vectors/port.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
+import type { GenerationEngine, Index } from './indexes.ts'
 
-const indexName = 'vectors'
 /** The new group may be this many records behind when the old one is stopped. */
 const nearRecords = 1_000
 /** Every instance has seen the row by then: they look once a second. */
@@ -36,22 +36,23 @@ export interface Generation {
 export interface RebuildParts {
   eventLog: EventLog
   relational: Relational
-  vectors: VectorStore
+  index: Index
+  engine: GenerationEngine
   /** Where vectors.commands lives. */
   physicalName: string
 }
 
 /** The reader group that fills a generation. The first has the catalogue's name. */
-export function groupOfGeneration(generation: number): string {
-  return generation === 1 ? 'vector-writer' : `vector-writer.g${generation}`
+export function groupOfGeneration({ writer }: Index, generation: number): string {
+  return generation === 1 ? writer : `${writer}.g${generation}`
 }
 
-/** All generations that were ever made, oldest first. */
-export async function listGenerations(executor: SqlExecutor): Promise<Generation[]> {
+/** All generations of an index that were ever made, oldest first. */
+export async function listGenerations(executor: SqlExecutor, index: Index): Promise<Generation[]> {
   const { rows } = await executor.query<{ generation: number; state: GenerationState; age_ms: number }>(
     `select generation, state, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as age_ms
      from platform.index_generations where index_name = $1 order by generation`,
-    [indexName],
+    [index.name],
   )
   return rows.map((row) => ({ generation: row.generation, state: row.state, ageMs: row.age_ms }))
 }
@@ -67,14 +68,14 @@ export function generationsToWrite(generations: Generation[]): number[] {
 
 /** Remembers the engine's live generation when no row says which it is. */
 export async function ensureLiveGeneration(
-  parts: Pick<RebuildParts, 'relational' | 'vectors'>,
+  parts: Pick<RebuildParts, 'relational' | 'index' | 'engine'>,
 ): Promise<void> {
-  const known = await listGenerations(parts.relational)
+  const known = await listGenerations(parts.relational, parts.index)
   if (known.some((one) => one.state === 'live' || one.state === 'switching')) return
   await parts.relational.query(
     `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
      on conflict do nothing`,
-    [indexName, await parts.vectors.liveGeneration()],
+    [parts.index.name, await parts.engine.liveGeneration()],
   )
 }
 
@@ -83,27 +84,33 @@ export async function ensureLiveGeneration(
  * the generation that is being filled.
  */
 export async function beginRebuild(parts: RebuildParts): Promise<number> {
-  const known = await listGenerations(parts.relational)
+  const known = await listGenerations(parts.relational, parts.index)
   const underWay = known.find((one) => one.state === 'building' || one.state === 'switching')
   if (underWay) return underWay.generation
-  const live = await parts.vectors.liveGeneration()
+  const live = await parts.engine.liveGeneration()
   const generation = Math.max(live, ...known.map((one) => one.generation)) + 1
-  const group = groupOfGeneration(generation)
-  await parts.vectors.createGeneration(generation)
+  await parts.engine.createGeneration(generation)
+  await prepareGroup(parts, generation)
+  await parts.relational.query(
+    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')`,
+    [parts.index.name, generation],
+  )
+  return generation
+}
+
+/** Lets the group of a generation begin at the beginning of the log. */
+export async function prepareGroup(
+  parts: Pick<RebuildParts, 'eventLog' | 'relational' | 'index' | 'physicalName'>,
+  generation: number,
+): Promise<void> {
+  const group = groupOfGeneration(parts.index, generation)
   const ranges = await parts.eventLog.offsets(parts.physicalName)
   const positions = ranges.map((range) => ({ partition: range.partition, offset: range.start }))
   await parts.eventLog.setPositions(group, parts.physicalName, positions)
-  await parts.relational.transaction(async (tx) => {
-    await tx.query(
-      'insert into platform.readers (topic, reader_group) values ($1, $2) on conflict do nothing',
-      [vectorsCommands.name, group],
-    )
-    await tx.query(
-      `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')`,
-      [indexName, generation],
-    )
-  })
-  return generation
+  await parts.relational.query(
+    'insert into platform.readers (topic, reader_group) values ($1, $2) on conflict do nothing',
+    [vectorsCommands.name, group],
+  )
 }
 
 export interface RebuildStatus {
@@ -116,10 +123,10 @@ export interface RebuildStatus {
 }
 
 export async function readRebuildStatus(parts: RebuildParts, generation: number): Promise<RebuildStatus> {
-  const known = await listGenerations(parts.relational)
+  const known = await listGenerations(parts.relational, parts.index)
   const state = known.find((one) => one.generation === generation)?.state ?? 'retired'
   const { members, committed } = await parts.eventLog.groupState(
-    groupOfGeneration(generation),
+    groupOfGeneration(parts.index, generation),
     parts.physicalName,
   )
   const positions = new Map(committed.map((one) => [one.partition, one.offset]))
@@ -139,13 +146,14 @@ export interface SwitchParts extends RebuildParts {
 
 /** Takes the next step of a rebuild that is ripe for it; otherwise nothing. Called again and again by one instance. */
 export async function stepRebuild(parts: SwitchParts): Promise<'nothing' | 'switching' | 'live'> {
-  const known = await listGenerations(parts.relational)
+  const known = await listGenerations(parts.relational, parts.index)
   const next = known.find((one) => one.state === 'building' || one.state === 'switching')
   if (!next) return 'nothing'
   const status = await readRebuildStatus(parts, next.generation)
   if (next.state === 'building') {
     if (status.members === 0 || status.total - status.done > nearRecords) return 'nothing'
-    await setState(parts.relational, next.generation, 'building', 'switching')
+    await parts.engine.finishGeneration?.(next.generation)
+    await setState(parts.relational, parts.index, next.generation, ['building', 'switching'])
     return 'switching'
   }
   if (next.ageMs < seenByAllMs) return 'nothing'
@@ -157,22 +165,22 @@ export async function stepRebuild(parts: SwitchParts): Promise<'nothing' | 'swit
 
 async function setState(
   executor: SqlExecutor,
+  index: Index,
   generation: number,
-  from: GenerationState,
-  to: GenerationState,
+  [from, to]: [GenerationState, GenerationState],
 ): Promise<void> {
   await executor.query(
     `update platform.index_generations set state = $4, updated_at = clock_timestamp()
      where index_name = $1 and generation = $2 and state = $3`,
-    [indexName, generation, from, to],
+    [index.name, generation, from, to],
   )
 }
 
 /** True when nobody runs the old group any more and the new one has applied all that the old one told. */
 async function hasTakenOver(parts: SwitchParts, old: number, next: number): Promise<boolean> {
-  const oldState = await parts.eventLog.groupState(groupOfGeneration(old), parts.physicalName)
+  const oldState = await parts.eventLog.groupState(groupOfGeneration(parts.index, old), parts.physicalName)
   if (oldState.members > 0) return false
-  const nextState = await parts.eventLog.groupState(groupOfGeneration(next), parts.physicalName)
+  const nextState = await parts.eventLog.groupState(groupOfGeneration(parts.index, next), parts.physicalName)
   const reached = new Map(nextState.committed.map((one) => [one.partition, one.offset]))
   const targets = new Map(oldState.committed.map((one) => [one.partition, one.offset]))
   for (const [partition, through] of parts.appliedThrough(old)) {
@@ -182,10 +190,10 @@ async function hasTakenOver(parts: SwitchParts, old: number, next: number): Prom
 }
 
 async function promote(parts: SwitchParts, old: number | undefined, next: number): Promise<void> {
-  if ((await parts.vectors.liveGeneration()) !== next) await parts.vectors.promoteGeneration(next)
+  if ((await parts.engine.liveGeneration()) !== next) await parts.engine.promoteGeneration(next)
   await parts.relational.transaction(async (tx) => {
-    if (old !== undefined) await setState(tx, old, 'live', 'retired')
-    await setState(tx, next, 'switching', 'live')
+    if (old !== undefined) await setState(tx, parts.index, old, ['live', 'retired'])
+    await setState(tx, parts.index, next, ['switching', 'live'])
   })
-  if (old !== undefined) await parts.eventLog.deleteGroup(groupOfGeneration(old))
+  if (old !== undefined) await parts.eventLog.deleteGroup(groupOfGeneration(parts.index, old))
 }

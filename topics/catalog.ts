@@ -16,7 +16,10 @@ export const vectorsCommands = defineTopic({
   retentionMs: null,
   deadLetters: true,
   writers: ['vector-gateway', 'audit-writer'],
-  readers: [{ service: 'vector-writer', group: 'vector-writer', mode: 'batch' }],
+  readers: [
+    { service: 'vector-writer', group: 'vector-writer', mode: 'batch' },
+    { service: 'relational-writer', group: 'relational-writer', mode: 'batch' },
+  ],
 })
 
 /** Takes a record key of vectors.commands apart; null when it is none. */
@@ -36,7 +39,7 @@ export const vectorsProgress = defineTopic({
   cleanup: 'compact',
   retentionMs: null,
   deadLetters: false,
-  writers: ['vector-writer'],
+  writers: ['vector-writer', 'relational-writer'],
   readers: [{ service: 'vector-gateway', tail: 'beginning' }],
 })
 

@@ -4,6 +4,7 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { vectorsIndex } from '#runtime/indexes.ts'
 import { readLag } from '#runtime/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { listGenerations } from '#runtime/rebuild.ts'
@@ -121,7 +122,7 @@ async function recordsIn(eventLog: EventLog, topic: string | undefined): Promise
 }
 
 async function checkIndex(platform: Platform): Promise<Check[]> {
-  const generations = await listGenerations(platform.engines.relational)
+  const generations = await listGenerations(platform.engines.relational, vectorsIndex)
   const live = await platform.engines.vectors.liveGeneration()
   const known = generations.find((one) => one.state === 'live')
   const underWay = generations.find((one) => one.state === 'building' || one.state === 'switching')

@@ -19,7 +19,7 @@ import { doctorCommand } from './doctor.ts'
 import { exportCommand } from './export.ts'
 import { groupsResetCommand } from './groups.ts'
 import { lagCommand } from './lag.ts'
-import { rebuildVectorsCommand } from './rebuild.ts'
+import { rebuildRelationalCommand, rebuildVectorsCommand } from './rebuild.ts'
 import { topicsGrowCommand } from './topics.ts'
 import { topicsTailCommand } from './topics-tail.ts'
 import {
@@ -44,6 +44,7 @@ export const commands = [
   listCommand,
   provisionCommand,
   rebuildVectorsCommand,
+  rebuildRelationalCommand,
   rotateCommand,
   showCommand,
   tierCommand,

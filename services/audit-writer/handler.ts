@@ -5,10 +5,10 @@ import { isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import { headerNames, type Message, type OutgoingMessage, type Publisher } from '#runtime/messages.ts'
+import type { Pace } from '#runtime/pace.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type AuditNote, noteOf } from './note.ts'
-import type { Pace } from './pace.ts'
 
 /** Notes that are embedded and published at once: a few milliseconds of work. */
 const notesAtOnce = 50

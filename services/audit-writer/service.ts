@@ -4,12 +4,12 @@ import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
 import { startConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
+import { createArrivals, createPace } from '#runtime/pace.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { createHandler } from './handler.ts'
-import { createArrivals, createPace } from './pace.ts'
 import { pruneAuditNotes } from './retention.ts'
 
 const config = Type.Object({

@@ -4,10 +4,10 @@ import type { PointOperation } from '#engines/vectors/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
+import { parseOperation } from '#runtime/index-writer/operation.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import type { ApplyPoints } from './joined-apply.ts'
-import { parseOperation } from './operation.ts'
 
 /** An operation and its message's place in the batch. */
 interface Pending {

@@ -2,22 +2,16 @@
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
-import type { RunningConsumer } from '#runtime/consumer.ts'
-import { withLease } from '#runtime/leases.ts'
-import { ensureLiveGeneration, generationsToWrite, listGenerations, stepRebuild } from '#runtime/rebuild.ts'
-import { repeatUntil } from '#runtime/repeat.ts'
-import { defineWorker } from '#runtime/service.ts'
-import { vectorsCommands } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
-import { pruneFailures } from './failures.ts'
-import { startGenerationWriter, type WriterContext } from './generation-writer.ts'
-import { openProgressTail, type ProgressTail } from './progress-tail.ts'
+import type { IndexWriter } from '#runtime/index-writer/generation-writer.ts'
+import { startIndexWriter } from '#runtime/index-writer/worker.ts'
+import { vectorsIndex } from '#runtime/indexes.ts'
+import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { createHandler } from './handler.ts'
+import { joinApplies } from './joined-apply.ts'
 
-const lookMs = 500
-/** What was looked up longer ago than this may be out of date: nothing is started by it. */
-const lookValidMs = 500
-const pruneMs = 3_600_000
-const switchLeaseMs = 15_000
+const batchRecordsMax = 500
+const batchBytesMax = 8 * 1024 * 1024
+const callTimeoutMs = 30_000
 
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
@@ -27,64 +21,19 @@ export const vectorWriter = defineWorker({
   start: startVectorWriter,
 })
 
-async function startVectorWriter(context: WriterContext): Promise<Closeable> {
-  const stopping = new AbortController()
-  const progressTail = await openProgressTail({ ...context, eventLog: context.engines.eventLog })
-  const writers = new Map<number, RunningConsumer>()
-  const loop = (what: string, everyMs: number, work: () => Promise<unknown>) =>
-    repeatUntil({ what, everyMs, signal: stopping.signal, log: context.log }, work)
-  const loops = [
-    loop('generations', lookMs, () => followGenerations(context, writers, progressTail)),
-    loop('rebuild', lookMs, () => switchWhenRipe(context, progressTail)),
-    loop('failure rows', pruneMs, () => pruneFailures(context.engines.relational)),
-  ]
-  return {
-    async close() {
-      stopping.abort()
-      await Promise.all(loops)
-      await Promise.all([...writers.values()].map((writer) => writer.close()))
-      await progressTail.close()
-    },
+function startVectorWriter(
+  context: ServiceContext<'eventLog' | 'vectors' | 'relational', unknown>,
+): Promise<Closeable> {
+  const { vectors } = context.engines
+  const writer: IndexWriter = {
+    index: vectorsIndex,
+    engine: vectors,
+    batchRecordsMax,
+    batchBytesMax,
+    callTimeoutMs,
+    openGeneration: (generation) => ({
+      handle: createHandler(joinApplies(vectors.apply.bind(vectors), generation)),
+    }),
   }
-}
-
-/** Runs the group of each generation that the rows ask for, and no other. */
-async function followGenerations(
-  context: WriterContext,
-  writers: Map<number, RunningConsumer>,
-  progressTail: ProgressTail,
-): Promise<void> {
-  const { relational, vectors } = context.engines
-  if (writers.size === 0) await ensureLiveGeneration({ relational, vectors })
-  const lookedAt = Date.now()
-  const wanted = generationsToWrite(await listGenerations(relational))
-  for (const [generation, writer] of writers) {
-    if (wanted.includes(generation)) continue
-    await writer.close()
-    writers.delete(generation)
-    context.log.info({ generation }, 'vectors.generation-left')
-  }
-  for (const generation of wanted) {
-    if (writers.has(generation) || Date.now() - lookedAt > lookValidMs) continue
-    writers.set(generation, await startGenerationWriter(context, generation, progressTail))
-    context.log.info({ generation }, 'vectors.generation-joined')
-  }
-}
-
-/** Takes the next step of a rebuild; one instance at a time, because a generation is promoted once. */
-async function switchWhenRipe(context: WriterContext, progressTail: ProgressTail): Promise<void> {
-  const { relational } = context.engines
-  const generations = await listGenerations(relational)
-  if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
-  const place = context.publisher.placeOf(vectorsCommands as unknown as Topic<never>)
-  const lease = { name: 'switch-vectors', holder: context.instanceId, ttlMs: switchLeaseMs }
-  await withLease(relational, lease, async () => {
-    await progressTail.catchUp()
-    const step = await stepRebuild({
-      ...context.engines,
-      physicalName: place.physicalName,
-      appliedThrough: (generation) => progressTail.appliedThrough(generation, place.epoch),
-    })
-    if (step !== 'nothing') context.log.info({ step }, 'vectors.rebuild')
-  })
+  return startIndexWriter(context, writer)
 }

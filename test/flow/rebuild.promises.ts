@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { provisionAgent } from '#runtime/agents.ts'
 import { growTopic } from '#runtime/grow.ts'
+import { vectorsIndex } from '#runtime/indexes.ts'
 import { readLag } from '#runtime/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { listGenerations } from '#runtime/rebuild.ts'
@@ -114,7 +115,9 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await writing
       expect(result).toMatchObject({ index: 'vectors', generation: 2 })
       expect(await platform.engines.vectors.liveGeneration()).toBe(2)
-      const states = (await listGenerations(platform.engines.relational)).map(({ state }) => state)
+      const states = (await listGenerations(platform.engines.relational, vectorsIndex)).map(
+        ({ state }) => state,
+      )
       expect(states).toEqual(['retired', 'live'])
       const groups = await readLag({
         eventLog: platform.engines.eventLog,

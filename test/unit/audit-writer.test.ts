@@ -5,10 +5,10 @@ import { describe, expect, it } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
+import { createArrivals, createPace } from '#runtime/pace.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { createHandler } from '../../services/audit-writer/handler.ts'
 import { noteOf } from '../../services/audit-writer/note.ts'
-import { createArrivals, createPace } from '../../services/audit-writer/pace.ts'
 import { auditTime, pruneAuditNotes } from '../../services/audit-writer/retention.ts'
 
 const signal = new AbortController().signal

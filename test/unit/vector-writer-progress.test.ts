@@ -1,11 +1,13 @@
 /** What vectors.progress says after restarts. */
 
 import { describe, expect, it } from 'vitest'
+import { createProgress } from '#runtime/index-writer/progress.ts'
+import { vectorsIndex } from '#runtime/indexes.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
-import { createProgress } from '../../services/vector-writer/progress.ts'
 
 function keeper(stored: VectorsProgress[]) {
   return createProgress({
+    index: vectorsIndex,
     generation: 2,
     epoch: 1,
     async catchUp() {},

@@ -1,13 +1,14 @@
-/** Reads `vectors.progress` along: the greatest record of each generation, epoch and partition. */
+/** Reads `vectors.progress` along: an index's greatest record of each generation, epoch and partition. */
 
 import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsProgress } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
+import type { Index } from '../indexes.ts'
+import type { Codec, Publisher } from '../messages.ts'
 
 const catchUpTimeoutMs = 15_000
 const catchUpPollMs = 10
@@ -22,6 +23,7 @@ export interface ProgressTail extends Closeable {
 }
 
 export async function openProgressTail(parts: {
+  index: Index
   eventLog: EventLog
   codec: Codec
   publisher: Publisher
@@ -39,7 +41,7 @@ export async function openProgressTail(parts: {
   const decodeAll = async (records: StoredRecord[]) => {
     for (const record of records) {
       const message = await parts.codec.decode(topic, record)
-      if (message.value) keep(message.value)
+      if (message.value?.index === parts.index.name) keep(message.value)
     }
   }
   const { physicalName } = parts.publisher.placeOf(topic as unknown as Topic<never>)

@@ -1,10 +1,10 @@
-/** A message of vectors.commands in, the operation on the vector engine out, or why it can never be one. */
+/** A message of vectors.commands in, the operation on a point out, or why it can never be one. */
 
 import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
 import type { Payload, PointOperation } from '#engines/vectors/port.ts'
-import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { parsePointKey } from '#topics/catalog.ts'
+import type { Message } from '../messages.ts'
 
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 

@@ -1,8 +1,10 @@
-/** Keeps `vectors.progress` true: how far each partition is applied in one generation, and how many records failed. */
+/** Keeps `vectors.progress` true: how far each partition is applied in one generation of an index, and how many records failed. */
 
 import type { VectorsProgress } from '#schemas/types.ts'
+import type { Index } from '../indexes.ts'
 
 export interface ProgressParts {
+  index: Index
   generation: number
   /** Epoch of vectors.commands. */
   epoch: number
@@ -37,7 +39,7 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
 
   function recordOf(partition: number, progress: PartitionProgress): VectorsProgress {
     return {
-      index: 'vectors',
+      index: parts.index.name,
       generation: parts.generation,
       partition,
       epoch: parts.epoch,

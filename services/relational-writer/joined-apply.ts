@@ -1,0 +1,79 @@
+/** Batches of several partitions in, as few transactions as may be out. */
+
+import type {
+  Mirror,
+  MirrorOperation,
+  MirrorPosition,
+  MirrorTarget,
+} from '#engines/relational/mirror-port.ts'
+import { AppError } from '#lib/errors.ts'
+
+export type ApplyRows = (operations: MirrorOperation[], positions: MirrorPosition[]) => Promise<void>
+
+/** Operations of one transaction at most, unless one batch alone has more. */
+const operationsMax = 600
+/** A server has a core for a second one; the embedded engine is one thread. */
+const transactionsMax = { postgres: 2, embedded: 1 }
+
+interface Waiting {
+  operations: MirrorOperation[]
+  positions: MirrorPosition[]
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/**
+ * What comes while transactions run goes together into the next one: its price, above all the wait for the disk, is paid
+ * once for all. Batches that are on their way at the same time are of different partitions, so they share no point.
+ * Where the engine refuses a joined transaction, each batch is tried by itself, so that everyone hears of the own fault.
+ */
+export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: MirrorTarget): ApplyRows {
+  const waiting: Waiting[] = []
+  let running = 0
+  let planned = false
+
+  function pump(): void {
+    planned = false
+    while (waiting.length > 0 && running < transactionsMax[mirror.driver]) {
+      running++
+      void write(takeNext(waiting)).finally(() => {
+        running--
+        pump()
+      })
+    }
+  }
+
+  async function write(part: Waiting[]): Promise<void> {
+    try {
+      await mirror.apply(
+        target,
+        part.flatMap((one) => one.operations),
+        part.flatMap((one) => one.positions),
+      )
+      for (const one of part) one.resolve()
+    } catch (error) {
+      const refused = error instanceof AppError && error.code === 'validation_failed'
+      if (refused && part.length > 1) for (const one of part) await write([one])
+      else for (const one of part) one.reject(error)
+    }
+  }
+
+  return (operations, positions) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ operations, positions, resolve, reject })
+      // Partitions hand in their batches within one turn of the event loop: the first waits for the others.
+      if (!planned) setImmediate(pump)
+      planned = true
+    })
+}
+
+function takeNext(waiting: Waiting[]): Waiting[] {
+  let operations = 0
+  let count = 0
+  for (const one of waiting) {
+    operations += one.operations.length
+    if (count > 0 && operations > operationsMax) break
+    count++
+  }
+  return waiting.splice(0, count)
+}
