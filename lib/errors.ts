@@ -31,6 +31,8 @@ export const errorCodes = {
   secret_in_payload: [422, 'The payload holds a secret'],
   validation_failed: [422, 'The request is not valid'],
   rate_limited: [429, 'Too many requests'],
+  too_many_concurrent: [429, 'Too many operations at once'],
+  quota_exceeded: [429, "The day's operations are used up"],
   backlog_full: [429, 'Too many points are waiting to be applied'],
   internal_error: [500, 'An unexpected fault'],
   log_unavailable: [503, 'The event log does not answer'],

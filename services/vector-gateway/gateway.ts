@@ -1,6 +1,7 @@
 /** The engines in, what the gateway's routes work with out: keys, handshakes, audit trail, operations, back-pressure. */
 
 import { Counter, type Registry } from 'prom-client'
+import type { Relational } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type GatewayKeys, openGatewayKeys } from '#runtime/agents/gateway-keys.ts'
@@ -11,6 +12,10 @@ import { type AuditTrail, createAuditTrail } from './audit/trail.ts'
 import { createHandshakeLimits, type HandshakeLimits } from './auth/handshake-limits.ts'
 import { createHandshakes, type Handshakes } from './auth/handshakes.ts'
 import { type HealthProbe, openHealthProbe } from './health-probe.ts'
+import { createLimiter, type Limiter } from './limits/limiter.ts'
+import { createMemoryLimits } from './limits/memory-limits.ts'
+import { createPostgresLimits } from './limits/postgres-limits.ts'
+import type { SharedLimits } from './limits/shared-limits.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
 import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
 import { createOperations, type Operations } from './operations/operations.ts'
@@ -28,6 +33,7 @@ export interface Gateway extends Closeable {
   keys: GatewayKeys
   handshakes: Handshakes
   handshakeLimits: HandshakeLimits
+  limiter: Limiter
   audit: AuditTrail
   operations: Operations
   backlog: Backlog
@@ -75,7 +81,9 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       },
     })
     scope.add('audit', audit)
-    scope.add('sweep', startSweep(context))
+    const shared = createSharedLimits(engines.relational)
+    const limiter = scope.add('limits', createLimiter({ shared, instance: context.instanceId }))
+    scope.add('sweep', startSweep(context, shared))
     const upsertThread = scope.add(
       'upsert thread',
       createBodyThread<ParsedUpsert>(new URL('./points/upsert-thread.ts', import.meta.url), 'upsert'),
@@ -85,6 +93,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       keys,
       handshakes: createHandshakes(engines.relational, context.config.GATEWAY_KEY_TTL_S),
       handshakeLimits: createHandshakeLimits(),
+      limiter,
       audit,
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
@@ -103,7 +112,12 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
 }
 
 /** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */
-function startSweep({ engines, log }: GatewayContext): Closeable {
+/** An embedded database has this one process: nobody else counts. */
+function createSharedLimits(relational: Relational): SharedLimits {
+  return relational.driver === 'embedded' ? createMemoryLimits(relational) : createPostgresLimits(relational)
+}
+
+function startSweep({ engines, log }: GatewayContext, limits: SharedLimits): Closeable {
   const stop = new AbortController()
   const sweeping = repeatUntil(
     {
@@ -116,6 +130,7 @@ function startSweep({ engines, log }: GatewayContext): Closeable {
     async () => {
       await engines.relational.query('delete from platform.gateway_keys where expires_at < now()')
       await engines.relational.query('delete from platform.challenges where expires_at < now()')
+      await limits.sweep()
     },
   )
   return {

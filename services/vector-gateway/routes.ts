@@ -6,6 +6,7 @@ import type { Caller } from '#runtime/agents/gateway-keys.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import type { AuditEntry } from './audit/trail.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
+import { meter } from './limits/metering.ts'
 import { registerAudit } from './routes/audited.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
@@ -26,6 +27,8 @@ declare module 'fastify' {
     caller: Caller | null
     /** The audit entry of this request, once it has begun. */
     audit: AuditEntry | null
+    /** True when a limit refused the request before it began: then it is no operation. */
+    unmetered: boolean
   }
   interface FastifyContextConfig {
     /** Name of the operation in audit notes. */
@@ -41,6 +44,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
   })
   app.decorateRequest('caller', null)
   app.decorateRequest('audit', null)
+  app.decorateRequest('unmetered', false)
   await registerApiDescription(app, {
     prefix: '/v1',
     title: 'Flotilla vector gateway',
@@ -62,12 +66,16 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
       await v1.register(async (keyed) => {
         requireKey(keyed, gateway)
         registerOperations(keyed, gateway)
-        registerEmbeddings(keyed, gateway)
+        await keyed.register(async (metered) => {
+          meter(metered, gateway)
+          registerEmbeddings(metered, gateway)
+        })
       })
       await v1.register(
         async (vectors) => {
           registerAudit(vectors, gateway)
           requireKey(vectors, gateway)
+          meter(vectors, gateway)
           for (const register of [
             registerSearch,
             registerSearchPg,

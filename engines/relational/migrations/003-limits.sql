@@ -126,8 +126,9 @@ begin
   end if;
 
   if day_limit is not null and (ask ->> 'day_wanted')::bigint > 0 then
+    -- Ahead of what is asked for up to a hundredth of the rest: so much is lost at most with an instance that dies.
     granted := greatest(0, least(day_limit - leased, greatest((ask ->> 'day_wanted')::bigint,
-      least(500, greatest(1, (day_limit - leased) / 100)))));
+      least(500, greatest(1, (day_limit - leased) / 100)) - (own_leased - own_used))));
     leased := leased + granted;
   end if;
   if leased <> leased_before then

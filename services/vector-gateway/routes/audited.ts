@@ -28,7 +28,7 @@ export function registerAudit(scope: FastifyInstance, gateway: Pick<Gateway, 'au
   scope.setErrorHandler(async (error, request, reply) => {
     const operation = request.routeOptions.config.operation ?? 'unknown'
     const told = toldFault(error, request)
-    if (!request.audit && (!request.caller || told.statusCode === 429)) {
+    if (!request.audit && (!request.caller || request.unmetered || told.statusCode === 429)) {
       gateway.audit.refused(request.caller?.agentId ?? null, operation, told.code, told.statusCode)
       throw error
     }

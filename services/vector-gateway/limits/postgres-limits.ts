@@ -1,0 +1,37 @@
+/** The limits of gateways that share a database: one statement an ask, by the database's clock. */
+
+import type { Relational } from '#engines/relational/port.ts'
+import type { LeaseAnswer, SharedLimits } from './shared-limits.ts'
+
+/** Rows of agents that nobody asked for so long tell nothing any more. */
+const forgottenAfterS = 3_600
+
+export function createPostgresLimits(relational: Pick<Relational, 'query'>): SharedLimits {
+  return {
+    rateShare: 1 / 5,
+    refusalMsMin: 50,
+    async lease(ask) {
+      const { rows } = await relational.query<{ answer: LeaseAnswer }>(
+        'select platform.lease($1::jsonb) as answer',
+        [JSON.stringify(ask)],
+      )
+      return rows[0]!.answer
+    },
+    async usedToday(key) {
+      const { rows } = await relational.query<{ used: number }>('select platform.used_today($1) as used', [
+        key,
+      ])
+      return rows[0]!.used
+    },
+    async sweep() {
+      await relational.query(
+        'delete from platform.limit_leases where touched_at < now() - make_interval(secs => $1::float8)',
+        [forgottenAfterS],
+      )
+      await relational.query(
+        "delete from platform.limit_days where day < (now() at time zone 'utc')::date - 1",
+      )
+    },
+    close: async () => {},
+  }
+}

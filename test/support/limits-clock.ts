@@ -1,0 +1,84 @@
+/** A time that tests move, with what timers and sleeps need: vitest's fake clock over a limiter and its shared state. */
+
+import { vi } from 'vitest'
+import { createLimiter, type LimitedCaller, type Limiter } from '#services/vector-gateway/limits/limiter.ts'
+import {
+  leaseFrom,
+  newSharedAgent,
+  type SharedAgent,
+  utcDay,
+} from '#services/vector-gateway/limits/shared-agent.ts'
+import type { LeaseAsk, SharedLimits } from '#services/vector-gateway/limits/shared-limits.ts'
+
+export interface SharedWorld {
+  agents: Map<string, SharedAgent>
+  /** Asks that were answered. */
+  asks: LeaseAsk[]
+  /** While it is set the shared state does not answer. */
+  fault: Error | null
+  /** Gateways whose asks never arrive again. */
+  killed: Set<string>
+  /** ms from an ask to its answer. */
+  latencyMs: number
+  gateway(name: string, options?: { rateShare?: number }): Limiter
+}
+
+/** Gateways that share one state in memory, as they share a database. Use it under vitest's fake timers. */
+export function createSharedWorld(): SharedWorld {
+  const world: SharedWorld = {
+    agents: new Map(),
+    asks: [],
+    fault: null,
+    killed: new Set(),
+    latencyMs: 1,
+    gateway: (name, { rateShare = 1 / 5 } = {}) =>
+      createLimiter({ shared: sharedOf(world, rateShare), instance: name, now: () => Date.now() }),
+  }
+  return world
+}
+
+function sharedOf(world: SharedWorld, rateShare: number): SharedLimits {
+  return {
+    rateShare,
+    refusalMsMin: 50,
+    async lease(ask) {
+      await new Promise((resolve) => setTimeout(resolve, world.latencyMs / 2))
+      if (world.killed.has(ask.instance)) return new Promise(() => {})
+      if (world.fault) throw world.fault
+      const agent = world.agents.get(ask.key) ?? newSharedAgent(utcDay(Date.now()), 0)
+      world.agents.set(ask.key, agent)
+      world.asks.push(ask)
+      const answer = leaseFrom(agent, ask, Date.now())
+      await new Promise((resolve) => setTimeout(resolve, world.latencyMs / 2))
+      return answer
+    },
+    async usedToday(key) {
+      return world.agents.get(key)?.leased ?? 0
+    },
+    sweep: async () => {},
+    close: async () => {},
+  }
+}
+
+export const agentCaller: LimitedCaller = { uid: 'agent_1', tier: 'agent', quota: null }
+
+/** Moves the fake clock, with all timers and what they set going. */
+export async function pass(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms)
+}
+
+/** What came of a request: the operation, or its refusal. */
+export type Outcome =
+  | { ok: true; at: number; end(): void }
+  | { ok: false; at: number; code: string; retryAfter: number }
+
+/** Begins one operation; resolves when it is decided. */
+export async function tryBegin(limiter: Limiter, caller: LimitedCaller = agentCaller): Promise<Outcome> {
+  try {
+    const operation = await limiter.begin(caller)
+    return { ok: true, at: Date.now(), end: operation.end }
+  } catch (error) {
+    const { code, retryAfter } = error as { code: string; retryAfter: number }
+    return { ok: false, at: Date.now(), code, retryAfter }
+  }
+}
