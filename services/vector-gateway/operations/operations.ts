@@ -2,6 +2,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { Index } from '#runtime/indexes.ts'
 import type { Position, Publisher } from '#runtime/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { lastPositions, type Operation, type OperationIds } from './operation-id.ts'
@@ -38,6 +39,8 @@ export interface OperationsParts {
   publisher: Pick<Publisher, 'placeOf'>
   progress: IndexProgress & Pick<Progress, 'mirrored'>
   ids: OperationIds
+  /** The index whose progress that is, and whose failure rows count. Default `vectors`. */
+  index?: Index['name']
   waitMs?: number
 }
 
@@ -58,8 +61,9 @@ export function createOperations(parts: OperationsParts): Operations {
       progress.failures(partition) > 0 || progress.mirrored.failures(partition) > 0
     if (!operation.last.some(failed)) return { status: 'applied' }
     const { rows } = await parts.relational.query<{ error: string }>(
-      `select error from platform.operation_failures where operation = $1 order by partition, "offset" limit 1`,
-      [operation.number],
+      `select error from platform.operation_failures where operation = $1 and index_name = $2
+       order by partition, "offset" limit 1`,
+      [operation.number, parts.index ?? 'vectors'],
     )
     return rows[0] ? { status: 'failed', error: rows[0].error } : { status: 'applied' }
   }
