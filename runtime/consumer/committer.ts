@@ -20,6 +20,8 @@ export interface CommitterOptions {
   /** What is to be committed now. */
   snapshot(): { offset: number; metadata: string }
   committed(offset: number): void
+  /** True when it may go together with a pressing one of another partition. */
+  ripe(): boolean
   lost(): void
 }
 
@@ -56,6 +58,7 @@ export class Committer {
   hurry(): void {
     this.#wanted++
     this.#urgent = true
+    this.#options.pace.together()
     this.#endPause()
     this.#start()
   }
@@ -119,12 +122,19 @@ export class Committer {
 
   /** Ends early when a commit becomes pressing or impossible. */
   #pause(ms: number): Promise<void> {
+    const { pace, ripe } = this.#options
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      this.#endPause = () => {
+      const end = () => {
         clearTimeout(timer)
+        pace.pausing.delete(join)
         resolve()
       }
+      const join = () => {
+        if (ripe()) end()
+      }
+      const timer = setTimeout(end, ms)
+      pace.pausing.add(join)
+      this.#endPause = end
     })
   }
 
@@ -143,6 +153,13 @@ export class CommitPace {
   #nextAt = 0
   readonly #spacingMs = 1_000 / commitsPerSecondMax
   readonly #burstMs = 50
+  /** Commits that wait for their time, and may go sooner. */
+  readonly pausing = new Set<() => void>()
+
+  /** A commit is pressing: those that go with it cost next to nothing. */
+  together(): void {
+    for (const join of [...this.pausing]) join()
+  }
 
   /** How long the next commit has to wait, ms. */
   take(): number {

@@ -34,6 +34,11 @@ export class Headroom {
     return (this.#settled - this.#durable) * 2 >= this.#bound()
   }
 
+  /** True when a commit is worth its while, as soon as one of another partition is due. */
+  get ripe(): boolean {
+    return (this.#settled - this.#durable) * 4 >= this.#bound()
+  }
+
   took(ms: number): void {
     this.#units++
     this.#unitMs += (ms - this.#unitMs) / Math.min(this.#units, 16)

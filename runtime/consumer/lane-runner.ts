@@ -88,18 +88,15 @@ export class LaneRunner implements Runner {
   progress(): Progress {
     this.#headroom.told()
     const offset = this.#window.watermark
-    const finished = this.#window.bitmap()
-    for (const settled of this.#host.sieve.finished) setBit(finished, offset, settled)
-    return { offset, finished, attempts: [...this.#retrying.attempts(), ...this.#host.sieve.attempts()] }
+    const { sieve } = this.#host
+    const finished = this.#window.bitmap(sieve.finished.size > 0)
+    for (const settled of sieve.finished) setBit(finished, offset, settled)
+    return { offset, finished, attempts: [...this.#retrying.attempts(), ...sieve.attempts()] }
   }
 
-  window(): number {
-    return this.#window.span
-  }
-
-  waiting(end: number): number {
-    return this.#window.waiting(end)
-  }
+  readonly window = (): number => this.#window.span
+  readonly waiting = (end: number): number => this.#window.waiting(end)
+  readonly ripe = (): boolean => this.#headroom.ripe
 
   passed(record: StoredRecord): void {
     this.#door.passed(record)

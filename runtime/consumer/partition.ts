@@ -244,6 +244,7 @@ export class Partition implements RunnerHost {
         this.#committed = offset
         this.runner.committed()
       },
+      ripe: () => this.runner.ripe?.() ?? false,
       lost: () => this.lose(),
     })
   }

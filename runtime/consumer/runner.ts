@@ -93,6 +93,8 @@ export interface Runner {
   passed?(record: StoredRecord): void
   /** What waits for a time of its own is due now. */
   rouse?(): void
+  /** A good part of what may be settled and not committed is used. */
+  ripe?(): boolean
   /** The state that `progress` told last is durable. */
   committed(): void
   /** Resolves when no call of this runner runs any more. */

@@ -5,6 +5,7 @@ import { alignedDown, bitmapBytesMax } from './metadata.ts'
 
 const ringBits = windowOffsets * 2
 const ringBytes = ringBits / 8
+const nothing = new Uint8Array(0)
 
 /** Admits offsets in rising order, hears of their end in any order. Memory is fixed: 132 KB. */
 export class Window {
@@ -17,6 +18,8 @@ export class Window {
   #next: number
   /** Admitted and not settled. */
   #open = 0
+  /** Settled beyond the watermark. */
+  #ahead = 0
 
   constructor(position: number) {
     this.#next = position
@@ -51,6 +54,7 @@ export class Window {
 
   finish(offset: number): void {
     this.#open--
+    this.#ahead++
     const at = offset % ringBits
     this.#bits[at >>> 3]! |= 1 << (at & 7)
     while (this.#count > 0) {
@@ -60,11 +64,13 @@ export class Window {
       this.#bits[first >>> 3]! &= ~mask
       this.#head = (this.#head + 1) % windowOffsets
       this.#count--
+      this.#ahead--
     }
   }
 
-  /** The settled offsets beyond the watermark, as a commit's metadata wants them. */
-  bitmap(): Uint8Array {
+  /** The settled offsets beyond the watermark, as a commit's metadata wants them; empty when there are none, unless `whole`. */
+  bitmap(whole = true): Uint8Array {
+    if (this.#ahead === 0 && !whole) return nothing
     const bitmap = new Uint8Array(bitmapBytesMax)
     const from = (alignedDown(this.watermark) % ringBits) >>> 3
     const first = Math.min(bitmapBytesMax, ringBytes - from)
