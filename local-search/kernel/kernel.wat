@@ -479,7 +479,7 @@
   ;; The best $limit records as pairs (score, record) at $out, by falling score, then rising record; returns how many.
   (func (export "best") (param $limit i32) (param $out i32) (result i32)
     (local $i i32) (local $record i32) (local $score i32) (local $count i32) (local $low i32) (local $high i32)
-    (local $middle i32) (local $at i32) (local $last i32)
+    (local $middle i32) (local $at i32) (local $last i32) (local $floor i32)
     (if (i32.eqz (local.get $limit)) (then (return (i32.const 0))))
     (block $done
       (loop $next
@@ -488,6 +488,8 @@
         (local.set $score
           (i32.load (i32.add (global.get $scores) (i32.shl (local.get $record) (i32.const 2)))))
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        ;; Most records end here: below the last one of a full list.
+        (br_if $next (i32.lt_u (local.get $score) (local.get $floor)))
         (if (i32.eq (local.get $count) (local.get $limit))
           (then
             (local.set $last (i32.add (local.get $out) (i32.shl (i32.sub (local.get $count) (i32.const 1)) (i32.const 3))))
@@ -511,6 +513,9 @@
           (i32.shl (i32.sub (i32.sub (local.get $count) (i32.const 1)) (local.get $low)) (i32.const 3)))
         (i32.store (local.get $at) (local.get $score))
         (i32.store offset=4 (local.get $at) (local.get $record))
+        (if (i32.eq (local.get $count) (local.get $limit))
+          (then (local.set $floor (i32.load
+            (i32.add (local.get $out) (i32.shl (i32.sub (local.get $count) (i32.const 1)) (i32.const 3)))))))
         (br $next)))
     (local.get $count))
 

@@ -65,11 +65,11 @@ describe('a file that cannot be used', () => {
     expect(() => index.get('rec-1')).toThrow(/was cut off while it was read$/)
   })
 
-  it('is never believed: two thousand damages, the same long run as `npm run fuzz:local-search`', () => {
+  it('is never believed: a thousand damages, the same long run as `npm run fuzz:local-search`', () => {
     const { file } = buildFrom(sampleRecords(150))
     const before = readFileSync(file)
-    const report = fuzzIndex(file, 2000, 20_260)
-    expect(report.refused).toBeGreaterThan(1000)
+    const report = fuzzIndex(file, 1000, 20_260)
+    expect(report.refused).toBeGreaterThan(500)
     expect(readFileSync(file).equals(before)).toBe(true)
   }, 240_000)
 })

@@ -125,9 +125,9 @@ describe('a search', () => {
           }
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     )
-  })
+  }, 120_000)
 
   it('ranks by the literal sum when it is asked to, ties newest first', () => {
     const index = openSample()
