@@ -92,8 +92,9 @@ function readEvent(file: string): object {
 async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOptions): Promise<FireAnswer> {
   const { createWebhookClient, defaultWebhookUrl } = await import('#client/webhooks.ts')
   const running = readAddresses(homeOf(cli.env))?.webhook_url
-  const url =
-    webhookUrl ?? (cli.env.WEBHOOK_GATEWAY || (typeof running === 'string' ? running : defaultWebhookUrl))
+  // Port 0 lets the relay choose: then only the address that it wrote down says where it is.
+  const named = /:0\/?$/.test(cli.env.WEBHOOK_GATEWAY ?? '') ? undefined : cli.env.WEBHOOK_GATEWAY
+  const url = webhookUrl || named || (typeof running === 'string' ? running : defaultWebhookUrl)
   const client = createWebhookClient({ webhookUrl: url, timeoutMs: 10_000 })
   try {
     return await client.fire(event, { ...(targets ? { targets } : {}), signal: cli.signal })
