@@ -1,6 +1,6 @@
 /** A table, a checked filter and what is wanted in, the statement that finds the nearest rows out. */
 
-import { quoteName } from './columns.ts'
+import { type Column, quoteName } from './columns.ts'
 import type { EmittedFilter } from './filter-emitter.ts'
 import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
 
@@ -17,16 +17,16 @@ export function parametersOf(filter: EmittedFilter | undefined, vector: string, 
 }
 
 /**
- * Along the vector index, in its order: the scan goes on until the limit is reached or the engine's own limit of scanned
- * rows. Without such an index it is exact.
+ * Along the vector index, in its order: the scan goes on until the limit is reached, and what is as near as the last one,
+ * or the engine's own limit of scanned rows. Without such an index it is exact.
  */
 export function indexedStatement(parts: StatementParts): string {
   const { table } = parts
   return `with nearest as (
       select ${keyOf(table, tableAlias)}, ${distanceOf(parts)} as distance
       from ${rowsOf(parts)}
-      order by ${distanceOf(parts)} limit ${limitOf(parts)})
-    select nearest.*${wantedOf(parts)} from nearest order by ${orderOf(table)}`
+      order by ${distanceOf(parts)} fetch first (${limitOf(parts)}) rows with ties)
+    select nearest.*${wantedOf(parts)} from nearest order by ${orderOf(table)} limit ${limitOf(parts)}`
 }
 
 /** Every row that the filter lets through is measured and counted. */
@@ -45,9 +45,18 @@ export function countStatement(table: SearchTable): string {
   return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`
 }
 
-/** How many rows the planner expects of the filter; the parameters are the filter's. */
+/**
+ * How many rows the planner expects of the filter; the parameters are the filter's. Where the joined table alone can tell,
+ * it is asked alone: a join by two columns that hang together is expected to find too little.
+ */
 export function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
-  return `explain (format json) select 1 from ${rowsOf(parts)}`
+  const { columns = [], sql } = parts.filter ?? {}
+  const isKey = ({ name }: Column) => name === 'id' || name === 'collection'
+  const joins = columns.some(({ alias }) => alias === joinedAlias)
+  const alone = joins && columns.every((column) => column.alias === joinedAlias || isKey(column))
+  const key = `lateral (select ${keyOf(parts.table, joinedAlias)}) as ${tableAlias}`
+  const rows = alone ? `vectors.metadata as ${joinedAlias}, ${key} where ${sql}` : rowsOf(parts)
+  return `explain (format json) select 1 from ${rows}`
 }
 
 function distanceOf({ table, filter }: StatementParts): string {
