@@ -179,6 +179,26 @@ export function describeCourier(
   })
 
   describe(`a courier on the ${driver} log`, () => {
+    test('keeps targets apart: one that hangs, one that is down and one that drips delay no other', async () => {
+      const hanging = await target('hanging', {}, () => ({ hang: true }))
+      const dripping = await target('dripping', {}, () => ({ dripMs: 50 }))
+      const down = await target('down', {})
+      const quick = await target('quick', {})
+      await down.down()
+      for (const name of ['hanging', 'dripping', 'down']) await world.fire(name, many(20))
+      const busy = () => hanging.inFlight === 1 && dripping.inFlight === 1
+      await eventually('they are at it', busy, patienceMs)
+      const calls = hanging.received.length
+      await world.fire('quick', many(30))
+      await arrived(quick, 30)
+      // Not even one call of five seconds went by, or its retry.
+      expect(hanging.received.length - calls).toBeLessThanOrEqual(1)
+      expect([hanging.inFlightMax, dripping.inFlightMax]).toEqual([1, 1])
+      expect(dripping.firstSuccesses()).toEqual([])
+      for (const name of ['hanging', 'dripping', 'down']) delete entries[name]
+      await put()
+    })
+
     test('drops second copies of an event, and sends replays under their old sequence', async () => {
       const sink = await target('copies', {})
       await world.fire('copies', [{ eventId: 'same' }, { eventId: 'other' }, { eventId: 'same' }])
