@@ -28,16 +28,18 @@ interface Row {
 
 /**
  * Adds as many partitions as the topic began with, unless `enough` (asked under the lock of the topic's row) says that
- * there are enough by now; what another instance began is finished. Resolves with the topic's place. Throws AppError
- * `conflict` when the topic has as many as it may have.
+ * there are enough by now; what another instance began is finished. Resolves with the topic's place, or null while
+ * another instance is at it: then look again in a moment. Throws AppError `conflict` when the topic has as many as it
+ * may have.
  */
 export function addPartitions(
   { eventLog, relational }: AddedPartitionsParts,
   topic: Topic<never>,
   enough: (tx: SqlExecutor) => Promise<boolean>,
-): Promise<TopicPlace> {
+): Promise<TopicPlace | null> {
   return relational.transaction(async (tx) => {
     const row = await lockRow(tx, topic)
+    if (row === null) return null
     const present = (await eventLog.offsets(row.physical_name)).length
     const unfinished = present > row.partitions
     if (!unfinished && (await enough(tx))) return placeOf(row)
@@ -89,12 +91,13 @@ export function handOverAdded(relational: Relational, topic: Topic<never>, group
   }
 }
 
-async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<Row> {
+/** Null when another transaction has it: nobody waits for it here, with a connection in hand. */
+async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<Row | null> {
   const { rows } = await tx.query<Row>(
-    'select physical_name, epoch, partitions from platform.topics where name = $1 for update',
+    'select physical_name, epoch, partitions from platform.topics where name = $1 for update skip locked',
     [topic.name],
   )
-  return rows[0] as Row
+  return rows[0] ?? null
 }
 
 function roundedUp(count: number, step: number): number {

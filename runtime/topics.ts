@@ -18,6 +18,8 @@ const retryBackoff = { baseMs: 250, maxMs: 5_000 }
 /** A broker hears of a new topic after the controller made it: until then it says that there is none. */
 const unheardOfMsMax = 5_000
 const unheardOfPollMs = 100
+/** While another instance adds partitions. */
+const growingMs = 100
 /** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is at work. */
 const passingStates = new Set(['57014', '55P03', '40001', '40P01'])
 
@@ -73,7 +75,11 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promi
     const actual = await describeExisting(parts, known.physical_name)
     if (hasGrownBeside(topic, known, actual)) {
       // Finishes it, or waits for the one that is at it; adds none of its own.
-      return addPartitions(parts, topic, () => Promise.resolve(true))
+      const grown = await addPartitions(parts, topic, () => Promise.resolve(true))
+      if (grown) return grown
+      await sleep(growingMs, parts.signal)
+      if (parts.signal?.aborted) throw new AppError('shutting_down', `${topic.name} is just growing.`)
+      return ensureTopic(parts, topic)
     }
     checkTopic(parts, topic, known, actual)
     return placeOf(known)

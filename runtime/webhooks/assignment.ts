@@ -2,6 +2,7 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -11,6 +12,8 @@ import type { TopicPlace } from '../messages.ts'
 const topic = webhooksDeliveries as unknown as Topic<never>
 /** Others may take a free partition at the same moment: each try sees one more of them. */
 const triesMax = 1_000
+/** While another process adds partitions. */
+const growingMs = 50
 
 export interface AssignmentParts {
   eventLog: EventLog
@@ -33,7 +36,9 @@ export async function assignPartition(parts: AssignmentParts, targetName: string
       return partition
     }
     if (await someFree(parts.relational)) continue
-    parts.places.set(topic.name, await addPartitions(parts, topic, someFree))
+    const grown = await addPartitions(parts, topic, someFree)
+    if (grown) parts.places.set(topic.name, grown)
+    else await sleep(growingMs)
   }
   throw new AppError('conflict', 'Too many targets are taking partitions at once; try again.')
 }

@@ -279,7 +279,10 @@ ${more}`
         'pulses fleet-2',
       ])
       expect(found[0]!.value!.body.toString()).toContain('"result":{"big":12345678901234567890}')
-      const letters = await recordsOf(relay.platform, deadLettersOf(fleetEvents))
+      const letters = await eventually('the dead letters', async () => {
+        const all = await recordsOf(relay.platform, deadLettersOf(fleetEvents))
+        return all.length === 3 ? all : null
+      })
       expect(letters.map(({ value: letter }) => letter!.reason.split(':')[0]).sort()).toEqual([
         'invalid_json',
         'secret_in_payload',
