@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openIndex } from '../local-search/index-file.ts'
-import type { Bench, BenchRow } from './bench.ts'
+import { type Bench, type BenchRow, figureOf } from './bench.ts'
 import { type Building, build, buildBoth } from './local-search/building.ts'
 import { type Corpus, loadDebian } from './local-search/debian.ts'
 import { loadAbstracts, makeQueries, makeTypos, writeRecords } from './local-search/generate.ts'
@@ -49,13 +49,19 @@ export const localSearchBench: Bench = {
         fts5: join(folder, 'fts5.db'),
       }
       writeRecords(stage.input, corpus, records)
-      return [
-        ...buildRows(stage, report),
-        ...oneShotRows(stage, report),
-        ...inProcessRows(stage, report),
-        ...manyRecordsRows(stage, report),
-        ...relevanceRows(stage.corpus, folder, report),
+      const parts = [
+        () => buildRows(stage, report),
+        () => oneShotRows(stage, report),
+        () => relevanceRows(stage.corpus, folder, report),
+        () => inProcessRows(stage, report),
+        () => manyRecordsRows(stage, report),
       ]
+      return parts.flatMap((part) => {
+        const rows = part()
+        for (const row of rows)
+          report(`  ${row.what}: ${figureOf(row).toFixed(3)}${row.peer ? ` of ${row.peer.what}` : ''}`)
+        return rows
+      })
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }

@@ -18,7 +18,8 @@ export function build(kind: 'ours' | 'fts5', input: string, output: string): Bui
     encoding: 'utf8',
   })
   if (ended.status !== 0) throw new Error(`building ${output}: ${ended.stderr.slice(-500)}`)
-  return JSON.parse(ended.stdout) as Building
+  // The command prints a line of its own before.
+  return JSON.parse(ended.stdout.split('\n').at(-1)!) as Building
 }
 
 /** The least of several runs in turns, by processor time. */

@@ -7,7 +7,7 @@ import { readJsonl } from '../../local-search/jsonl.ts'
 import { quantile } from '../bench.ts'
 import { openFts5, type Peer } from './fts5.ts'
 
-const rounds = 5
+const rounds = 3
 const limit = 10
 
 export interface Latencies {

@@ -25,7 +25,7 @@ function emitted(text: string, field: TextField = 'body'): Emitted[] {
 
 const terms = (text: string, field?: TextField) => emitted(text, field).map(({ term }) => term)
 
-describe('the Porter stemmer', () => {
+describe('the Porter stemmer', { timeout: 180_000 }, () => {
   const text = readFileSync(new URL('../data/cranfield/docs.jsonl', import.meta.url), 'utf8')
 
   it('gives the stems of an established implementation for every word of the Cranfield abstracts', () => {
@@ -54,7 +54,7 @@ describe('the Porter stemmer', () => {
   })
 })
 
-describe('the analyser', () => {
+describe('the analyser', { timeout: 180_000 }, () => {
   it('stems English and leaves names with digits or underscores as they are', () => {
     expect(terms('Running shoes, utf8 and user_names!')).toEqual([
       ...['run', 'shoe', 'utf8', 'and', 'user_names', 'user', 'name'],
@@ -161,7 +161,7 @@ describe('the analyser', () => {
   })
 })
 
-describe('every engine', () => {
+describe('every engine', { timeout: 180_000 }, () => {
   it('has the classes of the frozen table where Unicode 14 had the characters', () => {
     const samples: [number, number][] = [
       ...[

@@ -49,7 +49,10 @@ function writeRecords(file: string): Record<string, unknown>[] {
   return all
 }
 
-describe.skipIf(!hasPython)('a second reader of STIDX001, in Python', () => {
+/** Two seconds' work; the limit is for machines that are busy with other things. */
+const timeout = 180_000
+
+describe.skipIf(!hasPython)('a second reader of STIDX001, in Python', { timeout }, () => {
   it('reads the same records, terms, values, words and scores from the page of the format alone', () => {
     expect(readFileSync(reader, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100)
     const folder = temporaryFolder()

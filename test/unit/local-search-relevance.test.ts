@@ -22,7 +22,10 @@ function search(records: object[], query: string): string[] {
   }
 }
 
-describe('relevance', () => {
+/** A second's work; the limit is for machines that are busy with other things. */
+const timeout = 180_000
+
+describe('relevance', { timeout }, () => {
   it('keeps nDCG@10, MRR@10 and recall@100 on Cranfield, with the one setting there is', () => {
     const output = join(temporaryFolder(), 'cranfield.stidx')
     buildIndex({ input: cranfieldDocumentsFile, output })
