@@ -17,7 +17,7 @@ if (command === 'index-jsonl') {
 
 function search() {
   // Its first line is `// ` and a hash of the rest.
-  const source = fs.readFileSync(`${__dirname}/stidx-search.js`, 'utf8')
+  const source = fs.readFileSync(`${__dirname}/stidx-search.js`, 'latin1')
   const ofSource = `.stidx-${source.slice(3, 19)}-`
   const kept = `${__dirname}/${ofSource}${process.version}-${process.arch}.cache`
   const cachedData = readKept(kept)

@@ -40,8 +40,13 @@ async function kernelModule(): Promise<string> {
 
 /** A function that bin/stidx.cjs compiles and calls; the hash in its first line names the compiled form that is kept. */
 function asFunction(code: string): string {
-  const wrapped = `(function (require) { const exports = {};${code}\nreturn exports })\n`
+  const wrapped = `(function (require) { const exports = {};${asAscii(code)}\nreturn exports })\n`
   return `// ${createHash('sha256').update(wrapped).digest('hex').slice(0, 16)}\n${wrapped}`
+}
+
+/** One byte a character is read fastest. Other characters stand in strings and patterns only, where escapes may stand. */
+function asAscii(code: string): string {
+  return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 async function bundle(entry: string): Promise<string> {

@@ -70,7 +70,10 @@ function indexed(): string {
   return folder
 }
 
-describe('stidx', () => {
+/** Many processes, one after the other: patient with a busy machine. */
+const patient = { timeout: 180_000 }
+
+describe('stidx', patient, () => {
   it('indexes, searches, gets and tells, as JSON', () => {
     const folder = indexed()
     const found = stidx(['search', 'green', 'deployment', '--limit', '1', '--json'], folder)
@@ -223,7 +226,7 @@ describe('stidx', () => {
   })
 })
 
-describe('a build that does not end well', () => {
+describe('a build that does not end well', patient, () => {
   it('leaves the old index whole when there is no more room, and clears away what it wrote', () => {
     const folder = indexed()
     const before = readFileSync(join(folder, 'index.stidx'))
@@ -259,7 +262,7 @@ describe('a build that does not end well', () => {
   })
 })
 
-describe('flotilla', () => {
+describe('flotilla', patient, () => {
   it('has the same commands, from its bin and from its own program', () => {
     const folder = indexed()
     const plain = (ended: Ended) => [ended.code, ended.stdout.replace(/"took_ms":[\d.]+/, '')]
