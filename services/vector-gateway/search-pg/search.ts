@@ -25,6 +25,7 @@ export interface PgHit {
   /** 1 − cosine distance. */
   score: number
   payload?: Record<string, unknown>
+  /** float32 values. */
   vector?: number[]
 }
 
@@ -132,7 +133,9 @@ function hitsOf(rows: Row[]): PgHit[] {
         id: String(id),
         score: 1 - distance,
         ...(payload === undefined ? {} : { payload: payload ?? {} }),
-        ...(vector === undefined ? {} : { vector: JSON.parse(vector) as number[] }),
+        ...(vector === undefined
+          ? {}
+          : { vector: Array.from(Float32Array.from(JSON.parse(vector) as number[])) }),
       },
     ]
   })

@@ -1,0 +1,4 @@
+import { openTestMirror } from '../support/mirror.ts'
+import { describeSearchPg } from './search-pg.contract.ts'
+
+describeSearchPg('the embedded mirror', { open: openTestMirror, indexed: false })
