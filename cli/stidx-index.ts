@@ -23,7 +23,7 @@ const faultsNamedMax = 20
  * For what a build holds in JavaScript objects. Without limits V8 lets garbage pile up to several times of what is
  * held; columns of numbers lie outside of them.
  */
-const resourceLimits = { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 8 }
+const resourceLimits = { maxOldGenerationSizeMb: 112, maxYoungGenerationSizeMb: 6 }
 const workerMark = 'stidx-build'
 
 interface Job {

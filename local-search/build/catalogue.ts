@@ -7,6 +7,9 @@ import { crc32 } from './checksum.ts'
 import { grown } from './growing.ts'
 
 const idChunkBytes = 1 << 20
+/** So that a place has 32 bits. */
+const idChunksMax = 4096
+const idBytesMax = 2048
 /** A record that was replaced by a later one has this number in the order. */
 export const replaced = 0xffffffff
 
@@ -132,41 +135,41 @@ export function hashOfKey(kind: keyof typeof keyKinds, text: string): number {
   return crc32(keyKinds[kind] + text)
 }
 
-/** The ids as bytes in large pieces, and the first six bytes of each as a number, which decides most comparisons. */
+/** The ids as bytes, in pieces of one length: an id lies in one piece, so its place is one number of 32 bits. */
 class IdStore {
   readonly #chunks: Buffer[] = []
   #filled = idChunkBytes
-  #places = new Float64Array(1 << 12)
-  #lengths = new Uint32Array(1 << 12)
-  #heads = new Float64Array(1 << 12)
+  #places = new Uint32Array(1 << 12)
+  /** An id has at most 2048 bytes. */
+  #lengths = new Uint16Array(1 << 12)
   #count = 0
 
   add(id: string): void {
     const bytes = Buffer.from(id, 'utf8')
+    if (bytes.length > idBytesMax) throw new SearchFault('bad_input', `an id has at most ${idBytesMax} bytes`)
     if (this.#filled + bytes.length > idChunkBytes) {
-      this.#chunks.push(Buffer.allocUnsafe(Math.max(idChunkBytes, bytes.length)))
+      if (this.#chunks.length === idChunksMax) throw new SearchFault('bad_input', 'the ids have over 4 GiB')
+      this.#chunks.push(Buffer.allocUnsafe(idChunkBytes))
       this.#filled = 0
     }
     const number = this.#count++
     this.#places = grown(this.#places, number)
     this.#lengths = grown(this.#lengths, number)
-    this.#heads = grown(this.#heads, number)
     this.#chunks.at(-1)!.set(bytes, this.#filled)
-    this.#places[number] = (this.#chunks.length - 1) * 2 ** 32 + this.#filled
+    this.#places[number] = (this.#chunks.length - 1) * idChunkBytes + this.#filled
     this.#lengths[number] = bytes.length
-    let head = 0
-    for (let i = 0; i < 6; i++) head = head * 256 + (bytes[i] ?? 0)
-    this.#heads[number] = head
     this.#filled += bytes.length
   }
 
+  /** By their bytes. */
   compare(a: number, b: number): number {
-    return this.#heads[a]! - this.#heads[b]! || Buffer.compare(this.#bytesOf(a), this.#bytesOf(b))
+    const startA = this.#places[a]! % idChunkBytes
+    const startB = this.#places[b]! % idChunkBytes
+    const [endA, endB] = [startA + this.#lengths[a]!, startB + this.#lengths[b]!]
+    return this.#chunkOf(a).compare(this.#chunkOf(b), startB, endB, startA, endA)
   }
 
-  #bytesOf(number: number): Buffer {
-    const place = this.#places[number]!
-    const start = place % 2 ** 32
-    return this.#chunks[Math.floor(place / 2 ** 32)]!.subarray(start, start + this.#lengths[number]!)
+  #chunkOf(number: number): Buffer {
+    return this.#chunks[Math.floor(this.#places[number]! / idChunkBytes)]!
   }
 }

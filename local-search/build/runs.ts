@@ -9,7 +9,7 @@ import { grown } from './growing.ts'
 /** Postings held before a run is written: 12 bytes each, and as much again for what belongs to them. */
 const postingsHeldMax = 1 << 20
 /** Different terms, and surfaces, held before a run is written: a hundred bytes each. */
-const termsHeldMax = 1 << 18
+const termsHeldMax = 1 << 17
 const none = 0xffffffff
 let nextCollection = 1
 
