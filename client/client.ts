@@ -7,6 +7,7 @@ import { ownProblem, ProblemError } from './problem-error.ts'
 import { type Call, createTransport, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
+  AgentDebug,
   Embeddings,
   Filter,
   FireAnswer,
@@ -20,7 +21,10 @@ import type {
   ScrolledPoint,
   ScrollRequest,
   SearchAnswer,
+  SearchPgAnswer,
+  SearchPgRequest,
   SearchRequest,
+  Stats,
   StoredPoint,
   UpsertOptions,
   WriteOptions,
@@ -55,6 +59,8 @@ export interface Client {
   /** At most 1,000 points. Retried only with an `idempotencyKey`. */
   upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
   search(request: SearchRequest): Promise<SearchAnswer>
+  /** The nearest rows of a table of the relational mirror; `filterSql` is an SQL condition over its columns. */
+  searchPg(request: SearchPgRequest): Promise<SearchPgAnswer>
   scroll(request: ScrollRequest): Promise<ScrollAnswer>
   /** Every point of a collection (or of a filter), page by page. */
   scrollAll(request: ScrollRequest): AsyncGenerator<ScrolledPoint>
@@ -82,6 +88,10 @@ export interface Client {
    * idempotency key. `targets` restricts it to those.
    */
   fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
+  /** What the collections hold, how their indexes are, and the p95 of searches. */
+  stats(): Promise<Stats>
+  /** Sessions, last operations and use of the limits: of this agent, or of another for those who may look. */
+  debugAgent(agentId?: string): Promise<AgentDebug>
   /** Also when it says `fail`. */
   health(): Promise<Health>
   /** Ends the calls under way; later ones fail at once. */
@@ -118,6 +128,7 @@ export function createClient(options: ClientOptions): Client {
     apiKey: () => keys.key(),
     upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
     search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
+    searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
     scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
     async *scrollAll(request) {
       let offset = request.offset
@@ -150,6 +161,9 @@ export function createClient(options: ClientOptions): Client {
       waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
     embeddings: (input) => keyed(post('v1/embeddings', { input })),
     fire: (event, given) => fireOver(relay, event, given),
+    stats: () => keyed(get('v1/stats', {})),
+    debugAgent: (agentId = options.agentId) =>
+      keyed(get(`v1/debug/agent/${encodeURIComponent(agentId)}`, {})),
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
     async close() {
       transport.close()
@@ -199,6 +213,19 @@ function searchBody(request: SearchRequest) {
     ...scrollBody(request),
     vector: Array.from(request.vector),
     score_threshold: request.scoreThreshold,
+  }
+}
+
+function searchPgBody(request: SearchPgRequest) {
+  return {
+    table: request.table ?? 'embeddings',
+    vector: Array.from(request.vector),
+    limit: request.limit,
+    metric: 'cosine',
+    filter_sql: request.filterSql,
+    with_payload: request.withPayload,
+    with_vector: request.withVector,
+    after: request.after,
   }
 }
 

@@ -14,6 +14,11 @@ export interface TransportOptions {
   attemptsMax?: number
   /** Longest wait before a further attempt; a longer retryAfter is not waited for. Default 10,000. */
   waitMsMax?: number
+  /**
+   * Waits out refusals of the agent's limits (`rate_limited`, `too_many_concurrent`, `quota_exceeded`) for up to so long
+   * in all, however many tries it takes. Default 0: they count as attempts, and a used up quota is thrown at once.
+   */
+  waitOutLimitsMs?: number
   /** 0..1, for tests. */
   random?: () => number
   /** For tests. */
@@ -41,6 +46,7 @@ export interface Transport {
 }
 
 const backoffBaseMs = 100
+const limitCodes: ReadonlySet<string> = new Set(['rate_limited', 'too_many_concurrent', 'quota_exceeded'])
 
 export function createTransport(options: TransportOptions): Transport {
   const send = options.fetch ?? fetch
@@ -79,10 +85,21 @@ export function createTransport(options: TransportOptions): Transport {
 
   return {
     async call<T>(call: Call): Promise<T> {
+      let patienceMs = options.waitOutLimitsMs ?? 0
       for (let tries = 1; ; tries++) {
         try {
           return await attempt<T>(call)
         } catch (error) {
+          if (error instanceof ProblemError && limitCodes.has(error.code) && patienceMs > 0) {
+            const waitMs = waitOf(error, 1, random())
+            if (waitMs > patienceMs) throw error
+            patienceMs -= waitMs
+            tries -= 1
+            await sleep(waitMs, AbortSignal.any([closing.signal, ...(call.signal ? [call.signal] : [])]))
+            call.signal?.throwIfAborted()
+            if (closing.signal.aborted) throw closed()
+            continue
+          }
           if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
           const waitMs = waitOf(error, tries, random())
           if (waitMs > waitMsMax) throw error

@@ -47,6 +47,28 @@ export interface SearchAnswer {
   records_scanned: number
 }
 
+export interface SearchPgRequest extends ReadOptions {
+  /** Default `embeddings`: the points of all collections. */
+  table?: string
+  vector: number[] | Float32Array
+  limit?: number
+  /** For example `collection = 'knowledgebase' AND status = 'active' AND 'runbook' = ANY(tags)`. */
+  filterSql?: string
+  withPayload?: boolean
+  withVector?: boolean
+}
+
+export interface PgHit extends Hit {
+  /** Absent when the table has no such column. */
+  collection?: string
+}
+
+export interface SearchPgAnswer {
+  results: PgHit[]
+  took_ms: number
+  records_scanned: number
+}
+
 export interface ScrollRequest extends ReadOptions {
   collection: string
   limit?: number
@@ -97,8 +119,49 @@ export interface ComponentHealth {
 }
 
 export interface Health {
-  status: 'pass' | 'fail'
+  /** `degraded`: the relational engine alone is away. */
+  status: 'pass' | 'degraded' | 'fail'
   components: Record<'proxy' | 'api' | 'vector_engine' | 'relational_engine' | 'event_log', ComponentHealth>
+}
+
+export interface Stats {
+  collections: {
+    collection: string
+    points: number
+    index_bytes: number
+    index_status: 'ready' | 'indexing' | 'rebuilding' | 'unavailable'
+    /** 0..1: the share of points that the graph index serves; the rest is scanned. */
+    indexed_share: number
+  }[]
+  /** Of the searches that this gateway answered within the window. */
+  search: { p95_ms: number | null; requests: number; window_s: number }
+  as_of: string
+}
+
+export interface AgentDebug {
+  agent_id: string
+  role: string
+  access: string
+  tier: string
+  /** Gateway keys that are valid now, by their first six random characters. */
+  sessions: { key: string; created_at: string; expires_at: string }[]
+  /** The last 50 at all gateways, the newest first. */
+  operations: {
+    operation: string
+    collection: string | null
+    outcome: string
+    status_code: number | null
+    took_ms: number | null
+    request_id: string
+    occurred_at: string
+    count: number
+  }[]
+  /** null: unlimited, or not counted. */
+  quota: {
+    day: { limit: number | null; used: number | null; remaining: number | null; resets_at: string }
+    burst: { limit: number | null }
+    concurrent: { limit: number | null; running: number | null }
+  }
 }
 
 export interface Embeddings {

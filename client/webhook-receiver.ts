@@ -109,16 +109,18 @@ async function take(
   if (!replay && last !== undefined && previousSequence !== null && last < previousSequence) {
     delivery.gap = { after: last, through: previousSequence }
   }
-  // A replay may come behind later ones: it never takes the lane back.
-  const reached = Math.max(last ?? sequence, sequence)
+  const later = last !== undefined && sequence <= last
   if (await store.wasFinished(idempotencyKey)) {
     // Two fires of one event have a sequence each: the lane goes on, the handler has nothing to do.
-    if (last !== reached) await store.finish({ lane, sequence: reached, idempotencyKey })
+    if (!later) await store.finish({ lane, sequence, idempotencyKey })
     return 'duplicate'
   }
-  if (!replay && last !== undefined && sequence <= last) return 'stale'
+  // Without a sequence before it, a new event with a low sequence is the first of a lane that begins anew.
+  if (later && !replay && previousSequence !== null) return 'stale'
   await handle(event, delivery)
-  await store.finish({ lane, sequence: reached, idempotencyKey })
+  // A replay may come behind later ones: it never takes the lane back, nor says where it begins.
+  const moves = !replay || (last !== undefined && !later)
+  await store.finish({ lane, sequence: moves ? sequence : null, idempotencyKey })
   return 'handled'
 }
 

@@ -3,8 +3,8 @@
 export interface FinishedDelivery {
   /** The agent, or '' where one target is one lane. */
   lane: string
-  /** The highest sequence that the lane has finished. */
-  sequence: number
+  /** Where the lane stands now, also when it is lower than before; null leaves it where it was. */
+  sequence: number | null
   idempotencyKey: string
 }
 
@@ -14,7 +14,7 @@ export interface FinishedDelivery {
  */
 export interface ReceiverStore {
   wasFinished(idempotencyKey: string): boolean | Promise<boolean>
-  /** The highest sequence that this lane has finished; undefined when nothing is known of it. */
+  /** Where this lane stands; undefined when nothing is known of it. */
   lastSequence(lane: string): number | undefined | Promise<number | undefined>
   /** Keeps key and sequence together. */
   finish(delivery: FinishedDelivery): void | Promise<void>
@@ -41,9 +41,10 @@ export function createMemoryStore({
       // Removed first, so that what is finished now is the newest.
       keys.delete(idempotencyKey)
       keys.add(idempotencyKey)
+      if (keys.size > keysMax) keys.delete(keys.values().next().value!)
+      if (sequence === null) return
       lanes.delete(lane)
       lanes.set(lane, sequence)
-      if (keys.size > keysMax) keys.delete(keys.values().next().value!)
       if (lanes.size > lanesMax) lanes.delete(lanes.keys().next().value!)
     },
   }

@@ -44,6 +44,7 @@ const good: [string, string, string, BareCall, number][] = [
     202,
   ],
   ['search', 'posts', '/v1/vectors/search', { body: { collection: 'posts', vector } }, 200],
+  ['search-pg', 'embeddings', '/v1/vectors/search-pg', { body: { table: 'embeddings', vector } }, 200],
   ['scroll', 'posts', '/v1/vectors/scroll', { body: { collection: 'posts' } }, 200],
   ['count', 'posts', '/v1/vectors/count?collection=posts', {}, 200],
   ['get', 'posts', '/v1/vectors/get?collection=posts&ids=a', {}, 200],
@@ -103,6 +104,7 @@ const bad: [string, string, BareCall, string, number][] = [
     415,
   ],
   ['search', '/v1/vectors/search', { body: { collection: 'nothing', vector } }, 'collection_not_found', 404],
+  ['search-pg', '/v1/vectors/search-pg', { body: { table: 'nothing', vector } }, 'table_not_found', 404],
   ['get', '/v1/vectors/get?collection=posts&id=absent', {}, 'point_not_found', 404],
   [
     'delete',

@@ -164,6 +164,17 @@ test('reads of the mirror wait for the mirror, all others for the vector engine'
   await expect(ahead.operations.after(id)).rejects.toMatchObject({ code: 'not_yet_applied' })
 })
 
+test('the failures of each index are its own', async () => {
+  const { operations, queries } = operationsOver(1, [])
+  const id = operations.idOf(operation.number, [{ partition: 0, offset: 5 }])
+  await operations.after(id)
+  await operations.after(id, 'relational')
+  expect(queries).toEqual([
+    [operation.number, 'vectors'],
+    [operation.number, 'relational'],
+  ])
+})
+
 test('an id of another epoch is 404', () => {
   const { operations } = operationsOver(0, [])
   expect(() => operations.parse(ids.encode({ ...operation, epoch: 2 }))).toThrowError(

@@ -2,7 +2,6 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Index } from '#runtime/indexes.ts'
 import type { Position, Publisher } from '#runtime/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { lastPositions, type Operation, type OperationIds } from './operation-id.ts'
@@ -39,14 +38,15 @@ export interface OperationsParts {
   publisher: Pick<Publisher, 'placeOf'>
   progress: IndexProgress & Pick<Progress, 'mirrored'>
   ids: OperationIds
-  /** The index whose progress that is, and whose failure rows count. Default `vectors`. */
-  index?: Index['name']
   waitMs?: number
 }
 
 export function createOperations(parts: OperationsParts): Operations {
   const { progress, ids } = parts
   const epoch = () => parts.publisher.placeOf(vectorsCommands).epoch
+
+  const progressOf = (index: ReadIndex): IndexProgress =>
+    index === 'relational' ? progress.mirrored : progress
 
   function parse(id: string): Operation {
     const operation = ids.decode(id)
@@ -56,20 +56,20 @@ export function createOperations(parts: OperationsParts): Operations {
     return operation
   }
   /** Failure rows are written before progress passes them: no failed record, no question to the database. */
-  async function finished(operation: Operation): Promise<OperationState> {
-    const failed = ({ partition }: Position) =>
-      progress.failures(partition) > 0 || progress.mirrored.failures(partition) > 0
-    if (!operation.last.some(failed)) return { status: 'applied' }
+  async function finished(operation: Operation, index: ReadIndex): Promise<OperationState> {
+    if (operation.last.every(({ partition }) => progressOf(index).failures(partition) === 0)) {
+      return { status: 'applied' }
+    }
     const { rows } = await parts.relational.query<{ error: string }>(
       `select error from platform.operation_failures where operation = $1 and index_name = $2
        order by partition, "offset" limit 1`,
-      [operation.number, parts.index ?? 'vectors'],
+      [operation.number, index],
     )
     return rows[0] ? { status: 'failed', error: rows[0].error } : { status: 'applied' }
   }
-  async function wait(operation: Operation, index: IndexProgress = progress): Promise<OperationState> {
-    const reached = await index.reached(operation.last, parts.waitMs ?? waitMs)
-    return reached ? finished(operation) : { status: 'accepted' }
+  async function wait(operation: Operation, index: ReadIndex): Promise<OperationState> {
+    const reached = await progressOf(index).reached(operation.last, parts.waitMs ?? waitMs)
+    return reached ? finished(operation, index) : { status: 'accepted' }
   }
 
   return {
@@ -79,11 +79,11 @@ export function createOperations(parts: OperationsParts): Operations {
       const applied = operation.last.every(
         ({ partition, offset }) => offset <= progress.appliedThrough(partition),
       )
-      return applied ? finished(operation) : { status: 'accepted' }
+      return applied ? finished(operation, 'vectors') : { status: 'accepted' }
     },
-    wait: (operation) => wait(operation),
+    wait: (operation) => wait(operation, 'vectors'),
     async after(id, index = 'vectors') {
-      const state = await wait(parse(id), index === 'relational' ? progress.mirrored : progress)
+      const state = await wait(parse(id), index)
       if (state.status === 'accepted') {
         throw new AppError('not_yet_applied', 'The operation named in after is not applied yet.', {
           retryAfter: 1,
