@@ -104,9 +104,30 @@ describe('a receiver of webhooks', () => {
     const { answers } = await sendAll(receiver, [
       { task: 'a', sequence: 1 },
       { task: 'b', sequence: 2, previous: 1 },
-      { task: 'a', sequence: 1 },
+      { task: 'c', sequence: 3, previous: 2 },
+      { task: 'b', sequence: 2, previous: 1 },
     ])
-    expect(answers).toEqual(['handled', 'handled', 'stale'])
+    expect(answers).toEqual(['handled', 'handled', 'handled', 'stale'])
+  })
+
+  it('begins anew where a lane does: a low sequence without one before it', async () => {
+    const { answers, full } = await sendAll(createReceiver({ secrets: null }), [
+      { task: 'a', sequence: 500, previous: 499 },
+      { task: 'b', sequence: 0 },
+      { task: 'c', sequence: 1, previous: 0 },
+      { task: 'd', sequence: 4, previous: 3 },
+    ])
+    expect(answers).toEqual(['handled', 'handled', 'handled', 'handled'])
+    expect(full[3]).toMatchObject({ delivery: { gap: { after: 1, through: 3 } } })
+  })
+
+  it('learns nothing of a lane from a replay that comes first', async () => {
+    const { answers, full } = await sendAll(createReceiver({ secrets: null }), [
+      { task: 'a', sequence: 3, replay: true },
+      { task: 'b', sequence: 50, previous: 49 },
+    ])
+    expect(answers).toEqual(['handled', 'handled'])
+    expect(full[1]).toMatchObject({ delivery: { gap: null } })
   })
 
   it('keeps the lanes of agents apart', async () => {
