@@ -16,6 +16,8 @@ import { createLimiter, type Limiter } from './limits/limiter.ts'
 import { createMemoryLimits } from './limits/memory-limits.ts'
 import { createPostgresLimits } from './limits/postgres-limits.ts'
 import type { SharedLimits } from './limits/shared-limits.ts'
+import { createLatencies, type Latencies } from './observed/latencies.ts'
+import { createRecentOperations, type RecentOperations } from './observed/recent-operations.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
 import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
 import { createOperations, type Operations } from './operations/operations.ts'
@@ -41,6 +43,8 @@ export interface Gateway extends Closeable {
   pgSearch: PgSearch
   upsertThread: BodyThread<ParsedUpsert>
   health: HealthProbe
+  searchLatencies: Latencies
+  recentOperations: RecentOperations
   receiving: ByteBudget
   /** Answers requests that wait for their operations as far as they are, so that a stop need not wait for them. */
   stopWaiting(): void
@@ -101,6 +105,8 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       pgSearch: await loadPgSearch(engines.mirror),
       upsertThread,
       health,
+      searchLatencies: createLatencies(),
+      recentOperations: createRecentOperations(context),
       receiving: createByteBudget(),
       stopWaiting: progress.stopWaiting,
       close: () => scope.close(),
@@ -111,12 +117,12 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
   }
 }
 
-/** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */
 /** An embedded database has this one process: nobody else counts. */
 function createSharedLimits(relational: Relational): SharedLimits {
   return relational.driver === 'embedded' ? createMemoryLimits(relational) : createPostgresLimits(relational)
 }
 
+/** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */
 function startSweep({ engines, log }: GatewayContext, limits: SharedLimits): Closeable {
   const stop = new AbortController()
   const sweeping = repeatUntil(

@@ -10,6 +10,7 @@ import { meter } from './limits/metering.ts'
 import { registerAudit } from './routes/audited.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
+import { registerDebug } from './routes/debug.ts'
 import { registerDelete } from './routes/delete.ts'
 import { registerEmbeddings } from './routes/embeddings.ts'
 import { registerGet } from './routes/get.ts'
@@ -19,6 +20,7 @@ import { registerOperations } from './routes/operations.ts'
 import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
 import { registerSearchPg } from './routes/search-pg.ts'
+import { registerStats, watchSearches } from './routes/stats.ts'
 import { registerUpsert } from './routes/upsert.ts'
 
 declare module 'fastify' {
@@ -66,6 +68,8 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
       await v1.register(async (keyed) => {
         requireKey(keyed, gateway)
         registerOperations(keyed, gateway)
+        registerStats(keyed, gateway)
+        registerDebug(keyed, gateway)
         await keyed.register(async (metered) => {
           meter(metered, gateway)
           registerEmbeddings(metered, gateway)
@@ -76,6 +80,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
           registerAudit(vectors, gateway)
           requireKey(vectors, gateway)
           meter(vectors, gateway)
+          watchSearches(vectors, gateway)
           for (const register of [
             registerSearch,
             registerSearchPg,

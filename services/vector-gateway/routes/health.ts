@@ -13,7 +13,7 @@ const component = Type.Object({
 
 const answer = Type.Object(
   {
-    status: Type.Union([Type.Literal('pass'), Type.Literal('fail')]),
+    status: Type.Union([Type.Literal('pass'), Type.Literal('degraded'), Type.Literal('fail')]),
     components: Type.Object({
       proxy: component,
       api: component,
@@ -22,7 +22,12 @@ const answer = Type.Object(
       event_log: component,
     }),
   },
-  { title: 'Health', description: 'fail when any component fails.' },
+  {
+    title: 'Health',
+    description:
+      'degraded when the relational engine alone fails: agents with a known key go on with what their gateway has ' +
+      'leased of their limits; fail when another component does.',
+  },
 )
 
 export function registerHealth(scope: FastifyInstance, gateway: Pick<Gateway, 'health'>): void {
@@ -37,11 +42,16 @@ export function registerHealth(scope: FastifyInstance, gateway: Pick<Gateway, 'h
     },
     (request, reply): Static<typeof answer> => {
       const components = { proxy: proxyOf(request), api: gateway.health.api(), ...gateway.health.engines() }
-      const failing = Object.values(components).some((one) => one.status === 'fail')
-      reply.code(failing ? 503 : 200)
-      return { status: failing ? 'fail' : 'pass', components }
+      const failing = Object.entries(components).filter(([, one]) => one.status === 'fail')
+      reply.code(failing.length > 0 ? 503 : 200)
+      return { status: statusOf(failing.map(([name]) => name)), components }
     },
   )
+}
+
+function statusOf(failing: string[]): 'pass' | 'degraded' | 'fail' {
+  if (failing.length === 0) return 'pass'
+  return failing.every((name) => name === 'relational_engine') ? 'degraded' : 'fail'
 }
 
 /** A request that came through a trusted proxy shows that it lives; nothing is known of one that did not. */

@@ -1,0 +1,86 @@
+/** GET /v1/stats: what the collections hold and how their indexes are, and how long searches took here. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { problemResponses } from '#runtime/http.ts'
+import type { Gateway } from '../gateway.ts'
+import { windowS } from '../observed/latencies.ts'
+
+const collectionStats = Type.Object({
+  collection: Type.String(),
+  points: Type.Integer(),
+  index_bytes: Type.Integer({ description: 'Size of the index and its points.' }),
+  index_status: Type.Union([
+    Type.Literal('ready'),
+    Type.Literal('indexing'),
+    Type.Literal('rebuilding'),
+    Type.Literal('unavailable'),
+  ]),
+  indexed_share: Type.Number({
+    description: '0..1: the share of points that the graph index serves; the rest is scanned.',
+  }),
+})
+
+const answer = Type.Object(
+  {
+    collections: Type.Array(collectionStats),
+    search: Type.Object({
+      p95_ms: Type.Union([Type.Number(), Type.Null()], {
+        description: 'Of the searches that this instance answered within the window; null without any.',
+      }),
+      requests: Type.Integer(),
+      window_s: Type.Integer(),
+    }),
+    as_of: Type.String({ format: 'date-time' }),
+  },
+  { title: 'Stats' },
+)
+
+export function registerStats(scope: FastifyInstance, gateway: Gateway): void {
+  const { vectors } = gateway.context.engines
+  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+    '/stats',
+    {
+      schema: {
+        tags: ['platform'],
+        security: [{ bearer: [] }],
+        summary: 'Points, index size and index status of each collection, p95 of searches',
+        response: {
+          200: answer,
+          ...problemResponses({
+            401: 'No valid gateway key was sent.',
+            503: 'The vector engine does not answer.',
+          }),
+        },
+      },
+    },
+    async (): Promise<Static<typeof answer>> => {
+      const stats = await vectors.stats()
+      return {
+        collections: stats.map(({ collection, points, indexBytes, status, indexedShare }) => ({
+          collection,
+          points,
+          index_bytes: indexBytes,
+          index_status: status,
+          indexed_share: indexedShare,
+        })),
+        search: {
+          p95_ms: gateway.searchLatencies.quantile(0.95),
+          requests: gateway.searchLatencies.count(),
+          window_s: windowS,
+        },
+        as_of: new Date().toISOString(),
+      }
+    },
+  )
+}
+
+/** Notes how long each answered search of `scope` took. */
+export function watchSearches(scope: FastifyInstance, gateway: Pick<Gateway, 'searchLatencies'>): void {
+  scope.addHook('onResponse', (request, reply, done) => {
+    const isSearch = request.routeOptions.config.operation === 'search'
+    if (isSearch && reply.statusCode === 200) gateway.searchLatencies.note(reply.elapsedTime)
+    done()
+  })
+}
