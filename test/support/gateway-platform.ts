@@ -9,6 +9,8 @@ import { type NewAgent, provisionAgent } from '#runtime/agents.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
+import { layMirrorCluster } from './mirror.ts'
+import { copyCluster } from './relational.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
@@ -23,6 +25,11 @@ export interface GatewayPlatform {
 
 export async function openGatewayPlatform(env: Record<string, string> = {}): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
+  if (env.DATABASE_URL === undefined) {
+    // Copies of clusters that stand already: making two takes most of a start.
+    await copyCluster(home)
+    await layMirrorCluster(home)
+  }
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
