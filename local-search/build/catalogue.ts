@@ -66,6 +66,11 @@ export class Catalogue {
     return this.#lengths[number * 4 + field]!
   }
 
+  /** Four fields a record; valid until the next record is added. */
+  lengths(): Uint16Array {
+    return this.#lengths
+  }
+
   isReplaced(number: number): boolean {
     return this.#isReplaced[number] === 1
   }

@@ -28,15 +28,17 @@ export function createImpacts(catalogue: Catalogue, order: Uint32Array): Impacts
   const k1 = k1Hundredths / 100
   const b = bHundredths / 100
   const perWord = fieldWords.map((words) => (words === 0 ? 0 : (b * order.length) / words))
+  const lengths = catalogue.lengths()
   const weights = scoringWeights.map((weight) => weight / 100)
   return {
     fieldWords,
     impactOf(record, frequencies) {
       let weighed = 0
-      for (let field = 0; field < 4; field++) {
-        const frequency = (frequencies >>> (field * 8)) & 255
+      // Most terms stand in few fields: the others cost a shift.
+      for (let rest = frequencies >>> 0, field = 0; rest !== 0; rest >>>= 8, field++) {
+        const frequency = rest & 255
         if (frequency === 0) continue
-        const length = catalogue.lengthOf(record, field)
+        const length = lengths[record * 4 + field]!
         weighed += (weights[field]! * frequency) / (1 - b + length * perWord[field]!)
       }
       return Math.max(1, Math.round((impactMax * weighed) / (k1 + weighed)))

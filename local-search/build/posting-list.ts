@@ -23,46 +23,60 @@ export class ListEncoder {
     const blocks = this.#blocks
     const out = this.#out
     blocks.length = 0
+    if (postings.length <= postingsPerBlock) {
+      const impactMax = scored ? writeImpacts(blocks, postings, 0, postings.length) : 0
+      writeDistances(blocks, postings, 0, postings.length)
+      return { bytes: blocks.written(), impactMax }
+    }
     out.length = 0
     let impactMax = 0
-    let before = -1
     for (let start = 0; start < postings.length; start += postingsPerBlock) {
-      const block = postings.subarray(start, start + postingsPerBlock)
-      const blockMax = scored ? highestImpact(block) : 0
+      const end = Math.min(start + postingsPerBlock, postings.length)
+      const blockMax = scored ? writeImpacts(blocks, postings, start, end) : 0
       impactMax = Math.max(impactMax, blockMax)
-      before = writeBlock(blocks, block, before, scored)
-      if (postings.length > postingsPerBlock) {
-        out.u32(before)
-        out.u32(blocks.length)
-        out.u8(blockMax)
-      }
+      out.u32(writeDistances(blocks, postings, start, end))
+      out.u32(blocks.length)
+      out.u8(blockMax)
     }
     out.append(blocks.written())
     return { bytes: out.written(), impactMax }
   }
 }
 
-/** Impacts, then fields, two records a byte, then distances; returns the last record. */
-function writeBlock(out: ByteWriter, block: Float64Array, before: number, scored: boolean): number {
-  if (scored) {
-    for (const posting of block) out.u8((posting % 4096) >>> 4)
-    for (let i = 0; i < block.length; i += 2) {
-      const low = block[i]! % 16
-      const high = i + 1 < block.length ? block[i + 1]! % 16 : 0
-      out.u8(low | (high << 4))
-    }
+/** Impacts, then fields, two records a byte; returns the highest impact. Called for every posting: plain loops. */
+function writeImpacts(out: ByteWriter, postings: Float64Array, start: number, end: number): number {
+  const count = end - start
+  out.reserve(count * 2)
+  const { bytes, length: impactsAt } = out
+  const fieldsAt = impactsAt + count
+  let highest = 0
+  for (let i = 0; i < count; i++) {
+    const posting = postings[start + i]!
+    const low = posting - Math.floor(posting / 4096) * 4096
+    const impact = low >> 4
+    if (impact > highest) highest = impact
+    bytes[impactsAt + i] = impact
+    const at = fieldsAt + (i >> 1)
+    bytes[at] = i & 1 ? bytes[at]! | ((low & 15) << 4) : low & 15
   }
-  let last = before
-  for (const posting of block) {
-    const record = Math.floor(posting / 4096)
-    out.varint(record - last - 1)
-    last = record
-  }
-  return last
+  out.length = fieldsAt + ((count + 1) >> 1)
+  return highest
 }
 
-function highestImpact(block: Float64Array): number {
-  let highest = 0
-  for (const posting of block) highest = Math.max(highest, (posting % 4096) >>> 4)
-  return highest
+/** Distances to the record before; returns the last record. */
+function writeDistances(out: ByteWriter, postings: Float64Array, start: number, end: number): number {
+  out.reserve((end - start) * 4)
+  const { bytes } = out
+  let at = out.length
+  let last = start === 0 ? -1 : Math.floor(postings[start - 1]! / 4096)
+  for (let i = start; i < end; i++) {
+    const record = Math.floor(postings[i]! / 4096)
+    // Below 2^24, so at most four bytes.
+    let rest = record - last - 1
+    for (; rest > 127; rest >>>= 7) bytes[at++] = (rest & 127) | 128
+    bytes[at++] = rest
+    last = record
+  }
+  out.length = at
+  return last
 }
