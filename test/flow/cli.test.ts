@@ -1,13 +1,14 @@
 /** The `flotilla` command, as operators and their scripts use it. */
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { eventually } from '../support/eventually.ts'
 import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
 import { temporaryFolder } from '../support/temporary.ts'
+import { openWebhookSink } from '../support/webhook-sink.ts'
 
 /** One document on standard output and nothing else. */
 async function json<T>(args: string[], home: string, code = 0): Promise<T> {
@@ -122,6 +123,51 @@ describe('flotilla beside a running platform', () => {
     await eventually('the first record', () => watching.stdout().includes('"event_id"'))
     watching.child.kill('SIGINT')
     expect((await watching.finished).code).toBe(0)
+  }, 300_000)
+
+  it('fires webhooks, tells how their targets stand, and replays what was given up', async () => {
+    let well = false
+    const sink = await openWebhookSink(({ sequence }) => ({ status: well || sequence !== 1 ? 204 : 422 }))
+    onTestFinished(() => sink.close())
+    writeFileSync(join(home, 'targets.yaml'), JSON.stringify({ targets: { picky: { url: sink.url } } }))
+    const fire = (task: string) =>
+      json<{ deliveries: { sequence: number }[] }>(
+        [
+          'webhooks',
+          'fire',
+          '--event',
+          'task.completed',
+          '--agent',
+          'A',
+          '--task-id',
+          task,
+          '--targets',
+          'picky',
+        ],
+        home,
+      )
+    // Until the relay has seen the file there is no such target.
+    const first = await eventually('the target is known', () => fire('t-0').catch(() => null), 60_000)
+    expect(first.deliveries).toEqual([{ target: 'picky', sequence: 0 }])
+    await fire('t-1')
+    const letters = await eventually('it is given up', async () => {
+      const listed = await json<{ dead_letters: object[] }>(['webhooks', 'dead-letters', 'list'], home)
+      return listed.dead_letters.length === 1 ? listed.dead_letters : null
+    })
+    expect(letters).toMatchObject([{ target: 'picky', sequence: 1, reason: 'http_422', attempts: 1 }])
+    await eventually('nothing waits any more', async () => {
+      const { targets } = await json<{ targets: object[] }>(['webhooks', 'targets'], home)
+      expect(targets).toMatchObject([{ target: 'picky', lag: 0, breaker: 'closed' }])
+      return true
+    })
+    well = true
+    // The command of every topic finds the partition of the target, too.
+    const replayed = await json(['dead-letters', 'replay', '--topic', 'webhooks.deliveries'], home)
+    expect(replayed).toMatchObject({ results: [{ status: 'replayed' }] })
+    await eventually('the replay arrives', () => sink.received.some(({ replay }) => replay))
+    expect(await json(['webhooks', 'skip', 'nobody'], home, 1)).toMatchObject({
+      error: { code: 'not_found' },
+    })
   }, 300_000)
 
   it('takes the tour', async () => {
