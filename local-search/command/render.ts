@@ -11,7 +11,8 @@ export interface Look {
   isColoured: boolean
 }
 
-const idWidthMax = 40
+/** An id that was made has 41 characters: `get` needs it whole. */
+const idWidthMax = 41
 const fieldsWidth = 21
 
 export function renderAnswer(
