@@ -17,7 +17,7 @@ const batchMax = 1_000
 /** What waits while the log is away; of more the oldest are left out, and counted. */
 const waitingMax = 20_000
 const pauseMs = 500
-const closeMs = 1_000
+const closeMs = 500
 
 export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   let waiting: WebhookAttempt[] = []

@@ -45,7 +45,7 @@ const trimEveryMs = 60_000
 const loadEveryMs = 60_000
 const loadFirstAfterMs = 5_000
 /** A stop lets calls run for so long: what is cut short is sent again. */
-const stopCallsAfterMs = 3_000
+const stopCallsAfterMs = 2_000
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 

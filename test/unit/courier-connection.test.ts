@@ -103,7 +103,7 @@ describe('a call', () => {
     expect(await connection.post(request())).toMatchObject({ status: 204 })
   })
 
-  test('leaves no socket behind when its end is forced', async () => {
+  test.skipIf(process.platform !== 'linux')('leaves no socket behind when its end is forced', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
     for (let n = 0; n < 20; n++) await connect(sink.url, { callMs: 10 }).post(request())
     await eventually('all are closed', () => sink.inFlight === 0)
