@@ -3,16 +3,20 @@
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { localSearchBench } from './local-search.ts'
+import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
+import { searchPgBench } from './search-pg.ts'
 import { upsertBench } from './upsert.ts'
 import { webhooksBench } from './webhooks.ts'
 
 export const benches: readonly Bench[] = [
   searchBench,
+  searchPgBench,
   upsertBench,
   consumerBench,
   producerBench,
   localSearchBench,
   webhooksBench,
+  mirrorBench,
 ]

@@ -47,7 +47,7 @@ export interface PgSearch {
 const timeoutMs = 5_000
 /** The same for all reads, so that no connection is ever set up twice. Times without a zone are UTC. */
 const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
-const server = {
+export const serverSettings = {
   ...everywhere,
   'hnsw.ef_search': '128',
   // The scan goes on, in the order of distance, until the filter has let enough rows through.
@@ -67,7 +67,10 @@ interface Row {
 
 /** Loads the parser of filters. */
 export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Promise<PgSearch> {
-  const options: ReadOptions = { timeoutMs, settings: mirror.driver === 'postgres' ? server : everywhere }
+  const options: ReadOptions = {
+    timeoutMs,
+    settings: mirror.driver === 'postgres' ? serverSettings : everywhere,
+  }
   const read = <R>(text: string, params: SqlValue[]) => mirror.read<R>(text, params, options)
   const compile = await loadFilterCompiler()
   const tables = createSearchTables(read)

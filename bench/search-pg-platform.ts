@@ -1,0 +1,37 @@
+/** The gateway under measurement, in a process of its own: its relational engine is the PostgreSQL that is named. */
+
+import { pino } from 'pino'
+import { provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
+import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { services } from '#services/index.ts'
+import { serveForked } from './forked.ts'
+
+const [home, databaseUrl] = process.argv.slice(2) as [string, string]
+const agentId = 'bench'
+const handlers = { open }
+export type SearchPgCalls = typeof handlers
+
+let running: RunningPlatform | undefined
+serveForked(handlers, async () => running?.close())
+
+/** All services but the relational-writer: the tables are filled by the bench. */
+async function open(_: null): Promise<{ vectorUrl: string; agentId: string; privateKeyPem: string }> {
+  running = await startPlatform({
+    services: services.filter(({ name }) => name !== 'relational-writer'),
+    chosen: [],
+    env: {
+      FLOTILLA_HOME: home,
+      DATABASE_URL: databaseUrl,
+      VECTOR_GATEWAY_PORT: '0',
+      WEBHOOK_GATEWAY: '127.0.0.1:0',
+      HOST: '127.0.0.1',
+    },
+    log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
+    print: () => {},
+    control: () => async () => {},
+  })
+  const { relational } = running.platform.engines
+  const { privateKeyPem, outboxId } = await provisionAgent(relational, { agentId, tier: 'infra-architect' })
+  await waitUntilPublished(relational, outboxId)
+  return { vectorUrl: running.addresses.vector_url!, agentId, privateKeyPem }
+}

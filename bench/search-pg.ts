@@ -1,0 +1,189 @@
+/** search-pg through the gateway on PostgreSQL beside the same statement by pg alone, with and without a filter. */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { pino } from 'pino'
+import { createClient } from '#client/client.ts'
+import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
+import { createScope, type Scope } from '#lib/resource.ts'
+import type { Column } from '#services/vector-gateway/search-pg/columns.ts'
+import { loadFilterCompiler } from '#services/vector-gateway/search-pg/filter.ts'
+import { serverSettings, vectorText } from '#services/vector-gateway/search-pg/search.ts'
+import { indexedStatement, parametersOf } from '#services/vector-gateway/search-pg/statement.ts'
+import type { SearchTable } from '#services/vector-gateway/search-pg/tables.ts'
+import { openPostgres } from '../scripts/servers/postgres.ts'
+import { type Bench, type BenchRow, median, quantile } from './bench.ts'
+import { openForked } from './forked.ts'
+import { runLoad } from './load.ts'
+import { createPointSource } from './points.ts'
+import type { SearchPgCalls } from './search-pg-platform.ts'
+
+const points = 20_000
+const rounds = 7
+const requests = 200
+const filters = [
+  { what: 'without a filter', filter: undefined },
+  { what: 'with a filter that half of the rows pass', filter: "status = 'active'" },
+  { what: 'with a filter that 1 of 50 passes', filter: `'group-7' = ANY(tags) AND mind_path LIKE 'bench/%'` },
+]
+const log = pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2))
+
+export const searchPgBench: Bench = {
+  name: 'search-pg',
+  purpose: `p95 of search-pg over ${points.toLocaleString('en')} clustered points on PostgreSQL through the gateway, one client, beside the same statement by pg alone`,
+  async run(report) {
+    const scope = createScope(() => {})
+    try {
+      const url = process.env.DATABASE_URL ?? (await ownServer(scope))
+      await fill(url, report)
+      const gateway = await openGateway(scope, url)
+      const peer = await openPeer(scope, url)
+      const rows: BenchRow[] = []
+      for (const { what, filter } of filters) rows.push(await compare(what, filter, gateway, peer, report))
+      return rows
+    } finally {
+      await scope.close()
+    }
+  },
+}
+
+async function ownServer(scope: Scope): Promise<string> {
+  const server = await openPostgres()
+  scope.add('server', { close: async () => server.close() })
+  return server.url
+}
+
+/** Straight into the mirror's tables; the index is built when all rows are there, which takes a fraction of the time. */
+async function fill(url: string, report: (text: string) => void): Promise<void> {
+  const mirror = openPostgresMirror({ url, log })
+  const generation = await mirror.adoptGeneration(1)
+  const { rows } = await mirror.write.query<{ indexdef: string }>(
+    `select indexdef from pg_indexes where schemaname = 'vectors' and indexname = 'embeddings_hnsw'`,
+  )
+  await mirror.write.query('drop index vectors.embeddings_hnsw')
+  const source = createPointSource(1)
+  for (let from = 0; from < points; from += 500) {
+    const operations = Array.from({ length: 500 }, (_, i) => {
+      const { id, vector, payload } = source.point(`point-${from + i}`)
+      const {
+        title,
+        status,
+        tags,
+        mind_path: mindPath,
+      } = payload as Record<string, string> & { tags: string[] }
+      const row = { title: title!, status: status!, tags, mindPath: mindPath!, updatedAt: null, payload }
+      const embedding = Float32Array.from(vector)
+      return { partition: 0, offset: from + i, collection: 'knowledgebase', id, row: { ...row, embedding } }
+    })
+    await mirror.apply({ generation, epoch: 1 }, operations, [])
+  }
+  report(`  filled ${points} rows`)
+  const builder = new pg.Client({ connectionString: url })
+  await builder.connect()
+  await builder.query(`set maintenance_work_mem = '512MB'`)
+  await builder.query(rows[0]!.indexdef)
+  await builder.query('analyze vectors.embeddings')
+  await builder.query('analyze vectors.metadata')
+  await builder.end()
+  await mirror.close()
+  report('  the index is built')
+}
+
+interface Gateway {
+  origin: string
+  key: string
+}
+
+async function openGateway(scope: Scope, url: string): Promise<Gateway> {
+  const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
+  scope.add('home', { close: async () => rmSync(home, { recursive: true, force: true }) })
+  const forked = scope.add(
+    'gateway',
+    openForked<SearchPgCalls>(new URL('./search-pg-platform.ts', import.meta.url), [home, url]),
+  )
+  const { vectorUrl, ...agent } = await forked.call('open', null)
+  const client = createClient({ vectorUrl, ...agent })
+  const key = await client.apiKey()
+  await client.close()
+  return { origin: vectorUrl, key }
+}
+
+/** The very statement that the gateway sends, in a session with the same settings and role. */
+async function openPeer(scope: Scope, url: string) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  scope.add('peer', { close: () => client.end() })
+  for (const [name, value] of Object.entries(serverSettings)) {
+    await client.query('select set_config($1, $2, false)', [name, value])
+  }
+  await client.query('set role flotilla_reader')
+  const compile = await loadFilterCompiler()
+  return async (vector: string, filter: string | undefined): Promise<number> => {
+    const parts = {
+      table,
+      filter: filter === undefined ? undefined : compile(filter, table.columns),
+      withPayload: true,
+      withVector: false,
+    }
+    const text = indexedStatement(parts)
+    const values = parametersOf(parts.filter, vector, 10)
+    const begun = performance.now()
+    const { rows } = await client.query({ text, values })
+    if (rows.length !== 10) throw new Error(`pg alone found ${rows.length} rows`)
+    return performance.now() - begun
+  }
+}
+
+const columnsOf = (alias: string, types: Record<string, string>): [string, Column][] =>
+  Object.entries(types).map(([name, type]) => [name, { name, type, alias }])
+
+const table: SearchTable = {
+  name: 'embeddings',
+  vector: 'embedding',
+  hasCollection: true,
+  payload: 'joined',
+  columns: new Map(columnsOf('m', { status: 'text', tags: '_text', mind_path: 'text' })),
+}
+
+const vectors = (() => {
+  const source = createPointSource(99)
+  return Array.from({ length: requests }, () => source.vector())
+})()
+
+/** pg alone and the gateway in turn; the median of the ratios of each round's p95. */
+async function compare(
+  what: string,
+  filter: string | undefined,
+  { origin, key }: Gateway,
+  peer: Awaited<ReturnType<typeof openPeer>>,
+  report: (text: string) => void,
+): Promise<BenchRow> {
+  const bodies = vectors.map((vector) =>
+    Buffer.from(
+      JSON.stringify({ table: 'embeddings', vector, limit: 10, metric: 'cosine', filter_sql: filter }),
+    ),
+  )
+  const target = { origin, path: '/v1/vectors/search-pg', headers: { authorization: `Bearer ${key}` } }
+  const texts = vectors.map((vector) => vectorText(Float32Array.from(vector)))
+  const found: { alone: number[]; gateway: number[] } = { alone: [], gateway: [] }
+  for (let round = 0; round <= rounds; round++) {
+    const latencies: number[] = []
+    for (const text of texts) latencies.push(await peer(text, filter))
+    const alone = quantile(latencies, 0.95)
+    const gateway = quantile(await runLoad(target, bodies, 1, requests), 0.95)
+    report(`  ${what}, round ${round}: gateway ${gateway.toFixed(2)} ms, pg alone ${alone.toFixed(2)} ms`)
+    if (round === 0) continue // The first round warms both up.
+    found.alone.push(alone)
+    found.gateway.push(gateway)
+  }
+  return {
+    what: `p95 ${what}`,
+    unit: 'ms',
+    measured: median(found.gateway),
+    peer: { what: 'pg alone', value: median(found.alone) },
+    ratio: median(found.gateway.map((value, round) => value / found.alone[round]!)),
+    bar: { max: 1.3 },
+  }
+}
