@@ -3,7 +3,6 @@
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { localSearchBench } from './local-search.ts'
-import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
 import { searchPgBench } from './search-pg.ts'
@@ -18,5 +17,4 @@ export const benches: readonly Bench[] = [
   producerBench,
   localSearchBench,
   webhooksBench,
-  mirrorBench,
 ]
