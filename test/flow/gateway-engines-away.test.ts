@@ -29,6 +29,7 @@ const reads: [string, () => ReturnType<typeof send>][] = [
   ['count', () => send('/v1/vectors/count?collection=posts')],
   ['get', () => send('/v1/vectors/get?collection=posts&ids=a')],
 ]
+const searchPg = () => send('/v1/vectors/search-pg', { body: { table: 'embeddings', vector } })
 const handshake = () => send('/v1/auth/handshake', { body: { agent_id: 'whale', nonce: 'ab'.repeat(16) } })
 
 function expectAway(answer: Awaited<ReturnType<typeof send>>, code: string): void {
@@ -61,6 +62,17 @@ test('Postgres away: cached keys go on, others and handshakes are 503', async ()
   expectAway(await handshake(), 'relational_engine_unavailable')
   const unknown = await send('/v1/vectors/count?collection=posts', { key: `vk_live_${'B'.repeat(43)}` })
   expectAway(unknown, 'relational_engine_unavailable')
+})
+
+test('the relational mirror away: search-pg is 503 and comes back by itself, all else goes on', async () => {
+  gateway.away.add('mirror')
+  expectAway(await searchPg(), 'relational_engine_unavailable')
+  for (const [, read] of reads) expect((await read()).status).toBe(200)
+  expect((await upsert()).status).toBe(202)
+  gateway.away.clear()
+  await eventually('search-pg', async () => (await searchPg()).status === 200)
+  gateway.away.add('vectors').add('relational')
+  expect((await searchPg()).status).toBe(200)
 })
 
 test('all goes on by itself when the engines are back', async () => {

@@ -12,8 +12,10 @@ import { createHttpApp } from '#runtime/http.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import type { Ingress } from '#runtime/service.ts'
 import { vectorGateway } from '#services/vector-gateway/service.ts'
+import { layMirrorCluster } from './mirror.ts'
+import { copyCluster } from './relational.ts'
 
-type Part = 'log' | 'vectors' | 'relational'
+type Part = 'log' | 'vectors' | 'relational' | 'mirror'
 
 export interface AwayGateway {
   url: string
@@ -27,17 +29,20 @@ const codes: Record<Part, ErrorCode> = {
   log: 'log_unavailable',
   vectors: 'vector_engine_unavailable',
   relational: 'relational_engine_unavailable',
+  mirror: 'relational_engine_unavailable',
 }
 /** How long a driver tries before it tells that its engine is away. */
 const givesUpAfterMs = 300
 
 export async function openAwayGateway(): Promise<AwayGateway> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
+  await copyCluster(home)
+  await layMirrorCluster(home)
   const log = pino({ level: 'silent' })
   const env = { FLOTILLA_HOME: home }
   const platform = await openPlatform({
     env,
-    needs: ['vectors', 'embedder'],
+    needs: ['vectors', 'mirror', 'embedder'],
     producerName: 'test',
     log,
     lock: true,
@@ -53,6 +58,7 @@ export async function openAwayGateway(): Promise<AwayGateway> {
       ...platform.engines,
       vectors: breakable(platform.engines.vectors, 'vectors', away),
       relational: breakable(platform.engines.relational, 'relational', away),
+      mirror: breakable(platform.engines.mirror, 'mirror', away),
       eventLog: withStaleTails(breakable(platform.engines.eventLog, 'log', away, ['ping']), away),
     },
   } as never)
