@@ -3,6 +3,7 @@
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { localSearchBench } from './local-search.ts'
+import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
 import { searchPgBench } from './search-pg.ts'
@@ -17,4 +18,5 @@ export const benches: readonly Bench[] = [
   producerBench,
   localSearchBench,
   webhooksBench,
+  mirrorBench,
 ]
