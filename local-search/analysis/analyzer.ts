@@ -4,7 +4,7 @@ import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../cont
 import { classOf, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { afterPossessive, wordEnd } from './word-end.ts'
-import { forgetWords, rememberedTerms } from './word-memory.ts'
+import { eachRemembered, forgetWords } from './word-memory.ts'
 import { isAsciiWordCode, stemOf, termsOfWord } from './word-terms.ts'
 
 /** How much of a word's weight its exact form brings, where slugs and paths have it. */
@@ -22,40 +22,30 @@ export const analyzer: Analyzer = {
 
 function analyzeField(text: string, field: TextField, emit: EmitTerm): void {
   let position = -1
-  analyze(text, field, termsAt, ({ term, surface, opens }) => {
+  const takeAll = giving(field, ({ term, surface, opens }) => {
     if (opens) position++
     emit(term, position, surface)
   })
+  for (let at = 0; at < text.length; ) {
+    const end = wordEnd(text, at)
+    if (end > at) takeAll(termsOfWord(text.slice(at, end)))
+    at = end > at ? afterPossessive(text, end) : at + 1
+  }
 }
 
 function analyzeWords(text: string, field: TextField, take: (term: WordTerm) => void): void {
-  analyze(text, field, rememberedTerms, take)
+  eachRemembered(text, giving(field, take))
 }
 
-function analyze(
-  text: string,
-  field: TextField,
-  terms: (text: string, start: number, end: number) => readonly WordTerm[],
-  take: (term: WordTerm) => void,
-): void {
+function giving(field: TextField, take: (term: WordTerm) => void): (terms: readonly WordTerm[]) => void {
   const exact = field === 'slug' || field === 'path'
-  for (let at = 0; at < text.length; ) {
-    const end = wordEnd(text, at)
-    if (end === at) {
-      at++
-      continue
-    }
-    for (const term of terms(text, at, end)) {
+  return (terms) => {
+    for (const term of terms) {
       take(term)
       // So that a name is found as it is written before others that share its stem.
       if (exact && term.exact !== null) take(term.exact)
     }
-    at = afterPossessive(text, end)
   }
-}
-
-function termsAt(text: string, start: number, end: number): readonly WordTerm[] {
-  return termsOfWord(text.slice(start, end))
 }
 
 function termsOf(surface: string): QueryTerm[] {

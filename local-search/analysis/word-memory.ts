@@ -1,7 +1,8 @@
 /** Words that come again while indexing: text and the place of a word in, the terms that were made of it out. */
 
 import type { WordTerm } from '../contract.ts'
-import { termsOfWord } from './word-terms.ts'
+import { afterPossessive, wordEnd } from './word-end.ts'
+import { isAsciiWordCode, termsOfWord } from './word-terms.ts'
 
 /** Words held; when there are more it begins anew. */
 const wordsMax = 1 << 17
@@ -20,12 +21,39 @@ interface Memory {
 
 let memory: Memory | undefined
 
-/** A table of its own, because a Map would need every word cut out of its text before it can be asked. */
-export function rememberedTerms(text: string, start: number, end: number): readonly WordTerm[] {
-  if (end - start > lengthMax) return termsOfWord(text.slice(start, end))
+/** 1 for letters, digits and the underscore. */
+const asciiWord = new Uint8Array(128)
+for (let code = 48; code < 123; code++) asciiWord[code] = isAsciiWordCode(code) ? 1 : 0
+
+/**
+ * Gives the terms of each word. A table of its own, because a Map would need every word cut out of its text before it
+ * can be asked; hashed while its end is looked for.
+ */
+export function eachRemembered(text: string, take: (terms: readonly WordTerm[]) => void): void {
+  for (let at = 0; at < text.length; ) {
+    const start = at
+    let hash = 0
+    let code = text.charCodeAt(at)
+    while (code < 0x80 && asciiWord[code] === 1) {
+      hash = (Math.imul(hash, 31) + code) | 0
+      // Not a number behind the end: the comparison is false.
+      code = text.charCodeAt(++at)
+    }
+    if (code > 0x7f) {
+      const end = wordEnd(text, at)
+      for (; at < end; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0
+    }
+    if (at === start) {
+      at++
+      continue
+    }
+    take(at - start > lengthMax ? termsOfWord(text.slice(start, at)) : remembered(text, start, at, hash))
+    at = afterPossessive(text, at)
+  }
+}
+
+function remembered(text: string, start: number, end: number, hash: number): readonly WordTerm[] {
   memory ??= { table: new Int32Array(slots), words: [], terms: [] }
-  let hash = 0
-  for (let i = start; i < end; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0
   return find(memory, text, start, end, hash)
 }
 
