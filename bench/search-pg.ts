@@ -16,7 +16,7 @@ import type { SearchTable } from '#services/vector-gateway/search-pg/tables.ts'
 import { openPostgres } from '../scripts/servers/postgres.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openForked } from './forked.ts'
-import { runLoad } from './load.ts'
+import { openCaller } from './load.ts'
 import { createPointSource } from './points.ts'
 import type { SearchPgCalls } from './search-pg-platform.ts'
 
@@ -152,7 +152,7 @@ const vectors = (() => {
   return Array.from({ length: requests }, () => source.vector())
 })()
 
-/** pg alone and the gateway in turn; the median of the ratios of each round's p95. */
+/** pg alone and the gateway in turn, request by request, so that both meet the same machine; medians over the rounds. */
 async function compare(
   what: string,
   filter: string | undefined,
@@ -160,24 +160,30 @@ async function compare(
   peer: Awaited<ReturnType<typeof openPeer>>,
   report: (text: string) => void,
 ): Promise<BenchRow> {
+  const headers = { authorization: `Bearer ${key}` }
   const bodies = vectors.map((vector) =>
     Buffer.from(
       JSON.stringify({ table: 'embeddings', vector, limit: 10, metric: 'cosine', filter_sql: filter }),
     ),
   )
-  const target = { origin, path: '/v1/vectors/search-pg', headers: { authorization: `Bearer ${key}` } }
   const texts = vectors.map((vector) => vectorText(Float32Array.from(vector)))
+  const caller = openCaller(origin)
   const found: { alone: number[]; gateway: number[] } = { alone: [], gateway: [] }
   for (let round = 0; round <= rounds; round++) {
-    const latencies: number[] = []
-    for (const text of texts) latencies.push(await peer(text, filter))
-    const alone = quantile(latencies, 0.95)
-    const gateway = quantile(await runLoad(target, bodies, 1, requests), 0.95)
-    report(`  ${what}, round ${round}: gateway ${gateway.toFixed(2)} ms, pg alone ${alone.toFixed(2)} ms`)
+    const alone: number[] = []
+    const gateway: number[] = []
+    for (let i = 0; i < requests; i++) {
+      alone.push(await peer(texts[i]!, filter))
+      gateway.push(await caller.post('/v1/vectors/search-pg', bodies[i]!, headers))
+    }
+    const shown = (samples: number[]) =>
+      `p50 ${quantile(samples, 0.5).toFixed(2)}, p95 ${quantile(samples, 0.95).toFixed(2)} ms`
+    report(`  ${what}, round ${round}: gateway ${shown(gateway)}; pg alone ${shown(alone)}`)
     if (round === 0) continue // The first round warms both up.
-    found.alone.push(alone)
-    found.gateway.push(gateway)
+    found.alone.push(quantile(alone, 0.95))
+    found.gateway.push(quantile(gateway, 0.95))
   }
+  await caller.close()
   return {
     what: `p95 ${what}`,
     unit: 'ms',

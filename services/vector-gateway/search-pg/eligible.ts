@@ -1,4 +1,4 @@
-/** A table and a filter in, how many rows a search goes through out: counted or estimated, at most five seconds old. */
+/** A table and a filter in, how many rows a search goes through out: counted or estimated, five seconds old at most where counting is quick. */
 
 import { LRUCache } from 'lru-cache'
 import { isTimeout } from './faults.ts'
@@ -8,10 +8,13 @@ import { countStatement, estimateStatement, type StatementParts } from './statem
 const keptMs = 5_000
 /** From then on it is counted anew beside the search that asks, which takes the old figure. */
 const renewedMs = 3_000
+/** Of a table that takes long to count: counting may not be more than this part of the time. */
+const countingShare = 0.05
 const keptMax = 1_000
 
 interface Counted {
   at: number
+  tookMs: number
   rows: number
 }
 
@@ -46,7 +49,7 @@ export function createEligibleRows(read: ReadRows): EligibleRows {
     const at = performance.now()
     const asking = ask(parts)
       .then((rows) => {
-        kept.set(key, { at, rows })
+        kept.set(key, { at, tookMs: performance.now() - at, rows })
         return rows
       })
       .finally(() => asked.delete(key))
@@ -56,9 +59,11 @@ export function createEligibleRows(read: ReadRows): EligibleRows {
   return async (parts) => {
     const key = keyOf(parts)
     const found = kept.get(key)
-    const age = found === undefined ? Number.POSITIVE_INFINITY : performance.now() - found.at
-    if (found === undefined || age > keptMs) return renew(key, parts)
-    if (age > renewedMs) renew(key, parts).catch(() => {})
+    if (found === undefined) return renew(key, parts)
+    const age = performance.now() - found.at
+    const patience = found.tookMs / countingShare
+    if (age > Math.max(keptMs, patience * 2)) return renew(key, parts)
+    if (age > Math.max(renewedMs, patience)) renew(key, parts).catch(() => {})
     return found.rows
   }
 }
