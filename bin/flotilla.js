@@ -9,7 +9,11 @@ const major = Number(process.versions.node.split('.')[0])
 
 const localSearch = new Set(['index-jsonl', 'search', 'get', 'stats'])
 
-if (localSearch.has(process.argv[2])) {
+const [verb, ...words] = process.argv.slice(2)
+// Without a file `stats` asks the platform.
+const isLocal = localSearch.has(verb) && (verb !== 'stats' || words.some((word) => !word.startsWith('-')))
+
+if (isLocal) {
   // The small bin of its own runs on any Node from 20 on and loads nothing of the platform.
   createRequire(import.meta.url)('./stidx.cjs')
 } else if (major >= 24) {

@@ -12,6 +12,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
   agents: async () => (await import('./commands/agents.ts')).registerAgents,
   doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
+  stats: async () => (await import('./commands/stats.ts')).registerStats,
   lag: async () => (await import('./commands/lag.ts')).registerLag,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
   groups: async () => (await import('./commands/groups.ts')).registerGroups,

@@ -3,7 +3,7 @@
 import { CommanderError } from 'commander'
 import type { Environment } from '#lib/config.ts'
 import { createCli, exitDone, exitWrongUse, reportFault } from './cli.ts'
-import { localSearchCommands, runLocalSearch } from './commands/local-search.ts'
+import { isLocalSearch, runLocalSearch } from './commands/local-search.ts'
 import { buildProgram } from './program.ts'
 
 /** Runs one command; `signal` aborts when the operator gave up. */
@@ -12,7 +12,7 @@ export async function runCommandLine(
   env: Environment,
   signal: AbortSignal,
 ): Promise<number> {
-  if (localSearchCommands.includes(args[0] ?? '')) return runLocalSearch(args, env)
+  if (isLocalSearch(args)) return runLocalSearch(args, env)
   const cli = createCli(env, signal)
   try {
     const program = await buildProgram(cli, args)

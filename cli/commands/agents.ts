@@ -25,6 +25,7 @@ import type { Platform } from '#runtime/platform.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { fields, table } from '../output.ts'
+import { registerShow } from './agents-show.ts'
 
 const services = ['outbox-publisher']
 
@@ -110,24 +111,8 @@ export const listCommand = defineCommand<object, { agents: AgentView[] }>({
   },
 })
 
-export const showCommand = defineCommand<
-  { agentId: string },
-  AgentView & { name: string; created_at: string; updated_at: string }
->({
-  name: 'agents show',
-  needs: [],
-  async run({ platform }, { agentId }) {
-    const agent = await showAgent(platform.engines.relational, agentId)
-    return {
-      ...viewOf(agent),
-      name: agent.name,
-      created_at: agent.created_at.toISOString(),
-      updated_at: agent.updated_at.toISOString(),
-    }
-  },
-})
-
-function viewOf(agent: Agent): AgentView {
+/** What every command tells of an agent. */
+export function viewOf(agent: Agent): AgentView {
   const { agent_id, uid, role, access, tier, quota, public_key_fingerprint } = agent
   return { agent_id, uid, role, access, tier, quota, public_key_fingerprint }
 }
@@ -164,10 +149,7 @@ export function registerAgents(program: Program, cli: Cli): void {
   describe(list, 'flotilla agents list').action(async ({ json }: { json?: boolean }) => {
     await cli.run(listCommand, {}, { json, render: renderList })
   })
-  const show = agents.command('show').argument('<agent-id>').description('one agent')
-  describe(show, 'flotilla agents show scout').action(async (agentId: string, { json }: KeyOptions) => {
-    await cli.run(showCommand, { agentId }, { json, render: (agent) => fields({ ...agent }) })
-  })
+  registerShow(agents, cli)
   const rotate = keyOptions(agents.command('rotate').argument('<agent-id>')).description(
     'a new key pair; the old key and everything opened with it end',
   )

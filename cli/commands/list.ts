@@ -1,14 +1,8 @@
 /** Commands that a running platform answers over its control socket. */
 
 import type { Command } from '../command.ts'
-import {
-  deleteCommand,
-  listCommand,
-  provisionCommand,
-  rotateCommand,
-  showCommand,
-  tierCommand,
-} from './agents.ts'
+import { deleteCommand, listCommand, provisionCommand, rotateCommand, tierCommand } from './agents.ts'
+import { showCommand } from './agents-show.ts'
 import {
   deadLettersDiscardCommand,
   deadLettersListCommand,
@@ -20,6 +14,7 @@ import { exportCommand } from './export.ts'
 import { groupsResetCommand } from './groups.ts'
 import { lagCommand } from './lag.ts'
 import { rebuildRelationalCommand, rebuildVectorsCommand } from './rebuild.ts'
+import { statsCommand } from './stats.ts'
 import { topicsGrowCommand } from './topics.ts'
 import { topicsTailCommand } from './topics-tail.ts'
 import {
@@ -47,6 +42,7 @@ export const commands = [
   rebuildRelationalCommand,
   rotateCommand,
   showCommand,
+  statsCommand,
   tierCommand,
   topicsGrowCommand,
   topicsTailCommand,

@@ -7,10 +7,12 @@ const summaries: Readonly<Record<string, string>> = {
   'index-jsonl': 'build a local index from JSON lines',
   search: 'search a local index',
   get: 'print one record of a local index',
-  stats: 'say what a local index holds',
 }
 
-export const localSearchCommands = Object.keys(summaries)
+/** True for the words of local search; `stats` is one of them with a file, and without one asks the platform. */
+export function isLocalSearch([verb = '', ...words]: readonly string[]): boolean {
+  return Object.hasOwn(summaries, verb) || (verb === 'stats' && words.some((word) => !word.startsWith('-')))
+}
 
 /** For the help of all commands; what runs is `runLocalSearch`. */
 export function registerLocalSearch(program: Program): void {

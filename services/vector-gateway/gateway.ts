@@ -16,7 +16,7 @@ import { createLimiter, type Limiter } from './limits/limiter.ts'
 import { createMemoryLimits } from './limits/memory-limits.ts'
 import { createPostgresLimits } from './limits/postgres-limits.ts'
 import type { SharedLimits } from './limits/shared-limits.ts'
-import { createLatencies, type Latencies } from './observed/latencies.ts'
+import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { createRecentOperations, type RecentOperations } from './observed/recent-operations.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
 import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
@@ -88,6 +88,8 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     const shared = createSharedLimits(engines.relational)
     const limiter = scope.add('limits', createLimiter({ shared, instance: context.instanceId }))
     scope.add('sweep', startSweep(context, shared))
+    const searchLatencies = createLatencies()
+    exposeSearches(context.metrics, searchLatencies)
     const upsertThread = scope.add(
       'upsert thread',
       createBodyThread<ParsedUpsert>(new URL('./points/upsert-thread.ts', import.meta.url), 'upsert'),
@@ -105,7 +107,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       pgSearch: await loadPgSearch(engines.mirror),
       upsertThread,
       health,
-      searchLatencies: createLatencies(),
+      searchLatencies,
       recentOperations: createRecentOperations(context),
       receiving: createByteBudget(),
       stopWaiting: progress.stopWaiting,

@@ -239,9 +239,11 @@ test('the description lists every route with its schema, and the reference page 
   expect(Object.keys(api.json.paths as object).sort()).toEqual([
     '/v1/auth/handshake',
     '/v1/auth/verify',
+    '/v1/debug/agent/{agent_id}',
     '/v1/embeddings',
     '/v1/health',
     '/v1/operations/{operation_id}',
+    '/v1/stats',
     '/v1/vectors/count',
     '/v1/vectors/delete',
     '/v1/vectors/get',

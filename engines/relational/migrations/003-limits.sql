@@ -4,7 +4,9 @@
 create table platform.limit_days (
   key text primary key,
   day date not null,
-  leased bigint not null check (leased >= 0)
+  leased bigint not null check (leased >= 0),
+  -- Those that began, where one process alone counts and writes them down from time to time; else see used_today.
+  begun bigint check (begun >= 0)
 );
 
 -- Who holds what at this moment. After a crash of the server it is empty, which a second makes good.
@@ -154,8 +156,8 @@ end $$;
 
 -- Operations of today that began, as far as it was reported.
 create function platform.used_today(of_key text) returns bigint language sql stable as $$
-  select coalesce(max(d.leased), 0) - coalesce(sum(
-      (h.holder ->> 'day_leased')::bigint - (h.holder ->> 'day_used')::bigint), 0)::bigint
+  select coalesce(max(d.begun), coalesce(max(d.leased), 0) - coalesce(sum(
+      (h.holder ->> 'day_leased')::bigint - (h.holder ->> 'day_used')::bigint), 0)::bigint)
   from platform.limit_days d
   left join platform.limit_leases l on l.key = d.key and l.day = d.day
   left join lateral jsonb_each(l.holders) as h (name, holder)

@@ -8,15 +8,12 @@ import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Caller } from '#runtime/agents/gateway-keys.ts'
-import { type AgentLease, createAgentLease, type Limit, type Wanted } from './agent-lease.ts'
+import { createAgentLease, type Limit, type Wanted } from './agent-lease.ts'
+import { type Agent, idleMs, startSweep } from './lease-sweep.ts'
 import { concurrentWait, LimitRefusal } from './refusal.ts'
 import type { LeaseAnswer, SharedLimits } from './shared-limits.ts'
 import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
 
-/** Unused things go back after this time. */
-export const idleMs = 200
-const sweepEveryMs = 50
-const renewWithinMs = 300
 const askTimeoutMs = 1_500
 /** While the shared state does not answer it is asked this often. */
 const awayMs = 250
@@ -28,10 +25,7 @@ const closeMs = 2_000
 const waitingMax = 50
 /** After the shared state gave less than was wanted. */
 const refillAgainMs = 50
-/** Asks that give back or renew, under way at once. */
-const sweepAsksMax = 64
 const callersMax = 100_000
-const forgetEveryMs = 10_000
 
 export type LimitedCaller = Pick<Caller, 'uid' | 'tier' | 'quota'>
 
@@ -66,19 +60,6 @@ export interface LimiterParts {
   instance: string
   /** Milliseconds that only go forward. */
   now?: () => number
-}
-
-interface Agent {
-  uid: string
-  lease: AgentLease
-  asking: Promise<void> | undefined
-  waiting: number
-  /** Until when a refusal of the shared state is believed. */
-  refused: Record<Limit, number>
-  answer: LeaseAnswer | undefined
-  awayUntil: number
-  /** More is not leased ahead before. */
-  refillAt: number
 }
 
 const free: Operation = { end() {} }
@@ -215,40 +196,13 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
     )
   }
 
-  const timer = setInterval(sweep, sweepEveryMs)
-  timer.unref()
-  let forgetAt = now() + forgetEveryMs
-  let sweepAsks = 0
-  function askOffTheWay(agent: Agent, wanted: Pick<Wanted, 'giveBack'>): void {
-    if (sweepAsks >= sweepAsksMax) return
-    sweepAsks += 1
-    ask(agent, wanted)
-      .catch(() => {})
-      .finally(() => {
-        sweepAsks -= 1
-      })
-  }
-  /** Gives back what is idle, renews what runs out. */
-  function sweep(): void {
-    const at = now()
-    if (at < awayUntil) return
-    for (const agent of active) {
-      if (agent.asking) continue
-      const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
-      if (idle && agent.lease.holdsUnused()) askOffTheWay(agent, { giveBack: true })
-      else if (agent.lease.runsOut(at, renewWithinMs)) askOffTheWay(agent, {})
-      else if (idle && agent.lease.busy() === 0) active.delete(agent)
-    }
-    if (at >= forgetAt) forget(at)
-  }
-  function forget(at: number): void {
-    forgetAt = at + forgetEveryMs
-    for (const agent of agents.values()) {
-      const quiet = at - agent.lease.lastUsedAt() > forgetEveryMs && agent.waiting === 0 && !agent.asking
-      const refused = Math.max(agent.refused.second, agent.refused.day) > at
-      if (quiet && !refused && !active.has(agent)) agents.delete(agent.uid)
-    }
-  }
+  const sweeping = startSweep({
+    agents,
+    active,
+    now,
+    awayUntil: () => awayUntil,
+    ask: (agent, giveBack) => ask(agent, { giveBack }),
+  })
 
   return {
     begin(caller) {
@@ -275,7 +229,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
     },
     running: (caller) => agents.get(caller.uid)?.lease.busy() ?? 0,
     async close() {
-      clearInterval(timer)
+      sweeping.stop()
       const givingBack = [...active].map(async (agent) => {
         await agent.asking?.catch(() => {})
         await ask(agent, { giveBack: true })

@@ -4,7 +4,7 @@
  */
 
 import type { Relational } from '#engines/relational/port.ts'
-import { dayAfter, leaseFrom, newSharedAgent, type SharedAgent, utcDay } from './shared-agent.ts'
+import { begunOf, dayAfter, leaseFrom, newSharedAgent, type SharedAgent, utcDay } from './shared-agent.ts'
 import { dayGrant, type LeaseAsk, type SharedLimits } from './shared-limits.ts'
 
 interface Counted {
@@ -15,12 +15,15 @@ interface Counted {
 }
 
 const forgottenAfterMs = 60_000
+/** How old the figure is that others see. */
+const noteEveryMs = 1_000
 
 export function createMemoryLimits(
   relational: Pick<Relational, 'query'>,
   now: () => number = Date.now,
 ): SharedLimits {
   const agents = new Map<string, Counted>()
+  const changed = new Set<string>()
   const loading = new Map<string, Promise<Counted>>()
 
   async function load(key: string): Promise<Counted> {
@@ -48,7 +51,7 @@ export function createMemoryLimits(
     const most = dayGrant(ask.day_wanted, ask.limits.day - leased, held)
     if (leased + most <= saved) return most
     try {
-      await save(relational, [[ask.key, leased + most]], day)
+      await save(relational, [[ask.key, leased + most, begunOf(counted.agent)]], day)
     } catch (error) {
       if (leased + ask.day_wanted > saved) throw error
       return saved - leased
@@ -58,18 +61,30 @@ export function createMemoryLimits(
     return most
   }
 
+  // For whoever looks from outside; a killed process loses none of it, because what it saved ahead counts.
+  let noted: Promise<unknown> = Promise.resolve()
+  const noting = setInterval(() => {
+    const some = [...changed].flatMap((key): [string, Counted][] => {
+      const counted = agents.get(key)
+      return counted ? [[key, counted]] : []
+    })
+    changed.clear()
+    if (some.length > 0) noted = saveAll(relational, some, false).catch(() => {})
+  }, noteEveryMs)
+  noting.unref()
+
   return {
     rateShare: 1,
     refusalMsMin: 0,
     async lease(ask) {
       const counted = agents.get(ask.key) ?? (await countedOf(ask.key))
       const dayMost = await saveAhead(counted, ask)
+      changed.add(ask.key)
       return leaseFrom(counted.agent, ask, now(), dayMost)
     },
     async usedToday(key) {
       const { agent } = agents.get(key) ?? (await countedOf(key))
-      if (agent.day !== utcDay(now())) return 0
-      return [...agent.holders.values()].reduce((sum, one) => sum - one.dayLeased + one.dayUsed, agent.leased)
+      return agent.day === utcDay(now()) ? begunOf(agent) : 0
     },
     async sweep() {
       const idle = new Map<string, Counted>()
@@ -79,38 +94,45 @@ export function createMemoryLimits(
       }
       // Forgotten first: whoever asks now loads what is saved here.
       for (const key of idle.keys()) agents.delete(key)
-      await saveAll(relational, idle)
+      await saveAll(relational, idle, true)
       await relational.query('delete from platform.limit_days where day < $1', [utcDay(now())])
     },
-    close: () => saveAll(relational, agents),
+    async close() {
+      clearInterval(noting)
+      await noted
+      await saveAll(relational, agents, true)
+    },
   }
 }
 
-/** Writes down what was saved ahead and not used. */
-async function saveAll(relational: Pick<Relational, 'query'>, agents: Map<string, Counted>): Promise<void> {
+/** Writes down how many began; with `exact` also what was saved ahead and not used. */
+async function saveAll(
+  relational: Pick<Relational, 'query'>,
+  agents: Iterable<[string, Counted]>,
+  exact: boolean,
+): Promise<void> {
   const byDay = Map.groupBy(
-    [...agents].filter(([, { agent, saved, savedDay }]) => agent.day === savedDay && agent.leased !== saved),
+    [...agents].filter(([, { agent, savedDay }]) => agent.day === savedDay),
     ([, { savedDay }]) => savedDay,
   )
   for (const [day, members] of byDay) {
-    await save(
-      relational,
-      members.map(([key, { agent }]) => [key, agent.leased]),
-      day,
+    const rows = members.map(
+      ([key, { agent, saved }]): Saved => [key, exact ? agent.leased : saved, begunOf(agent)],
     )
-    for (const [, counted] of members) counted.saved = counted.agent.leased
+    await save(relational, rows, day)
+    if (exact) for (const [, counted] of members) counted.saved = counted.agent.leased
   }
 }
 
-async function save(
-  relational: Pick<Relational, 'query'>,
-  used: [key: string, used: number][],
-  day: string,
-): Promise<void> {
+type Saved = [key: string, leased: number, begun: number]
+
+/** The embedded database runs statements in the order in which they are given: a later one is never undone. */
+async function save(relational: Pick<Relational, 'query'>, rows: Saved[], day: string): Promise<void> {
   await relational.query(
-    `insert into platform.limit_days (key, day, leased)
-     select key, $3::date, leased from unnest($1::text[], $2::bigint[]) as given (key, leased)
-     on conflict (key) do update set day = excluded.day, leased = excluded.leased`,
-    [used.map(([key]) => key), used.map(([, count]) => count), day],
+    `insert into platform.limit_days (key, day, leased, begun)
+     select key, $4::date, leased, begun
+     from unnest($1::text[], $2::bigint[], $3::bigint[]) as given (key, leased, begun)
+     on conflict (key) do update set day = excluded.day, leased = excluded.leased, begun = excluded.begun`,
+    [rows.map(([key]) => key), rows.map(([, leased]) => leased), rows.map(([, , begun]) => begun), day],
   )
 }

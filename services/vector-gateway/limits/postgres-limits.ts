@@ -35,3 +35,9 @@ export function createPostgresLimits(relational: Pick<Relational, 'query'>): Sha
     close: async () => {},
   }
 }
+
+/** Operations of an agent that began today, by its uid: also where another process counts them, a second late. */
+export async function readUsedToday(relational: Pick<Relational, 'query'>, key: string): Promise<number> {
+  const { rows } = await relational.query<{ used: number }>('select platform.used_today($1) as used', [key])
+  return rows[0]!.used
+}

@@ -41,6 +41,11 @@ export function newSharedAgent(day: string, leased: number): SharedAgent {
   return { began: [], holders: new Map(), day, leased }
 }
 
+/** Operations of the day that began, as far as it was reported. */
+export function begunOf(agent: SharedAgent): number {
+  return [...agent.holders.values()].reduce((sum, one) => sum - one.dayLeased + one.dayUsed, agent.leased)
+}
+
 /** ISO date of a time in ms. */
 export function utcDay(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10)
@@ -67,7 +72,7 @@ export function leaseFrom(
     day_granted: day,
     day: agent.day,
     day_left_ms: dayMs - (atMs % dayMs),
-    day_used: agent.leased - [...agent.holders.values()].reduce((sum, one) => sum + unused(one), 0),
+    day_used: begunOf(agent),
     slots: holder.slots,
     rate_elsewhere: others.some((other) => other.rate > 0),
     day_elsewhere: others.some((other) => unused(other) > 0),

@@ -1,5 +1,7 @@
 /** How long answers took in, the quantile of the last five minutes out: counts in steps of 4 %, in bounded memory. */
 
+import { Gauge, type Registry } from 'prom-client'
+
 const sliceMs = 10_000
 const slices = 30
 const leastMs = 0.05
@@ -68,4 +70,29 @@ function bucketOf(tookMs: number): number {
 /** The middle of a bucket, by ratio: at most 2 % from any value in it. */
 function middleOf(bucket: number): number {
   return bucket === 0 ? leastMs : leastMs * step ** (bucket - 0.5)
+}
+
+export const searchMetrics = {
+  p95: 'vector_gateway_search_p95_milliseconds',
+  count: 'vector_gateway_search_recent',
+} as const
+
+/** Puts the p95 and the number of searches of the window into the process's metrics. */
+export function exposeSearches(registry: Registry, latencies: Latencies): void {
+  const gauges = [
+    { name: searchMetrics.p95, help: 'p95 of searches', value: () => latencies.quantile(0.95) ?? Number.NaN },
+    { name: searchMetrics.count, help: 'Searches answered', value: latencies.count },
+  ]
+  for (const { name, help, value } of gauges) {
+    // A gateway that was opened anew in this process takes the place of the former one.
+    registry.removeSingleMetric(name)
+    new Gauge({
+      name,
+      help: `${help}, of the last ${windowS} s`,
+      registers: [registry],
+      collect() {
+        this.set(value())
+      },
+    })
+  }
 }

@@ -1,0 +1,76 @@
+/** Leases of agents, looked at some times a second: what is idle is given back, what is in use is renewed in time. */
+
+import type { AgentLease, Limit } from './agent-lease.ts'
+import type { LeaseAnswer } from './shared-limits.ts'
+
+/** Unused things go back after this time. */
+export const idleMs = 200
+const sweepEveryMs = 50
+const renewWithinMs = 300
+/** Asks that give back or renew, under way at once. */
+const asksMax = 64
+const forgetEveryMs = 10_000
+
+/** An agent as this gateway knows it. */
+export interface Agent {
+  uid: string
+  lease: AgentLease
+  asking: Promise<void> | undefined
+  waiting: number
+  /** Until when a refusal of the shared state is believed. */
+  refused: Record<Limit, number>
+  answer: LeaseAnswer | undefined
+  awayUntil: number
+  /** More is not leased ahead before. */
+  refillAt: number
+}
+
+interface SweepParts {
+  agents: Map<string, Agent>
+  /** Those that may hold something. */
+  active: Set<Agent>
+  now(): number
+  /** The shared state does not answer until then. */
+  awayUntil(): number
+  ask(agent: Agent, giveBack: boolean): Promise<void>
+}
+
+export function startSweep({ agents, active, now, awayUntil, ask }: SweepParts): { stop(): void } {
+  let asks = 0
+  let forgetAt = now() + forgetEveryMs
+
+  function askOffTheWay(agent: Agent, giveBack: boolean): void {
+    if (asks >= asksMax) return
+    asks += 1
+    ask(agent, giveBack)
+      .catch(() => {})
+      .finally(() => {
+        asks -= 1
+      })
+  }
+  function sweep(): void {
+    const at = now()
+    if (at < awayUntil()) return
+    for (const agent of active) {
+      if (agent.asking) continue
+      const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
+      if (idle && agent.lease.holdsUnused()) askOffTheWay(agent, true)
+      else if (agent.lease.runsOut(at, renewWithinMs)) askOffTheWay(agent, false)
+      else if (idle && agent.lease.busy() === 0) active.delete(agent)
+    }
+    if (at >= forgetAt) forget(at)
+  }
+  /** What is known of an agent is worth nothing once it holds nothing and no refusal stands. */
+  function forget(at: number): void {
+    forgetAt = at + forgetEveryMs
+    for (const agent of agents.values()) {
+      const quiet = at - agent.lease.lastUsedAt() > forgetEveryMs && agent.waiting === 0 && !agent.asking
+      const refused = Math.max(agent.refused.second, agent.refused.day) > at
+      if (quiet && !refused && !active.has(agent)) agents.delete(agent.uid)
+    }
+  }
+
+  const timer = setInterval(sweep, sweepEveryMs)
+  timer.unref()
+  return { stop: () => clearInterval(timer) }
+}
