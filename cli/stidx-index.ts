@@ -1,5 +1,7 @@
 /** The command `index-jsonl`: records in, an index file out, with a progress bar on a terminal. */
 
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { SingleBar } from 'cli-progress'
 import { type BuildOptions, buildIndex } from '#local-search/build.ts'
@@ -19,11 +21,8 @@ const options = {
 } as const
 /** Faulty lines that are named one by one. */
 const faultsNamedMax = 20
-/**
- * For what a build holds in JavaScript objects. Without limits V8 lets garbage pile up to several times of what is
- * held; columns of numbers lie outside of them.
- */
-const resourceLimits = { maxOldGenerationSizeMb: 112, maxYoungGenerationSizeMb: 6 }
+/** Young garbage is collected early; the old limit is room for records of many megabytes, see `collectGarbage`. */
+const resourceLimits = { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 4 }
 const workerMark = 'stidx-build'
 
 interface Job {
@@ -64,9 +63,7 @@ async function run(args: readonly string[], job: Job): Promise<number> {
   const startedAt = performance.now()
   const bar = createBar()
   const named: JsonlFault[] = []
-  const ended = await inWorker(job, bar.show, (fault) => {
-    if (named.length < faultsNamedMax) named.push(fault)
-  })
+  const ended = await inWorker(job, bar.show, (fault) => named.push(fault))
   bar.end()
   const tookMs = Math.round(performance.now() - startedAt)
   for (const { line, message } of named) print(2, `line ${line}: ${plain(message)}\n`)
@@ -106,11 +103,8 @@ function inWorker(
       else resolve(new SearchFault(message.code, message.message))
     })
     worker.on('error', (error) => {
-      const { code } = error as NodeJS.ErrnoException
-      const isMemory = code === 'ERR_WORKER_OUT_OF_MEMORY'
-      resolve(
-        isMemory ? new SearchFault('bad_input', 'a record is too large for the memory of a build') : error,
-      )
+      const isMemory = (error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY'
+      resolve(isMemory ? new SearchFault('bad_input', 'a record is too large to be indexed') : error)
     })
   })
 }
@@ -126,6 +120,7 @@ function work({ input, output, strict }: Job): void {
       // Only so many are named: a file without one good line must not fill the queue.
       if (posted++ < faultsNamedMax) post({ kind: 'fault', fault })
     },
+    onSpill: collectGarbage(),
     onProgress: (readBytes, totalBytes) => post({ kind: 'progress', readBytes, totalBytes }),
   }
   try {
@@ -134,6 +129,12 @@ function work({ input, output, strict }: Job): void {
     if (!(error instanceof SearchFault)) throw error
     post({ kind: 'failed', code: error.code, message: error.message })
   }
+}
+
+/** Left to itself V8 lets garbage pile up to several times of what is held: most of what a run held is garbage after it. */
+function collectGarbage(): () => void {
+  setFlagsFromString('--expose-gc')
+  return runInNewContext('gc') as () => void
 }
 
 /** Follows the reading; what comes after it, merging, takes about as long and is said in words. */

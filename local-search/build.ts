@@ -33,6 +33,8 @@ export interface BuildOptions {
   onFault?(fault: JsonlFault): void
   /** Bytes of the input; `totalBytes` is 0 where it is not known. */
   onProgress?(readBytes: number, totalBytes: number): void
+  /** After a run was written: much of what was held is not needed any more. */
+  onSpill?(): void
   /** For tests. */
   analyzer?: Analyzer
   read?: ReadJsonl
@@ -62,7 +64,7 @@ export function buildIndex(options: BuildOptions): BuildReport {
 function collect(options: BuildOptions, folder: string) {
   const { strict = false, onFault, onProgress, analyzer = ours, read = readJsonl } = options
   const catalogue = new Catalogue()
-  const runs = new RunCollector(folder, options.postingsHeldMax)
+  const runs = new RunCollector(folder, options.postingsHeldMax, options.onSpill)
   const recordsFile = join(folder, 'records')
   const records = openFileSink(recordsFile)
   const addWords = createWordAdder(analyzer, catalogue, runs)

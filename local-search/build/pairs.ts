@@ -5,7 +5,7 @@ import { crc32 } from './checksum.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { type FileSource, openFileSource } from './file-source.ts'
 
-const pairsHeldMax = 1 << 20
+const pairsHeldMax = 1 << 18
 
 export class PairSorter {
   readonly #folder: string

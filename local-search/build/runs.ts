@@ -22,6 +22,7 @@ export class RunCollector {
   readonly files: string[] = []
   readonly #folder: string
   readonly #limit: number
+  readonly #onSpill: () => void
   #terms = new Map<string, number>()
   #surfaces = new Map<string, number>()
   #surfaceCounts = new Uint32Array(1 << 14)
@@ -33,8 +34,9 @@ export class RunCollector {
   /** Numbers that words carry from another run, or another build, are not ours. */
   #collection = nextCollection++
 
-  constructor(folder: string, limit = postingsHeldMax) {
+  constructor(folder: string, limit = postingsHeldMax, onSpill: () => void = () => {}) {
     this.#folder = folder
+    this.#onSpill = onSpill
     this.#limit = limit
     const room = limit + (1 << 12)
     this.#termOf = new Uint32Array(room)
@@ -112,6 +114,7 @@ export class RunCollector {
     this.#surfaces = new Map()
     this.#count = 0
     this.#collection = nextCollection++
+    this.#onSpill()
   }
 
   #push(term: number, record: number): number {

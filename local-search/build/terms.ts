@@ -100,7 +100,7 @@ class Gatherer {
 
   /** Packed and by rising record; valid until the next call. */
   gather(term: MergedTerm): Float64Array {
-    if (term.count > this.#postings.length) this.#postings = new Float64Array(term.count * 2)
+    if (term.count > this.#postings.length) this.#postings = new Float64Array(Math.ceil(term.count * 1.2))
     let count = 0
     for (const list of term.lists) count = this.#readList(list, count)
     const gathered = this.#postings.subarray(0, count)
