@@ -2,9 +2,10 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { EngineChoice } from '#engines/open.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { vectorsIndex } from '#runtime/indexes.ts'
+import { type GenerationEngine, type Index, relationalIndex, vectorsIndex } from '#runtime/indexes.ts'
 import { readLag } from '#runtime/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { listGenerations } from '#runtime/rebuild.ts'
@@ -26,9 +27,13 @@ const lagWorth = 10_000
 export async function checkEngines(platform: Platform): Promise<Check[]> {
   const pings = await pingEngines(platform.engines, platform.choices)
   const answers = await Promise.all(
-    Object.entries({ groups: checkGroups, 'dead letters': checkDeadLetters, 'vector index': checkIndex }).map(
-      ([check, ask]) =>
-        ask(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
+    Object.entries({
+      groups: checkGroups,
+      'dead letters': checkDeadLetters,
+      'vector index': checkVectors,
+      'relational index': checkMirror,
+    }).map(([check, ask]) =>
+      ask(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
     ),
   )
   return [...pings, ...answers.flat()]
@@ -39,12 +44,13 @@ export function pingEngines(
   engines: Partial<Engines>,
   choices: Record<EngineName, EngineChoice>,
 ): Promise<Check[]> {
-  const { eventLog, schemaRegistry, vectors, relational, embedder } = engines
+  const { eventLog, schemaRegistry, vectors, relational, mirror, embedder } = engines
   const asks: [string, EngineName, (() => Promise<unknown>) | undefined][] = [
     ['event log', 'eventLog', eventLog && (() => eventLog.ping(pingTimeoutMs))],
     ['schema registry', 'schemaRegistry', schemaRegistry && (() => schemaRegistry.ping(pingTimeoutMs))],
     ['vector engine', 'vectors', vectors && (() => vectors.ping(pingTimeoutMs))],
     ['relational engine', 'relational', relational && (() => relational.ping(pingTimeoutMs))],
+    ['relational mirror', 'mirror', mirror && (() => mirror.ping(pingTimeoutMs))],
     ['embedder', 'embedder', embedder && (() => embedder.embed(['ping']))],
   ]
   return Promise.all(
@@ -121,33 +127,28 @@ async function recordsIn(eventLog: EventLog, topic: string | undefined): Promise
   return ranges.reduce((sum, range) => sum + range.end - range.start, 0)
 }
 
-async function checkIndex(platform: Platform): Promise<Check[]> {
-  const generations = await listGenerations(platform.engines.relational, vectorsIndex)
-  const live = await platform.engines.vectors.liveGeneration()
+function checkVectors({ engines }: Platform): Promise<Check[]> {
+  return checkIndex(engines.relational, vectorsIndex, engines.vectors)
+}
+
+async function checkMirror({ engines }: Platform): Promise<Check[]> {
+  return engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : []
+}
+
+async function checkIndex(relational: SqlExecutor, index: Index, engine: GenerationEngine): Promise<Check[]> {
+  const check = index.name === 'vectors' ? 'vector index' : 'relational index'
+  const generations = await listGenerations(relational, index)
+  const live = await engine.liveGeneration()
   const known = generations.find((one) => one.state === 'live')
   const underWay = generations.find((one) => one.state === 'building' || one.state === 'switching')
   const found = `generation ${live} is live`
   if (underWay) {
-    const advice = '`flotilla rebuild vectors` watches it.'
-    return [
-      {
-        check: 'vector index',
-        status: 'warn',
-        found: `${found}, ${underWay.generation} is ${underWay.state}`,
-        advice,
-      },
-    ]
+    const advice = `\`flotilla rebuild ${index.name}\` watches it.`
+    return [{ check, status: 'warn', found: `${found}, ${underWay.generation} is ${underWay.state}`, advice }]
   }
   if (known && known.generation !== live) {
-    const advice = 'The engine was replaced or restored: run `flotilla rebuild vectors`.'
-    return [
-      {
-        check: 'vector index',
-        status: 'fail',
-        found: `${found}, but ${known.generation} was written`,
-        advice,
-      },
-    ]
+    const advice = `The engine was replaced or restored: run \`flotilla rebuild ${index.name}\`.`
+    return [{ check, status: 'fail', found: `${found}, but ${known.generation} was written`, advice }]
   }
-  return [{ check: 'vector index', status: 'ok', found }]
+  return [{ check, status: 'ok', found }]
 }

@@ -65,7 +65,7 @@ async function examine(cli: Cli): Promise<Check[]> {
 async function pingDistributed(cli: Cli): Promise<Check[]> {
   const { createLog } = await import('#runtime/log.ts')
   const choices = choicesOf(cli.env)
-  const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'embedder']
+  const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'mirror', 'embedder']
   const opened = await openEngines({
     settings: loadConfig(engineSettings, cli.env),
     needs: asked.filter((engine) => !choices[engine].embedded),

@@ -30,7 +30,7 @@ export function describeSearchPgFlow(
     let client: Client
     let key: string
     beforeAll(async () => {
-      gateway = await openGatewayPlatform(await environment())
+      gateway = await openGatewayPlatform(await environment(), { mirror: true })
       client = await gateway.clientOf('whale', { timeoutMs: 60_000 })
       key = await client.apiKey()
       // The mirror's first use makes its tables, which takes longer than a request may wait.

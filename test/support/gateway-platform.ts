@@ -23,7 +23,11 @@ export interface GatewayPlatform {
   close(): Promise<void>
 }
 
-export async function openGatewayPlatform(env: Record<string, string> = {}): Promise<GatewayPlatform> {
+/** `mirror` runs the relational-writer, too: it opens a second database, for which most tests need not wait. */
+export async function openGatewayPlatform(
+  env: Record<string, string> = {},
+  { mirror = false }: { mirror?: boolean } = {},
+): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   if (env.DATABASE_URL === undefined) {
     // Copies of clusters that stand already: making two takes most of a start.
@@ -33,7 +37,7 @@ export async function openGatewayPlatform(env: Record<string, string> = {}): Pro
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
-    services,
+    services: services.filter((service) => mirror || service.name !== 'relational-writer'),
     chosen: [],
     env: {
       FLOTILLA_HOME: home,
