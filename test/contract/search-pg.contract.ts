@@ -237,7 +237,7 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
       await expect(search({ table })).rejects.toMatchObject({ code: 'table_not_found', statusCode: 404 })
     })
 
-    test('of equally near rows the first by id come, whatever their number', async () => {
+    test.each(ways)('of equally near rows the first by id come, whatever their number, %s', async (way) => {
       await mirror.write.query('create table vectors.twins (id text primary key, v vector(1536) not null)')
       await mirror.write
         .query('create index on vectors.twins using hnsw (v vector_cosine_ops)')
@@ -247,7 +247,7 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
         [queryOf(vectorOf(5)).vector],
       )
       const { hits } = await eventually('the table', async () =>
-        search({ table: 'twins', limit: 7 }).catch(() => undefined),
+        searches[way].search(queryOf(vectorOf(5), { table: 'twins', limit: 7 })).catch(() => undefined),
       )
       expect(hits.map(({ id }) => id)).toEqual(['a26', 'b1', 'b27', 'c2', 'c28', 'd29', 'd3'])
       await mirror.write.query('drop table vectors.twins')

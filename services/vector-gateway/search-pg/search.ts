@@ -53,6 +53,8 @@ export const serverSettings = {
   // The scan goes on, in the order of distance, until the filter has let enough rows through.
   'hnsw.iterative_scan': 'strict_order',
   'hnsw.max_scan_tuples': '20000',
+  // As much of work_mem as so many rows need, so that a search of 1,000 hits is not cut short by it.
+  'hnsw.scan_mem_multiplier': '4',
   jit: 'off',
 }
 
