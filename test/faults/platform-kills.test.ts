@@ -27,7 +27,7 @@ test(
     const more = { VECTOR_GATEWAY_PORT: String(await freePort()), LOG_LEVEL: 'warn' }
     let platform = await processes.start([], { home, more })
     const provisioned = await processes.run<{ private_key_file: string }>(
-      ['agents', 'provision', '--agent-id', 'whale'],
+      ['agents', 'provision', '--agent-id', 'whale', '--tier', 'infra-architect'],
       home,
     )
     const client = createClient({

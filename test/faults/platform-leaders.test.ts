@@ -21,7 +21,7 @@ beforeAll(async () => {
   servers = await openDistributedServers(3)
   processes = createProcesses(await servers.newEnvironment())
   platform = await processes.start([])
-  const args = ['agents', 'provision', '--agent-id', 'whale']
+  const args = ['agents', 'provision', '--agent-id', 'whale', '--tier', 'infra-architect']
   const { private_key_file } = await processes.run<{ private_key_file: string }>(args, platform.home)
   client = createClient({
     vectorUrl: platform.vectorUrl,

@@ -19,7 +19,7 @@ export interface DistributedPlatform {
   separate: boolean
   /** Runs a command in a further process and gives its JSON document. */
   command<T>(...args: string[]): Promise<T>
-  /** Provisions by command; the file of its private key. */
+  /** Provisions an agent without limits by command; the file of its private key. */
   provision(agentId: string): Promise<string>
   clientOf(gateway: ServiceProcess, agentId: string, privateKeyFile: string): Client
   close(): Promise<void>
@@ -51,7 +51,8 @@ export async function openDistributedPlatform(): Promise<DistributedPlatform> {
       command,
       async provision(agentId) {
         const volume = join(volumes, agentId)
-        const args = ['agents', 'provision', '--agent-id', agentId, '--volume', volume]
+        const who = ['--agent-id', agentId, '--tier', 'infra-architect']
+        const args = ['agents', 'provision', ...who, '--volume', volume]
         return (await command<{ private_key_file: string }>(...args)).private_key_file
       },
       clientOf: ({ vectorUrl }, agentId, privateKeyFile) =>
