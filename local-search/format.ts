@@ -149,6 +149,9 @@ function readFields(bytes: Buffer): Header {
   if (bytes.readUInt32LE(20) !== sectionNames.length || idEnd > sectionsAt || !areUnitsKnown) {
     throw badIndex('is damaged (header)')
   }
+  const id = bytes.toString('latin1', 107, idEnd)
+  // It is shown where it is not ours: it must be one line and no more.
+  if (!/^[\x21-\x7e]+$/.test(id)) throw badIndex('is damaged (header)')
   const sections = {} as Record<SectionName, Section>
   sectionNames.forEach((name, i) => {
     const at = sectionsAt + i * sectionBytes
@@ -170,7 +173,7 @@ function readFields(bytes: Buffer): Header {
     surfaces: bytes.readUInt32LE(48),
     fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
     k1Hundredths: bytes.readUInt16LE(96),
-    analyzer: { version: bytes.readUInt16LE(104), id: bytes.toString('latin1', 107, idEnd) },
+    analyzer: { version: bytes.readUInt16LE(104), id },
     sections,
   }
 }

@@ -38,6 +38,7 @@ describe('a file that cannot be used', () => {
       () => forged(bytes(), 104, 999),
       /was built by analyser .+ 999, not .+: index again$/,
     ],
+    ['an analyser with a name of two lines', () => forged(bytes(), 110, 0x0a0a), /is damaged \(header\)$/],
     ['a cut one', () => bytes().subarray(0, -1), /is damaged: \d+ bytes long where \d+ are due$/],
     ['a header cut off', () => bytes().subarray(0, 100), /is cut off$/],
     [
