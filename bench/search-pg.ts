@@ -21,7 +21,7 @@ import { createPointSource } from './points.ts'
 import type { SearchPgCalls } from './search-pg-platform.ts'
 
 const points = 20_000
-const rounds = 7
+const rounds = 5
 const requests = 200
 const filters = [
   { what: 'without a filter', filter: undefined },

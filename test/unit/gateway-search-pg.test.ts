@@ -17,14 +17,18 @@ const catalogue = [
 type Answer = Record<string, unknown>[] | Error
 
 /** Answers statements by their kind; `rows` may be asked several times. */
-async function searchOver(rows: Answer[], driver: 'postgres' | 'embedded' = 'postgres') {
+async function searchOver(
+  rows: Answer[],
+  driver: 'postgres' | 'embedded' = 'postgres',
+  count: Answer = [{ eligible: 5_000 }],
+) {
   const asked: string[] = []
   const search = await loadPgSearch({
     driver,
     async read<Row>(text: string) {
       const kind = kindOf(text)
       asked.push(kind)
-      const answer = kind === 'rows' || kind === 'exact' ? rows.shift()! : others[kind]!
+      const answer = kind === 'rows' || kind === 'exact' ? rows.shift()! : { ...others, count }[kind]!
       if (answer instanceof Error) throw answer
       return { rows: answer as Row[], rowCount: answer.length }
     },
@@ -32,10 +36,9 @@ async function searchOver(rows: Answer[], driver: 'postgres' | 'embedded' = 'pos
   return { search: search.search, asked }
 }
 
-const others: Record<string, Record<string, unknown>[]> = {
+const others: Record<string, Answer> = {
   catalogue,
   estimate: [{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': 77 } }] }],
-  count: [{ eligible: 5_000 }],
 }
 
 function kindOf(text: string): string {
@@ -65,6 +68,12 @@ test('a search that was made before is one statement', async () => {
   asked.length = 0
   expect(await search(query)).toEqual({ hits: [hit], eligible: 5_000 })
   expect(asked.sort()).toEqual(['count', 'rows'])
+})
+
+test('a table that takes long to count is estimated', async () => {
+  const { search, asked } = await searchOver([[row]], 'postgres', new SqlFault('57014', 'too long'))
+  expect(await search(query)).toEqual({ hits: [hit], eligible: 77 })
+  expect(asked.sort()).toEqual(['catalogue', 'count', 'estimate', 'rows'])
 })
 
 test('when fewer rows come than were asked for, all are measured', async () => {

@@ -1,6 +1,7 @@
 /** A table and a filter in, how many rows a search goes through out: counted or estimated, five seconds old at most where counting is quick. */
 
 import { LRUCache } from 'lru-cache'
+import { withTimeout } from '#lib/backoff.ts'
 import { isTimeout } from './faults.ts'
 import type { ReadRows } from './read-rows.ts'
 import { countStatement, estimateStatement, type StatementParts } from './statement.ts'
@@ -9,7 +10,9 @@ const keptMs = 5_000
 /** From then on it is counted anew beside the search that asks, which takes the old figure. */
 const renewedMs = 3_000
 /** Of a table that takes long to count: counting may not be more than this part of the time. */
-const countingShare = 0.05
+const countingShare = 0.02
+/** How long a search waits for the first count of a table. */
+const countPatienceMs = 1_000
 const keptMax = 1_000
 
 interface Counted {
@@ -32,14 +35,18 @@ export function createEligibleRows(read: ReadRows): EligibleRows {
     )
     return Object.values(rows[0]!)[0]![0].Plan['Plan Rows']
   }
+  async function count({ table }: Pick<StatementParts, 'table'>): Promise<number> {
+    const { rows } = await read<{ eligible: number }>(countStatement(table), [])
+    return rows[0]!.eligible
+  }
   async function ask(parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
     if (parts.filter !== undefined) return estimate(parts)
+    const tooLong = new Error('counting takes too long')
     try {
-      const { rows } = await read<{ eligible: number }>(countStatement(parts.table), [])
-      return rows[0]!.eligible
+      return await withTimeout(count(parts), countPatienceMs, () => tooLong)
     } catch (error) {
       // Of a table too large for it the planner's estimate has to do.
-      if (isTimeout(error)) return estimate(parts)
+      if (error === tooLong || isTimeout(error)) return estimate(parts)
       throw error
     }
   }
