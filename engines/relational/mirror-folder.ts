@@ -31,7 +31,7 @@ export interface MirrorFolder {
 
 const bootFile = '/proc/sys/kernel/random/boot_id'
 
-/** `boot` names this run of the machine; undefined where the system does not tell, and then no unclean stop is trusted. */
+/** `boot` names this run of the machine; null where the system does not tell, and then no unclean stop is trusted. */
 export function openMirrorFolder(directory: string, boot = bootId()): MirrorFolder {
   const cluster = join(directory, 'cluster')
   const openMark = join(directory, 'OPEN')
@@ -66,21 +66,21 @@ function reasonToDiscard(place: {
   cluster: string
   openMark: string
   madeMark: string
-  boot: string | undefined
+  boot: string | null
 }): MirrorFolder['discarded'] {
   if (!existsSync(place.cluster)) return undefined
   if (!existsSync(place.madeMark)) return 'it was never finished'
   if (!existsSync(place.openMark)) return undefined
   const usedBy = readFileSync(place.openMark, 'utf8')
-  if (place.boot !== undefined && usedBy === place.boot) return undefined
+  if (place.boot !== null && usedBy === place.boot) return undefined
   return 'the machine stopped while it was open'
 }
 
-function bootId(): string | undefined {
+function bootId(): string | null {
   try {
-    return readFileSync(bootFile, 'utf8').trim() || undefined
+    return readFileSync(bootFile, 'utf8').trim() || null
   } catch {
-    return undefined
+    return null
   }
 }
 
