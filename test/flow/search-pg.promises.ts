@@ -78,7 +78,7 @@ export function describeSearchPgFlow(
         id: expect.any(String),
         score: expect.any(Number),
       })
-    })
+    }, 180_000)
 
     test('after an overwrite and a delete the answer is the new one', async () => {
       const [point] = pointsOf('kb', 1)
@@ -90,7 +90,7 @@ export function describeSearchPgFlow(
       const gone = await client.delete('knowledgebase', ['kb-0'])
       await applied(gone.operation_id)
       expect((await client.searchPg({ vector: axisVector(0), filterSql })).results).toEqual([])
-    })
+    }, 180_000)
 
     test.each([
       [{ filter_sql: "title = lower('X')" }, 400, 'invalid_filter'],
