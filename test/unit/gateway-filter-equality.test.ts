@@ -177,4 +177,4 @@ test('accepted conditions select the same rows as plain SQL, or fail the same wa
   // A property that refuses everything would hold, too.
   expect(seen.accepted).toBeGreaterThan(300)
   expect(seen.selecting).toBeGreaterThan(100)
-})
+}, 120_000)
