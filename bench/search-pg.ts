@@ -179,7 +179,7 @@ async function compare(
       gateway.push(await caller.post('/v1/vectors/search-pg', body, headers))
     }
     const shown = (samples: number[]) =>
-      `p50 ${quantile(samples, 0.5).toFixed(2)}, p95 ${quantile(samples, 0.95).toFixed(2)} ms`
+      [0.05, 0.5, 0.95].map((share) => `p${share * 100} ${quantile(samples, share).toFixed(2)}`).join(', ')
     report(`  ${what}, round ${round}: gateway ${shown(gateway)}; pg alone ${shown(alone)}`)
     if (round === 0) continue // The first round warms both up.
     found.alone.push(quantile(alone, 0.95))
