@@ -43,7 +43,7 @@ function sharedOf(world: SharedWorld, rateShare: number): SharedLimits {
     refusalMsMin: 50,
     async lease(ask) {
       await new Promise((resolve) => setTimeout(resolve, world.latencyMs / 2))
-      if (world.killed.has(ask.instance)) return new Promise(() => {})
+      if (world.killed.has(ask.instance.split('-')[0] as string)) return new Promise(() => {})
       if (world.fault) throw world.fault
       const agent = world.agents.get(ask.key) ?? newSharedAgent(utcDay(Date.now()), 0)
       world.agents.set(ask.key, agent)

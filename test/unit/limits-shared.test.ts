@@ -91,6 +91,6 @@ test('the function of the database answers as the one in memory does, to any ask
         own.slots = answer.slots
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   )
 })

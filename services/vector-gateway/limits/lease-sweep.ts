@@ -20,6 +20,8 @@ export interface Agent {
   /** Until when a refusal of the shared state is believed. */
   refused: Record<Limit, number>
   answer: LeaseAnswer | undefined
+  /** When the ask was sent that it answers. */
+  sentAt: number
   awayUntil: number
   /** More is not leased ahead before. */
   refillAt: number

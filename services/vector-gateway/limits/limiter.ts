@@ -11,7 +11,7 @@ import type { Caller } from '#runtime/agents/gateway-keys.ts'
 import { createAgentLease, type Limit, type Wanted } from './agent-lease.ts'
 import { type Agent, idleMs, startSweep } from './lease-sweep.ts'
 import { concurrentWait, LimitRefusal } from './refusal.ts'
-import type { LeaseAnswer, SharedLimits } from './shared-limits.ts'
+import { type LeaseAnswer, permitLifeMs, type SharedLimits } from './shared-limits.ts'
 import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
 
 const askTimeoutMs = 1_500
@@ -20,6 +20,8 @@ const awayMs = 250
 /** What another gateway holds unused is waited for so long. */
 const elsewhereMs = 600
 const elsewherePollMs = 40
+/** A request whose answers from the shared state all come too late is told that it is away. */
+const lateMs = 3_000
 const closeMs = 2_000
 /** Requests of an agent that wait for what another gateway holds. */
 const waitingMax = 50
@@ -68,6 +70,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
   const agents = new Map<string, Agent>()
   const active = new Set<Agent>()
   let awayUntil = 0
+  let holders = 0
 
   function agentOf(caller: LimitedCaller, limits: AgentLimits): Agent {
     const known = agents.get(caller.uid)
@@ -80,7 +83,9 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
         retryAfter: 1,
       })
     }
-    const lease = createAgentLease(caller.uid, instance, limits, shared.rateShare)
+    // A lease that was forgotten and made anew counts from nothing: it is another holder to the shared state.
+    holders += 1
+    const lease = createAgentLease(caller.uid, `${instance}-${holders}`, limits, shared.rateShare)
     const refused = { day: 0, second: 0, concurrent: 0 }
     const agent = {
       uid: caller.uid,
@@ -89,6 +94,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
       waiting: 0,
       refused,
       answer: undefined,
+      sentAt: 0,
       awayUntil: 0,
       refillAt: 0,
     }
@@ -129,6 +135,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
       const answer = await withTimeout(shared.lease(request), askTimeoutMs, away)
       agent.lease.answered(request, answer, sentAt)
       agent.answer = answer
+      agent.sentAt = sentAt
       const short = answer.rate < request.rate_wanted || answer.day_granted < request.day_wanted
       agent.refillAt = short ? now() + refillAgainMs : 0
     } catch (error) {
@@ -140,6 +147,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
 
   async function acquire(agent: Agent): Promise<Operation> {
     const giveUpAt = now() + elsewhereMs
+    const lateAt = now() + lateMs
     agent.waiting += 1
     try {
       for (let asked = false; ; ) {
@@ -147,7 +155,7 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
         if (lacks.length === 0) return started(agent)
         const believed = lacks.find((lack) => agent.refused[lack] > now())
         if (believed) throw refusalOf(agent, believed)
-        if (agent.awayUntil > now()) throw away()
+        if (agent.awayUntil > now() || now() > lateAt) throw away()
         // An answer that was on its way before this request came may not have heard of it.
         if (!asked && agent.asking) await agent.asking.catch(() => {})
         else {
@@ -170,6 +178,8 @@ export function createLimiter({ shared, instance, now = () => performance.now() 
     const lacks = agent.lease.lacking(at)
     const first = lacks[0]
     if (first === undefined) return undefined
+    // So late that what it brought has run out: that is no refusal.
+    if (at - agent.sentAt >= permitLifeMs) return undefined
     const answer = agent.answer as LeaseAnswer
     const few = agent.waiting <= waitingMax
     if (few && at < giveUpAt && lacks.every((lack) => mayComeBack(lack, answer))) {

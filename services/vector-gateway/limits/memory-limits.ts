@@ -74,7 +74,7 @@ export function createMemoryLimits(
   noting.unref()
 
   return {
-    rateShare: 1,
+    rateShare: 1 / 5,
     refusalMsMin: 0,
     async lease(ask) {
       const counted = agents.get(ask.key) ?? (await countedOf(ask.key))
