@@ -3,6 +3,7 @@
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { localSearchBench } from './local-search.ts'
+import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
@@ -19,4 +20,5 @@ export const benches: readonly Bench[] = [
   localSearchBench,
   webhooksBench,
   mirrorBench,
+  meteringBench,
 ]

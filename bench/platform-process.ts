@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
-import { provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
+import { type NewAgent, provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
 import { readLag } from '#runtime/lag.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
@@ -14,8 +14,11 @@ import { services } from '#services/index.ts'
 const home = process.argv[2]!
 const agentId = 'bench'
 
+/** Services that the bench does without. */
+const without = process.argv.slice(3)
+
 const running = await startPlatform({
-  services,
+  services: services.filter((service) => !without.includes(service.name)),
   chosen: [],
   env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', HOST: '127.0.0.1' },
   log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
@@ -23,10 +26,9 @@ const running = await startPlatform({
   control: () => async () => {},
 })
 const { eventLog, relational, vectors } = running.platform.engines
-const { privateKeyPem, outboxId } = await provisionAgent(relational, { agentId, tier: 'infra-architect' })
-await waitUntilPublished(relational, outboxId)
-const privateKeyFile = join(home, 'bench.pem')
-writeFileSync(privateKeyFile, privateKeyPem, { mode: 0o600 })
+const meteredAgentId = 'metered'
+const privateKeyFile = await provision({ agentId, tier: 'infra-architect' })
+const meteredKeyFile = await provision({ agentId: meteredAgentId, tier: 'research-agent' })
 
 process.on('message', async (message: { kind: string; group: string }) => {
   if (message.kind !== 'lag') return
@@ -50,7 +52,18 @@ process.send!({
   floorUrl: `http://127.0.0.1:${(floor.server.address() as AddressInfo).port}`,
   privateKeyFile,
   agentId,
+  meteredKeyFile,
+  meteredAgentId,
 })
+
+/** The file of its private key. */
+async function provision(agent: NewAgent): Promise<string> {
+  const { privateKeyPem, outboxId } = await provisionAgent(relational, agent)
+  await waitUntilPublished(relational, outboxId)
+  const file = join(home, `${agent.agentId}.pem`)
+  writeFileSync(file, privateKeyPem, { mode: 0o600 })
+  return file
+}
 
 interface FloorPoint {
   id: string

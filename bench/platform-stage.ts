@@ -11,33 +11,37 @@ export interface StageAddresses {
   floorUrl: string
   privateKeyFile: string
   agentId: string
+  /** Of an agent with limits. */
+  meteredKeyFile: string
+  meteredAgentId: string
 }
 
 export interface PlatformStage extends StageAddresses {
   /** A live gateway key of an agent without limits. */
   key: string
+  /** One of an agent in the tier research-agent. */
+  meteredKey: string
   /** Consumer lag of a group now, in records. */
   lag(group: string): Promise<number>
   close(): Promise<void>
 }
 
-/** Starts bench/platform-process.ts and waits until it serves. Its data goes to a temporary folder. */
-export async function openPlatformStage(): Promise<PlatformStage> {
+/**
+ * Starts bench/platform-process.ts and waits until it serves. Its data goes to a temporary folder. `without` names
+ * services that do not run.
+ */
+export async function openPlatformStage(without: string[] = []): Promise<PlatformStage> {
   const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
-  const child = fork(new URL('./platform-process.ts', import.meta.url), [home], {
+  const child = fork(new URL('./platform-process.ts', import.meta.url), [home, ...without], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
   const addresses = await answerOf<StageAddresses>(child, 'serving')
-  const client = createClient({
-    vectorUrl: addresses.vectorUrl,
-    agentId: addresses.agentId,
-    privateKeyFile: addresses.privateKeyFile,
-  })
-  const key = await client.apiKey()
-  await client.close()
+  const key = await keyOf(addresses, addresses.agentId, addresses.privateKeyFile)
+  const meteredKey = await keyOf(addresses, addresses.meteredAgentId, addresses.meteredKeyFile)
   return {
     ...addresses,
     key,
+    meteredKey,
     async lag(group) {
       child.send({ kind: 'lag', group })
       return (await answerOf<{ lag: number }>(child, 'lag')).lag
@@ -49,6 +53,17 @@ export async function openPlatformStage(): Promise<PlatformStage> {
       rmSync(home, { recursive: true, force: true })
     },
   }
+}
+
+async function keyOf(
+  { vectorUrl }: StageAddresses,
+  agentId: string,
+  privateKeyFile: string,
+): Promise<string> {
+  const client = createClient({ vectorUrl, agentId, privateKeyFile })
+  const key = await client.apiKey()
+  await client.close()
+  return key
 }
 
 function answerOf<T>(child: ChildProcess, kind: string): Promise<T> {
