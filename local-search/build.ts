@@ -33,7 +33,7 @@ export interface BuildOptions {
   onFault?(fault: JsonlFault): void
   /** Bytes of the input; `totalBytes` is 0 where it is not known. */
   onProgress?(readBytes: number, totalBytes: number): void
-  /** After a run was written: much of what was held is not needed any more. */
+  /** After a run was written, and now and then in merging: much of what was held is not needed any more. */
   onSpill?(): void
   /** For tests. */
   analyzer?: Analyzer
@@ -99,6 +99,7 @@ function collect(options: BuildOptions, folder: string) {
     recordsBytes: records.position(),
     runs: runs.files,
     analyzer,
+    onSpill: options.onSpill ?? (() => {}),
     faults,
   }
 }

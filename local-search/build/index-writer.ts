@@ -19,6 +19,8 @@ export interface Collected {
   recordsBytes: number
   runs: readonly string[]
   analyzer: Analyzer
+  /** Called while terms are merged, too. */
+  onSpill(): void
 }
 
 /** Writes the whole file to the disk; returns its length in bytes. */
@@ -79,14 +81,14 @@ function writeTermSections(
   impacts: Impacts,
   sections: Record<SectionName, Section>,
 ): TermsReport {
-  const { folder, runs } = collected
+  const { folder, runs, onSpill } = collected
   const deletions = new PairSorter(folder, 'deletions')
   const treeFile = `${folder}/tree`
   const tree = openFileSink(treeFile)
   const postingsAt = sink.position()
   let terms: TermsReport
   try {
-    terms = writeTerms({ runs, numberOf, impacts, postings: sink, postingsAt, tree, deletions })
+    terms = writeTerms({ runs, numberOf, impacts, postings: sink, postingsAt, tree, deletions, onSpill })
     tree.flush()
   } finally {
     tree.close()

@@ -25,7 +25,12 @@ export interface TermsInput {
   /** Receives the pages of the tree. */
   tree: FileSink
   deletions: PairSorter
+  /** Now and then: much of what was held is not needed any more. */
+  onSpill(): void
 }
+
+/** Between two calls of `onSpill`. */
+const termsPerSpill = 1 << 15
 
 export interface TermsReport {
   terms: number
@@ -42,7 +47,9 @@ export function writeTerms(input: TermsInput): TermsReport {
   const encoder = new ListEncoder()
   const gatherer = new Gatherer(input.numberOf, impacts)
   const value = new ByteWriter(256)
+  let visited = 0
   mergeRuns(input.runs, (term) => {
+    if (visited++ % termsPerSpill === 0) input.onSpill()
     value.length = 0
     if (term.key.startsWith(surfacePrefix)) {
       value.varint(term.count)
