@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
 import {
   deleteAgent,
@@ -12,6 +12,9 @@ import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { holdRequest } from '../support/held-request.ts'
 import { axisVector } from '../support/points.ts'
+
+// Many requests, one after the other: a busy machine takes its time.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 })
 
 let gateway: GatewayPlatform
 beforeAll(async () => {
