@@ -24,6 +24,12 @@ interface AgentDocument {
   [field: string]: unknown
 }
 
+interface ShownDocument {
+  sessions: { key: string }[]
+  operations: { operation: string }[]
+  limits: { day: { used: number } }
+}
+
 describe('flotilla beside a running platform', () => {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   let vectorUrl: string
@@ -79,6 +85,21 @@ describe('flotilla beside a running platform', () => {
     const rotated = await json<AgentDocument>(['agents', 'rotate', 'scout', '--force'], home)
     expect(rotated.public_key_fingerprint).not.toBe(made.public_key_fingerprint)
     expect(await client().count('posts')).toBe(0)
+    const shown = await eventually('the use of the day', async () => {
+      const found = await json<ShownDocument>(['agents', 'show', 'scout'], home)
+      return found.limits.day.used === 2 ? found : undefined
+    })
+    expect(shown.limits).toMatchObject({ day: { limit: 500, remaining: 498 }, burst: { limit: 50 } })
+    expect(shown.sessions[0]?.key).toMatch(/^[A-Za-z0-9_-]{6}$/)
+    expect(shown.operations.map(({ operation }) => operation)).toContain('count')
+    const stats = await json<{ collections: { collection: string }[]; search: object }>(['stats'], home)
+    expect(stats.collections.map(({ collection }) => collection).sort()).toEqual([
+      'almemsha',
+      'fleet_notes',
+      'knowledgebase',
+      'posts',
+    ])
+    expect(stats.search).toEqual({ p95_ms: null, requests: 0, window_s: 300 })
 
     expect(await json(['agents', 'delete', 'scout'], home)).toMatchObject({ deleted: true })
     await expect(client().count('posts')).rejects.toMatchObject({ code: 'unknown_agent' })
