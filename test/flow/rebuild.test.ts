@@ -1,5 +1,14 @@
 /** Rebuilding and growing on embedded engines. */
 
+import { layMirrorCluster } from '../support/mirror.ts'
+import { copyCluster } from '../support/relational.ts'
+import { temporaryFolder } from '../support/temporary.ts'
 import { describeRebuild } from './rebuild.promises.ts'
 
-describeRebuild('embedded', async () => ({}))
+/** Clusters are copied: making two takes seconds. */
+describeRebuild('embedded', async () => {
+  const home = temporaryFolder()
+  await copyCluster(home)
+  await layMirrorCluster(home)
+  return { FLOTILLA_HOME: home }
+})
