@@ -75,6 +75,7 @@ function startSeparately(processes: Processes): Promise<ServiceProcess[]> {
     'audit-writer',
     'outbox-publisher',
     'outbox-publisher',
+    'relational-writer',
   ]
   return Promise.all(names.map((name) => processes.start([name])))
 }
