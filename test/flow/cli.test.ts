@@ -117,6 +117,7 @@ describe('flotilla beside a running platform', () => {
     const lag = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
     expect(lag.groups.map(({ group, members }) => [group, members])).toEqual([
       ['vector-writer', 1],
+      ['relational-writer', 1],
       ['audit-writer', 1],
       ['webhook-relay', 1],
       ['webhook-courier', 1],
