@@ -20,6 +20,11 @@ export interface CallContext {
   partition: number
 }
 
+export interface LaneCallContext extends CallContext {
+  /** Calls `stop` when the signal would abort: for calls too many to make a signal for each. The last one counts. */
+  heed(stop: () => void): void
+}
+
 interface CommonOptions<S extends SchemaName> {
   group: string
   topic: Topic<never, S>
@@ -79,7 +84,7 @@ export interface LaneOptions<S extends SchemaName> extends CommonOptions<S> {
   keyIsLane?(key: string, fresh: boolean): boolean
   /** Calls in flight per partition. */
   concurrency: number
-  handle(message: Message<Schemas[S]>, context: CallContext): Promise<Outcome | Hold>
+  handle(message: Message<Schemas[S]>, context: LaneCallContext): Promise<Outcome | Hold>
   /**
    * Told, in order and before any later record of the partition, of up to `passedRecordsMax` records that were settled
    * before this member gained it.

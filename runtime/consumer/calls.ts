@@ -2,10 +2,10 @@
 
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Outcome, retry, unavailable } from '#lib/outcome.ts'
-import type { CallContext } from '../consumer.ts'
+import type { LaneCallContext } from '../consumer.ts'
 
 /** One call; what the handler sees of it. The signal is made when it is asked for: most handlers of records never do. */
-export abstract class Call implements CallContext {
+export abstract class Call implements LaneCallContext {
   readonly attempt: number
   readonly spent: number
   readonly partition: number
@@ -17,6 +17,7 @@ export abstract class Call implements CallContext {
   open = false
   #aborted = false
   #controller: AbortController | undefined
+  #stop: (() => void) | undefined
 
   constructor(partition: number, attempt: number, spent = attempt - 1) {
     this.partition = partition
@@ -32,9 +33,15 @@ export abstract class Call implements CallContext {
     return this.#controller.signal
   }
 
+  heed(stop: () => void): void {
+    this.#stop = stop
+    if (this.#aborted) stop()
+  }
+
   abort(): void {
     this.#aborted = true
     this.#controller?.abort()
+    this.#stop?.()
   }
 
   /** The call does not end although it was aborted: work goes on without it. */

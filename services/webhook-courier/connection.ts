@@ -17,14 +17,16 @@ export interface ConnectionOptions {
   lookup: LookupFunction
   /** Default `callMs`. */
   callMs?: number
+  /** Hears of the end of each call, before its caller does. */
+  ended?(): void
 }
 
 export interface Request {
   /** Names and values in turn. */
   headers: string[]
   body: Buffer
-  /** Ends the call at once, with the fault `stopped`. */
-  signal?: AbortSignal
+  /** What it is handed ends the call at once, with the fault `stopped`. */
+  stopper?: { heed(stop: () => void): void }
 }
 
 export class Connection {
@@ -32,6 +34,8 @@ export class Connection {
   readonly #path: string
   #client: Client | null = null
   #exchange: Exchange | null = null
+  /** One for all calls, set anew by each: it may ring when none runs. */
+  #clock: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(options: ConnectionOptions) {
@@ -47,14 +51,17 @@ export class Connection {
   post(request: Request): Promise<CallResult> {
     const client = this.#open()
     return new Promise((resolve) => {
-      const exchange = new Exchange(this.#options.callMs ?? callMs, request.signal, (result, reusable) => {
+      const exchange = new Exchange((result, reusable) => {
         this.#exchange = null
         // Whatever is left of the call ends with its connection.
         if (!reusable || this.#closed) this.#drop(client)
+        this.#options.ended?.()
         resolve(result)
       })
       this.#exchange = exchange
-      if (request.signal?.aborted) return void exchange.stop()
+      this.#startClock()
+      request.stopper?.heed(exchange.stop)
+      if (exchange.over) return
       try {
         const { headers, body } = request
         client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
@@ -75,6 +82,12 @@ export class Connection {
     if (!this.busy && this.#client) this.#drop(this.#client)
   }
 
+  #startClock(): void {
+    if (this.#clock) return void this.#clock.refresh()
+    const late = () => this.#exchange?.onResponseError(null, new CallError('timeout'))
+    this.#clock = setTimeout(late, this.#options.callMs ?? callMs)
+  }
+
   #open(): Client {
     this.#client ??= new Client(this.#options.url.origin, {
       pipelining: 1,
@@ -90,29 +103,26 @@ export class Connection {
 
   #drop(client: Client): void {
     if (this.#client === client) this.#client = null
+    clearTimeout(this.#clock)
+    this.#clock = undefined
     client.destroy(null).catch(() => {})
   }
 }
 
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #startedAt = performance.now()
-  readonly #signal: AbortSignal | undefined
-  readonly #timer: NodeJS.Timeout
   #end: ((result: CallResult, reusable: boolean) => void) | null
   #status = 0
   #retryAfter: string | null = null
   #location: string | null = null
   #bytes = 0
 
-  constructor(
-    clockMs: number,
-    signal: AbortSignal | undefined,
-    end: (result: CallResult, reusable: boolean) => void,
-  ) {
+  constructor(end: (result: CallResult, reusable: boolean) => void) {
     this.#end = end
-    this.#signal = signal
-    this.#timer = setTimeout(() => this.onResponseError(null, new CallError('timeout')), clockMs)
-    signal?.addEventListener('abort', this.stop, { once: true })
+  }
+
+  get over(): boolean {
+    return this.#end === null
   }
 
   onRequestStart(): void {}
@@ -156,8 +166,6 @@ class Exchange implements Dispatcher.DispatchHandler {
     const end = this.#end
     if (end === null) return
     this.#end = null
-    clearTimeout(this.#timer)
-    this.#signal?.removeEventListener('abort', this.stop)
     end(result, reusable)
   }
 

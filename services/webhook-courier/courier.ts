@@ -6,7 +6,7 @@
 import type { LookupFunction } from 'node:net'
 import type { Logger } from 'pino'
 import { done, type Hold, type Outcome, park, persevere, postpone } from '#lib/outcome.ts'
-import type { CallContext } from '#runtime/consumer.ts'
+import type { CallContext, LaneCallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import { redact } from '#runtime/webhooks/secrets.ts'
 import type { WebhookTarget, WebhookTargets } from '#runtime/webhooks/target.ts'
@@ -30,7 +30,7 @@ interface Work {
   head: Head
   message: Delivery
   delivery: WebhookDelivery
-  context: CallContext
+  context: LaneCallContext
 }
 
 export interface CourierParts {
@@ -61,7 +61,7 @@ export class Courier {
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
 
-  async handle(message: Delivery, context: CallContext): Promise<Outcome | Hold> {
+  async handle(message: Delivery, context: LaneCallContext): Promise<Outcome | Hold> {
     const delivery = message.value
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
@@ -159,7 +159,7 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    return state.call({ headers, body: delivery.body, signal: context.signal })
+    return state.call({ headers, body: delivery.body, stopper: context })
   }
 
   #conclude(work: Work, result: CallResult): Outcome | Hold {

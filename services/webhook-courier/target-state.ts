@@ -109,14 +109,10 @@ export class TargetState {
     return true
   }
 
-  async call(request: Request): Promise<CallResult> {
-    this.#inFlight++
+  call(request: Request): Promise<CallResult> {
     const connection = this.#idleConnection()
-    try {
-      return await connection.post(request)
-    } finally {
-      this.#inFlight--
-    }
+    this.#inFlight++
+    return connection.post(request)
   }
 
   /** The target answered: one more call may run beside than before. True when that ended an outage. */
@@ -166,7 +162,10 @@ export class TargetState {
   #idleConnection(): Connection {
     const idle = this.#connections.find((connection) => !connection.busy)
     if (idle) return idle
-    const made = new Connection({ url: this.target.url, lookup: this.#lookup })
+    const ended = () => {
+      this.#inFlight--
+    }
+    const made = new Connection({ url: this.target.url, lookup: this.#lookup, ended })
     this.#connections.push(made)
     return made
   }

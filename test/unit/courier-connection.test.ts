@@ -114,12 +114,17 @@ describe('a call', () => {
 
   test('ends at once when it is aborted, and says so', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
-    const aborting = new AbortController()
-    const call = connect(sink.url).post({ ...request(), signal: aborting.signal })
+    let stopCall = () => {}
+    const stopper = {
+      heed(stop: () => void) {
+        stopCall = stop
+      },
+    }
+    const call = connect(sink.url).post({ ...request(), stopper })
     await eventually('it arrived', () => sink.received.length === 1)
-    aborting.abort()
+    stopCall()
     expect(await call).toMatchObject({ status: null, fault: 'stopped' })
-    const late = connect(sink.url).post({ ...request(), signal: aborting.signal })
+    const late = connect(sink.url).post({ ...request(), stopper: { heed: (stop) => stop() } })
     expect(await late).toMatchObject({ fault: 'stopped' })
   })
 })
