@@ -57,6 +57,7 @@ export class Committer {
   /** The present state is to be committed without delay. */
   hurry(): void {
     this.#wanted++
+    if (this.#urgent) return
     this.#urgent = true
     this.#options.pace.together()
     this.#endPause()

@@ -28,20 +28,23 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   async function publish(): Promise<void> {
     const stop = () => closing && Date.now() > closesAtMs
     await sleep(closing ? 0 : gatherMs)
-    while (waiting.length > 0 && !stop()) {
-      const batch = waiting.slice(0, batchMax)
-      try {
-        await publisher.publish(
-          webhooksAttempts,
-          batch.map((value) => ({ key: value.target, value })),
-        )
-        waiting = waiting.slice(batch.length)
-        if (left > 0) log.warn({ left }, 'webhooks.attempts-left-out: metrics and health lack them')
-        left = 0
-      } catch (error) {
-        log.debug({ err: describeError(error) }, 'attempts could not be published; they are kept')
-        await sleep(pauseMs)
-      }
+    // What comes while a batch is written is gathered again, unless it fills another one.
+    do await publishBatch()
+    while ((closing ? waiting.length > 0 : waiting.length >= batchMax) && !stop())
+  }
+  async function publishBatch(): Promise<void> {
+    const batch = waiting.slice(0, batchMax)
+    try {
+      await publisher.publish(
+        webhooksAttempts,
+        batch.map((value) => ({ key: value.target, value })),
+      )
+      waiting = waiting.slice(batch.length)
+      if (left > 0) log.warn({ left }, 'webhooks.attempts-left-out: metrics and health lack them')
+      left = 0
+    } catch (error) {
+      log.debug({ err: describeError(error) }, 'attempts could not be published; they are kept')
+      await sleep(pauseMs)
     }
   }
   function run(): void {
