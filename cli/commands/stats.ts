@@ -1,8 +1,8 @@
 /** `flotilla stats`: what the collections hold, how their indexes are, how long searches take. */
 
 import type { Command as Program } from 'commander'
-import type { CollectionStats } from '#engines/vectors/port.ts'
 import { readAddresses } from '#runtime/addresses.ts'
+import { type ObservedCollection, observeCollections } from '#services/vector-gateway/observed/collections.ts'
 import { searchMetrics, windowS } from '#services/vector-gateway/observed/latencies.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
@@ -11,13 +11,7 @@ import { table } from '../output.ts'
 const metricsTimeoutMs = 2_000
 
 interface StatsResult {
-  collections: {
-    collection: string
-    points: number
-    index_bytes: number
-    index_status: CollectionStats['status']
-    indexed_share: number
-  }[]
+  collections: ObservedCollection[]
   /** Of the gateway that runs on this data directory; null where none does. */
   search: { p95_ms: number | null; requests: number; window_s: number } | null
   as_of: string
@@ -27,15 +21,12 @@ export const statsCommand = defineCommand<object, StatsResult>({
   name: 'stats',
   needs: ['vectors'],
   async run({ platform }) {
-    const [stats, search] = await Promise.all([platform.engines.vectors.stats(), readSearches(platform.home)])
+    const [collections, search] = await Promise.all([
+      observeCollections(platform.engines.vectors),
+      readSearches(platform.home),
+    ])
     return {
-      collections: stats.map(({ collection, points, indexBytes, status, indexedShare }) => ({
-        collection,
-        points,
-        index_bytes: indexBytes,
-        index_status: status,
-        indexed_share: indexedShare,
-      })),
+      collections,
       search,
       as_of: new Date().toISOString(),
     }

@@ -5,18 +5,9 @@
  * cluster that another boot left open, or that was never finished, is thrown away: the log makes it again.
  */
 
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
 
 export interface MirrorFolder {
   /** Where the cluster lies, or will. */
@@ -81,30 +72,5 @@ function bootId(): string | null {
     return readFileSync(bootFile, 'utf8').trim() || null
   } catch {
     return null
-  }
-}
-
-function writeSynced(path: string, text: string): void {
-  writeFileSync(path, text, { mode: 0o600 })
-  syncPath(path)
-}
-
-function syncTree(folder: string): void {
-  if (!existsSync(folder)) return
-  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
-    syncPath(join(entry.parentPath, entry.name))
-  }
-  syncPath(folder)
-}
-
-function syncPath(path: string): void {
-  let file: number | undefined
-  try {
-    file = openSync(path, 'r')
-    fsyncSync(file)
-  } catch {
-    // Some systems cannot sync a folder (Windows) or a file opened for reading: their own order must do.
-  } finally {
-    if (file !== undefined) closeSync(file)
   }
 }

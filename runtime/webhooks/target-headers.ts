@@ -9,8 +9,8 @@ const headerValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 const headersMax = 64
 const valueLengthMax = 8_192
 
-/** The courier sets these, or the connection needs them. */
-const ownHeaders: ReadonlySet<string> = new Set([
+/** The courier sets these, or the connection needs them; in lower case. */
+export const platformHeaders: ReadonlySet<string> = new Set([
   'x-idempotency-key',
   'x-sequence',
   'x-previous-sequence',
@@ -44,7 +44,7 @@ export function readHeaders(value: Located, reading: TargetReading): Record<stri
   for (const { name, place, value: given } of value.entries.slice(0, headersMax)) {
     const lower = name.toLowerCase()
     if (!headerName.test(name)) reading.fault(place, 'is not a name that a header can have')
-    else if (ownHeaders.has(lower)) reading.fault(place, 'is set by the platform; remove it')
+    else if (platformHeaders.has(lower)) reading.fault(place, 'is set by the platform; remove it')
     else if (seen.has(lower)) reading.fault(place, 'stands twice, in another case; remove one')
     else {
       const text = reading.text(given)

@@ -2,6 +2,7 @@
 
 import { createHmac } from 'node:crypto'
 import type { WebhookTarget } from '#runtime/webhooks/target.ts'
+import { platformHeaders } from '#runtime/webhooks/target-headers.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 
 export interface RequestFacts {
@@ -18,21 +19,7 @@ export interface HeaderBase {
   keys: readonly Buffer[]
 }
 
-/** The platform says these itself, and no target's own may take their place. */
-const platformHeaders: ReadonlySet<string> = new Set([
-  'content-type',
-  'content-length',
-  'host',
-  'x-idempotency-key',
-  'x-sequence',
-  'x-previous-sequence',
-  'x-attempt',
-  'x-webhook-replay',
-  'webhook-id',
-  'webhook-timestamp',
-  'webhook-signature',
-])
-
+/** The platform says its own headers itself: no target's may take their place. */
 export function headerBaseOf(target: WebhookTarget): HeaderBase {
   const own = Object.entries(target.headers).filter(([name]) => !platformHeaders.has(name.toLowerCase()))
   const named = own.some(([name]) => name.toLowerCase() === 'user-agent')

@@ -1,7 +1,8 @@
 /** A file that says: the indexes on disk were closed cleanly, and are these. Without it they are built again. */
 
-import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
 
 export interface CleanIndexes {
   /** Name of a collection and generation → where its index lies and how many points it holds. */
@@ -30,27 +31,6 @@ export function takeCleanMarker(directory: string): CleanIndexes | undefined {
 export function writeCleanMarker(directory: string, clean: CleanIndexes): void {
   for (const { folder } of Object.values(clean.indexes)) syncTree(join(directory, folder))
   syncPath(join(directory, clean.words))
-  const path = join(directory, markerName)
-  writeFileSync(path, JSON.stringify(clean))
-  syncPath(path)
+  writeSynced(join(directory, markerName), JSON.stringify(clean))
   syncPath(directory)
-}
-
-function syncTree(folder: string): void {
-  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
-    if (entry.isFile()) syncPath(join(entry.parentPath, entry.name))
-  }
-  syncPath(folder)
-}
-
-function syncPath(path: string): void {
-  let file: number | undefined
-  try {
-    file = openSync(path, 'r')
-    fsyncSync(file)
-  } catch {
-    // Some systems cannot sync a folder (Windows) or a file opened for reading: their own order must do.
-  } finally {
-    if (file !== undefined) closeSync(file)
-  }
 }

@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { problemResponses } from '#runtime/http.ts'
 import type { Gateway } from '../gateway.ts'
+import { observeCollections } from '../observed/collections.ts'
 import { windowS } from '../observed/latencies.ts'
 
 const collectionStats = Type.Object({
@@ -56,15 +57,8 @@ export function registerStats(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (): Promise<Static<typeof answer>> => {
-      const stats = await vectors.stats()
       return {
-        collections: stats.map(({ collection, points, indexBytes, status, indexedShare }) => ({
-          collection,
-          points,
-          index_bytes: indexBytes,
-          index_status: status,
-          indexed_share: indexedShare,
-        })),
+        collections: await observeCollections(vectors),
         search: {
           p95_ms: gateway.searchLatencies.quantile(0.95),
           requests: gateway.searchLatencies.count(),

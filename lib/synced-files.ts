@@ -1,0 +1,32 @@
+/** Files and folders in, on the disk for good out: what is synced here outlives a machine that stops. */
+
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Writes a file for its owner alone and syncs it; its name is safe once its folder was synced, too. */
+export function writeSynced(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 })
+  syncPath(path)
+}
+
+/** Everything in a folder, and the folder; nothing where there is none. */
+export function syncTree(folder: string): void {
+  if (!existsSync(folder)) return
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    syncPath(join(entry.parentPath, entry.name))
+  }
+  syncPath(folder)
+}
+
+/** One file, or the names in one folder. */
+export function syncPath(path: string): void {
+  let file: number | undefined
+  try {
+    file = openSync(path, 'r')
+    fsyncSync(file)
+  } catch {
+    // Some systems cannot sync a folder (Windows) or a file opened for reading: their own order must do.
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
