@@ -1,6 +1,7 @@
 /** Numbers of a request in, float32 components out, or what is wrong with them. */
 
 import { vectorDimension } from '#engines/vectors/collections.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
 
 const float32Max = 3.4028234663852886e38
 /** Below this a float32 loses precision: a squared norm that small is as good as zero to an engine. */
@@ -28,4 +29,12 @@ export function packVector(value: unknown, target: Float32Array, at: number): st
   if (squares === 0) return 'must not be the zero vector'
   if (squares < float32MinNormal) return 'must have a norm that float32 can tell from zero'
   return undefined
+}
+
+/** The vector that a search is given. Throws AppError `validation_failed` at /vector. */
+export function readQueryVector(value: unknown): Float32Array {
+  const vector = new Float32Array(vectorDimension)
+  const fault = packVector(value, vector, 0)
+  if (fault) throw validationFailed([{ path: '/vector', message: fault }])
+  return vector
 }

@@ -3,11 +3,9 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { vectorDimension } from '#engines/vectors/collections.ts'
-import { validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
 import type { Gateway } from '../gateway.ts'
-import { packVector } from '../points/vector.ts'
+import { readQueryVector } from '../points/vector.ts'
 import { after, answeredVector, closedObject, commonProblems, limit, payload, vector } from '../schemas.ts'
 import { type PgQuery, vectorText } from '../search-pg/search.ts'
 import { audited } from './audited.ts'
@@ -117,12 +115,9 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
 }
 
 function queryOf(given: Static<typeof body>): PgQuery {
-  const packed = new Float32Array(vectorDimension)
-  const fault = packVector(given.vector, packed, 0)
-  if (fault) throw validationFailed([{ path: '/vector', message: fault }])
   return {
     table: given.table,
-    vector: vectorText(packed),
+    vector: vectorText(readQueryVector(given.vector)),
     limit: given.limit ?? 10,
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,

@@ -3,13 +3,11 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { vectorDimension } from '#engines/vectors/collections.ts'
 import type { Hit, SearchQuery } from '#engines/vectors/port.ts'
-import { validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/collection.ts'
-import { packVector } from '../points/vector.ts'
+import { readQueryVector } from '../points/vector.ts'
 import {
   after,
   answeredVector,
@@ -97,11 +95,8 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
 }
 
 function queryOf(given: Static<typeof body>): SearchQuery {
-  const query = new Float32Array(vectorDimension)
-  const fault = packVector(given.vector, query, 0)
-  if (fault) throw validationFailed([{ path: '/vector', message: fault }])
   return {
-    vector: query,
+    vector: readQueryVector(given.vector),
     limit: given.limit ?? 10,
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,
