@@ -30,7 +30,7 @@ interface Known {
 }
 
 async function known(agent: NewAgent): Promise<Known> {
-  const { uid, privateKeyPem } = await gateway.provision(agent)
+  const { uid, privateKeyPem } = await gateway.provision({ tier: 'agent', ...agent })
   const client = createClient({ vectorUrl: gateway.vectorUrl, agentId: agent.agentId, privateKeyPem })
   return { agentId: agent.agentId, uid, key: await client.apiKey(), client }
 }
@@ -138,7 +138,7 @@ test('a refused flood is no operation and is told in one summary', async () => {
 })
 
 test('the client waits out a 429 when it is told to, and gives it back otherwise', async () => {
-  const { privateKeyPem } = await gateway.provision({ agentId: 'patient' })
+  const { privateKeyPem } = await gateway.provision({ agentId: 'patient', tier: 'agent' })
   const options = { vectorUrl: gateway.vectorUrl, agentId: 'patient', privateKeyPem }
   const patient = createClient({ ...options, waitOutLimitsMs: 60_000 })
   const brisk = createClient({ ...options, attemptsMax: 1 })

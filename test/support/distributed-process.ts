@@ -34,6 +34,7 @@ export interface Processes {
 export function createProcesses(env: Record<string, string>): Processes {
   const folders: string[] = []
   const running = new Set<ServiceProcess>()
+  const launched: ServiceProcess[] = []
   const newHome = () => {
     const home = mkdtempSync(join(tmpdir(), 'fl-'))
     folders.push(home)
@@ -79,6 +80,7 @@ export function createProcesses(env: Record<string, string>): Processes {
       }),
     }
     running.add(one)
+    launched.push(one)
     return one
   }
 
@@ -106,9 +108,21 @@ export function createProcesses(env: Record<string, string>): Processes {
       for (const one of left) one.child.kill('SIGKILL')
       await Promise.all(left.map((one) => one.finished))
       for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+      tellFaults(launched)
     },
   }
   return processes
+}
+
+/** An answer of 500 tells a test nothing: what a process wrote of its faults goes to standard error, bounded. */
+function tellFaults(launched: ServiceProcess[]): void {
+  const faults = launched.flatMap((one) =>
+    one
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('"level":50')),
+  )
+  for (const line of faults.slice(0, 20)) process.stderr.write(`${line.slice(0, 1_500)}\n`)
 }
 
 /** Resolves when it has printed `ready`; throws with its last words when it ended. */

@@ -68,7 +68,8 @@ export async function openAwayGateway(): Promise<AwayGateway> {
     platform,
     away,
     async provision(agentId) {
-      return (await provisionAgent(platform.engines.relational, { agentId })).privateKeyPem
+      return (await provisionAgent(platform.engines.relational, { agentId, tier: 'infra-architect' }))
+        .privateKeyPem
     },
     async close() {
       away.clear()

@@ -17,6 +17,7 @@ export interface GatewayPlatform {
   platform: Platform
   /** Everything that was logged. */
   lines: string[]
+  /** Without limits unless a tier is named: a fast machine runs into those of a test that asks often. */
   provision(agent: NewAgent): Promise<{ uid: string; privateKeyPem: string }>
   /** Provisions the agent and gives its client. */
   clientOf(agentId: string, options?: Partial<ClientOptions>): Promise<Client>
@@ -52,7 +53,10 @@ export async function openGatewayPlatform(
   })
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
-    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, agent)
+    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, {
+      tier: 'infra-architect',
+      ...agent,
+    })
     return { uid: made.uid, privateKeyPem }
   }
   return {
