@@ -5,18 +5,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
-import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Relational, type SqlExecutor, sqlState } from './port.ts'
+import type { Relational, SqlExecutor } from './port.ts'
+import { createdAtOnce, lockedOut, whileRacing } from './racing.ts'
 
 const ownMigrations = fileURLToPath(new URL('./migrations/', import.meta.url))
-/** Waits for another instance that is at it: so many tries, each as long as the engine lets a statement wait. */
-const triesMax = 20
+/** Between tries; each waits for the other instance as long as the engine lets a statement wait. */
 const pauseMs = 500
-/** Two instances created the same table at once (PostgreSQL's `if not exists` does not wait). */
-const createdAtOnce = ['23505', '42P07']
-/** Waited too long for the other instance's lock. */
-const lockedOut = ['57014', '55P03', '40P01']
 
 interface Migration {
   name: string
@@ -31,10 +26,10 @@ interface Migration {
  */
 export async function migrate(relational: Relational, log: Logger, directory = ownMigrations): Promise<void> {
   const migrations = loadMigrations(directory)
-  await whileRacing(createdAtOnce, () => createTable(relational))
+  await whileRacing([...createdAtOnce, ...lockedOut], pauseMs, () => createTable(relational))
   const pending = await pendingOf(relational, migrations)
   for (const migration of pending) {
-    await whileRacing(lockedOut, () => apply(relational, log, migration))
+    await whileRacing(lockedOut, pauseMs, () => apply(relational, log, migration))
   }
 }
 
@@ -88,15 +83,4 @@ async function apply(relational: Relational, log: Logger, migration: Migration):
     return true
   })
   if (applied) log.info({ migration: migration.name }, 'relational.migrated')
-}
-
-async function whileRacing(states: string[], work: () => Promise<void>): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (tries === triesMax || !states.includes(sqlState(error) ?? '')) throw error
-      await sleep(pauseMs)
-    }
-  }
 }

@@ -2,16 +2,14 @@
 
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
-import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { migrate } from './migrate.ts'
 import { createTables, ensureReader, indexStatement, liveTables } from './mirror-tables.ts'
 import { type Relational, sqlState } from './port.ts'
+import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from './racing.ts'
 
 const migrations = fileURLToPath(new URL('./mirror-migrations/', import.meta.url))
-/** Two instances, or two databases of one server, changed the same row of the catalogue at once. */
-const atOnce = ['XX000', '23505', '40P01', '40001']
-const triesMax = 20
+const atOnce = [...createdAtOnce, ...changedAtOnce, ...lockedOut]
 const pauseMs = 250
 
 /** Throws AppError `invalid_configuration`, naming the fix, where the database lacks pgvector or a right. */
@@ -21,8 +19,8 @@ export async function prepareMirror(relational: Relational, log: Logger): Promis
   } catch (error) {
     throw explained(error)
   }
-  await whileRacing(() => ensureReader(relational))
-  await whileRacing(() => ensureLiveTables(relational))
+  await whileRacing(atOnce, pauseMs, () => ensureReader(relational))
+  await whileRacing(atOnce, pauseMs, () => ensureLiveTables(relational))
 }
 
 async function ensureLiveTables(relational: Relational): Promise<void> {
@@ -54,15 +52,4 @@ function explained(error: unknown): unknown {
     )
   }
   return error
-}
-
-async function whileRacing(work: () => Promise<void>): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (tries === triesMax || !atOnce.includes(sqlState(error) ?? '')) throw error
-      await sleep(pauseMs)
-    }
-  }
 }

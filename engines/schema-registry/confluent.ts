@@ -2,13 +2,20 @@
 
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { LRUCache } from 'lru-cache'
-import { withTimeout } from '#lib/backoff.ts'
+import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { SchemaRegistry } from './port.ts'
 
+/** Of the client: the subject has another level than the one that is wanted. */
+const levelFault = 'ConfluentSchemaRegistryCompatibilityError'
 const registerTimeoutMs = 10_000
 const readTimeoutMs = 5_000
 const pingTimeoutMs = 2_000
+/**
+ * Processes that register a new subject at once get in each other's way: some registries answer 409 to the later one, or
+ * show the subject before its level is set. Only what is refused again after each of these pauses is refused.
+ */
+const racePausesMs = [50, 150, 400, 1_000]
 /** Schemas that are kept; a platform has some dozens. */
 const keptMax = 2_000
 
@@ -35,15 +42,8 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
       const name = `${subject}\n${schema}`
       const known = ids.get(name)
       if (known !== undefined) return known
-      const registering = client.register(
-        { type: SchemaType.AVRO, schema },
-        { subject, compatibility: COMPATIBILITY.BACKWARD },
-      )
-      const { id } = await withTimeout(registering, registerTimeoutMs, () => registryUnavailable()).catch(
-        (error: unknown) => {
-          throw registrationFault(subject, error)
-        },
-      )
+      const registering = registerRacing(client, subject, schema)
+      const id = await withTimeout(registering, registerTimeoutMs, () => registryUnavailable())
       ids.set(name, id)
       return id
     },
@@ -70,6 +70,25 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
   }
 }
 
+async function registerRacing(client: Client, subject: string, schema: string): Promise<number> {
+  for (let tries = 0; ; tries++) {
+    try {
+      const options = { subject, compatibility: COMPATIBILITY.BACKWARD }
+      const { id } = await client.register({ type: SchemaType.AVRO, schema }, options)
+      return id
+    } catch (error) {
+      const pauseMs = isConflict(error) ? racePausesMs[tries] : undefined
+      if (pauseMs === undefined) throw registrationFault(subject, error)
+      await sleep(pauseMs)
+    }
+  }
+}
+
+function isConflict(error: unknown): boolean {
+  const { status, name } = error as { status?: number; name?: string }
+  return status === 409 || name === levelFault
+}
+
 function takeApart(text: string): { host: string; auth?: { username: string; password: string } } {
   const url = new URL(text)
   const auth = { username: decodeURIComponent(url.username), password: decodeURIComponent(url.password) }
@@ -87,7 +106,7 @@ function takeApart(text: string): { host: string; auth?: { username: string; pas
 function registrationFault(subject: string, error: unknown): AppError {
   if (error instanceof AppError) return error
   const { status, name } = error as { status?: number; name?: string }
-  if (name === 'ConfluentSchemaRegistryCompatibilityError') {
+  if (name === levelFault) {
     return incompatible(`The subject ${subject} is set to another compatibility than BACKWARD.`, error)
   }
   if (status === 409)

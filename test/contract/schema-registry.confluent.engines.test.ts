@@ -34,6 +34,17 @@ test('a compatible change gets a new id, an incompatible one is refused, also by
   expect(await registry.register(subject, base)).toBe(first)
 })
 
+test('many that register the same new subjects at once all get the same ids', async () => {
+  const registries = await Promise.all(Array.from({ length: 5 }, open))
+  for (let round = 0; round < 3; round++) {
+    const subjects = Array.from({ length: 2 }, () => `s-${randomUUID()}`)
+    const ids = await Promise.all(
+      registries.map((registry) => Promise.all(subjects.map((subject) => registry.register(subject, base)))),
+    )
+    expect(new Set(ids.map(String)).size).toBe(1)
+  }
+})
+
 test('text that is not Avro is refused', async () => {
   const registry = await open()
   await expect(registry.register('s', '{"type":"nonsense"}')).rejects.toMatchObject({

@@ -1,0 +1,33 @@
+/** Many instances that start at once on databases that nobody has used, of one server. */
+
+import { expect, test } from 'vitest'
+import { migrate } from '#engines/relational/migrate.ts'
+import type { Mirror } from '#engines/relational/mirror-port.ts'
+import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
+import { openPostgres } from '#engines/relational/postgres.ts'
+import { silentLog } from '../support/relational.ts'
+import { databaseUrl } from '../support/servers.ts'
+
+const instances = 8
+const databases = 4
+
+/** What an instance does to its database when it starts; resolves with what it finds then. */
+async function start(url: string): Promise<unknown> {
+  const relational = await openPostgres({ url, log: silentLog, poolMax: 1 })
+  const mirror: Mirror = openPostgresMirror({ url, log: silentLog })
+  try {
+    await Promise.all([migrate(relational, silentLog), mirror.prepare()])
+    const { rows } = await relational.query('select count(*) as applied from platform_migrations')
+    const read = { timeoutMs: 20_000 }
+    await mirror.read('select from vectors.embeddings join vectors.metadata using (collection, id)', [], read)
+    return [rows, await mirror.liveGeneration()]
+  } finally {
+    await Promise.all([relational.close(), mirror.close()])
+  }
+}
+
+test('all of them come up, on one database and on several, each with the same tables', async () => {
+  const urls = await Promise.all(Array.from({ length: databases }, databaseUrl))
+  const found = await Promise.all(urls.flatMap((url) => Array.from({ length: instances }, () => start(url))))
+  expect(new Set(found.map((one) => JSON.stringify(one))).size).toBe(1)
+})
