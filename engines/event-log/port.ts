@@ -170,7 +170,7 @@ export interface GroupConsumer extends Closeable {
   commit(partition: number, offset: number, metadata: string): Promise<CommitResult>
   pause(partition: number): void
   resume(partition: number): void
-  /** Starts reading a partition that is owned at `offset`. */
+  /** Starts reading a partition that is owned at `offset`; what was fetched for another position is never delivered. */
   seek(partition: number, offset: number): void
   /** False when the last heartbeat is older than the session allows: then no new call may start. */
   alive(): boolean

@@ -5,8 +5,8 @@ import type { Entry, Lane } from './lane.ts'
 
 export interface LaneBodiesOptions {
   bytesMax(): number
-  /** Reads again from an offset; answers with the last offset that was delivered before. */
-  readAgainFrom(offset: number): number
+  /** Reads again from an offset. Nothing that was fetched for another position is delivered after it. */
+  readAgainFrom(offset: number): void
   /** Ends reading again: goes on with what was never read. */
   readOn(): void
   /** The head of a lane has its body again. */
@@ -15,27 +15,14 @@ export interface LaneBodiesOptions {
   vanished(lane: Lane): void
 }
 
-/** One way through records that were read before. */
-interface Reading {
-  /** Everything up to this offset has come. */
-  through: number
-  /** Delivered last before the seek: a fetch that was under way then brings later ones. */
-  before: number
-  /** The first records after the seek have come, not only a fetch that was under way. */
-  confirmed: boolean
-  strayChunks: number
-}
-
-/** More chunks than these are never under way at a seek. */
-const strayChunksMax = 4
-
 export class LaneBodies {
   readonly #options: LaneBodiesOptions
   #bytes = 0
   readonly #dropped = new Map<number, Entry>()
   /** Lanes whose head's body is missing, by its offset. */
   readonly #needed = new Map<number, Lane>()
-  #reading: Reading | null = null
+  /** While records that were read before are read again: everything up to this offset has come. */
+  #through: number | null = null
 
   constructor(options: LaneBodiesOptions) {
     this.#options = options
@@ -46,7 +33,7 @@ export class LaneBodies {
   }
 
   get reading(): boolean {
-    return this.#reading !== null
+    return this.#through !== null
   }
 
   /** True when what comes next may not find room. */
@@ -80,36 +67,31 @@ export class LaneBodies {
   /** The head of this lane could run if it had its body. */
   need(lane: Lane): void {
     this.#needed.set(lane.head.offset, lane)
-    if (this.#reading === null || lane.head.offset <= this.#reading.through) this.#read()
+    if (this.#through === null || lane.head.offset <= this.#through) this.#read()
   }
 
   /**
-   * Records came while reading again. `first` is the first offset of all that came, `again` are those that were read
-   * before (nobody misses most of them), `caughtUp` says that new ones follow.
+   * Records came while reading again: `again` are those that were read before (nobody misses most of them), `caughtUp`
+   * says that new ones follow.
    */
-  refill(first: number, again: StoredRecord[], caughtUp: boolean): void {
-    const reading = this.#reading
-    if (reading === null) return
+  refill(again: StoredRecord[], caughtUp: boolean): void {
+    const from = this.#through
+    if (from === null) return
     for (const record of again) this.#fill(record)
-    if (!reading.confirmed) {
-      if (first > reading.before && ++reading.strayChunks <= strayChunksMax) return
-      reading.confirmed = true
-    }
-    const from = reading.through
-    reading.through = caughtUp ? Number.MAX_SAFE_INTEGER : again.at(-1)!.offset
+    const through = caughtUp ? Number.MAX_SAFE_INTEGER : again.at(-1)!.offset
     for (const [offset, lane] of [...this.#needed]) {
-      if (offset <= from || offset > reading.through) continue
+      if (offset <= from || offset > through) continue
       this.#needed.delete(offset)
       this.#options.vanished(lane)
     }
-    if (caughtUp) this.#reading = null
-    else this.#endEarly()
+    this.#through = caughtUp ? null : through
+    if (!caughtUp) this.#endEarly()
   }
 
   clear(): void {
     this.#dropped.clear()
     this.#needed.clear()
-    this.#reading = null
+    this.#through = null
   }
 
   #drop(entry: Entry): void {
@@ -133,13 +115,13 @@ export class LaneBodies {
   /** Nobody waits for what comes next, and there is no room for it: the rest of the way is spared. */
   #endEarly(): void {
     if (this.#needed.size > 0 || this.#bytes < this.#options.bytesMax() / 2) return
-    this.#reading = null
+    this.#through = null
     this.#options.readOn()
   }
 
   #read(): void {
     const from = Math.min(...this.#needed.keys())
-    const before = this.#options.readAgainFrom(from)
-    this.#reading = { through: from - 1, before, confirmed: false, strayChunks: 0 }
+    this.#through = from - 1
+    this.#options.readAgainFrom(from)
   }
 }

@@ -110,8 +110,8 @@ export class LaneRunner implements Runner {
     return this.#inFlight
   }
 
-  refill(first: number, again: StoredRecord[], caughtUp: boolean): void {
-    this.#bodies.refill(first, again, caughtUp)
+  refill(again: StoredRecord[], caughtUp: boolean): void {
+    this.#bodies.refill(again, caughtUp)
     this.#host.intake.urge(this.#bodies.reading)
   }
 

@@ -49,7 +49,6 @@ export class Partition implements RunnerHost {
   #committed: number
   #progressedAtMs: number
   #readPosition: number
-  #lastDelivered = -1
   /** Positions called misplaced although the log holds them, since the last records came. */
   #strayAlarms = 0
   #wakes: (() => void)[] = []
@@ -104,11 +103,10 @@ export class Partition implements RunnerHost {
     if (this.#gone.signal.aborted || records.length === 0) return
     const first = records[0]!.offset
     const fresh = first >= this.#readPosition ? 0 : firstFrom(records, this.#readPosition)
-    this.#lastDelivered = records.at(-1)!.offset
     this.#strayAlarms = 0
-    this.runner.refill(first, fresh === 0 ? [] : records.slice(0, fresh), fresh < records.length)
+    this.runner.refill(fresh === 0 ? [] : records.slice(0, fresh), fresh < records.length)
     if (fresh < records.length) {
-      this.#readPosition = this.#lastDelivered + 1
+      this.#readPosition = records.at(-1)!.offset + 1
       this.intake.push(this.#withoutReadBack(fresh === 0 ? records : records.slice(fresh)))
     }
     // What else comes in this turn of the event loop joins the batch.
@@ -151,10 +149,9 @@ export class Partition implements RunnerHost {
     return persist(what, attempt, this.gone, this.log)
   }
 
-  readAgainFrom(offset: number): number {
+  readAgainFrom(offset: number): void {
     this.group.consumer.seek(this.id, offset)
     this.intake.urge(true)
-    return this.#lastDelivered
   }
 
   readOn(): void {

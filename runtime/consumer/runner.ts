@@ -64,11 +64,8 @@ export interface RunnerHost {
   park(parked: Parked[]): Promise<boolean>
   /** Repeats until it succeeds; false when the partition is gone before. */
   persist(what: string, attempt: () => Promise<unknown>): Promise<boolean>
-  /**
-   * Reads again from an offset below what was read; the records come to `refill`. Answers with the last offset that
-   * was delivered before.
-   */
-  readAgainFrom(offset: number): number
+  /** Reads again from an offset below what was read; the records come to `refill`. */
+  readAgainFrom(offset: number): void
   /** Ends reading again: goes on with what was never read. */
   readOn(): void
 }
@@ -84,11 +81,8 @@ export interface Runner {
   waiting?(end: number): number
   /** Handler calls that run. */
   inFlight(): number
-  /**
-   * Records came after `readAgainFrom`: the first offset of all, those that were read before, and whether new ones
-   * follow them.
-   */
-  refill(first: number, again: StoredRecord[], caughtUp: boolean): void
+  /** Records came after `readAgainFrom`: those that were read before, and whether new ones follow. */
+  refill(again: StoredRecord[], caughtUp: boolean): void
   /** A record that lies below the position, read back. */
   passed?(record: StoredRecord): void
   /** What waits for a time of its own is due now. */

@@ -187,6 +187,42 @@ function describeFlow(world: World): void {
     expect(member.offsets(0)).toEqual(range(0, 2_000))
   })
 
+  test('after a seek nothing comes that was fetched for another position', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log)
+    for (let from = 0; from < 2_000; from += 100) await log.append(topic, 0, numbered(100, from))
+    const faults: string[] = []
+    let sought = 0
+    let expected: number | null = 0
+    const member = await join(log, {
+      group: world.name('group'),
+      topic,
+      fetchBytesMax: 4_096,
+      heard(_, records) {
+        const first = records[0]!.offset
+        if (expected !== null && first !== expected) faults.push(`${first} instead of ${expected}`)
+        expected = records.at(-1)!.offset + 1
+        if (sought >= 20 || first < 300) return
+        // In the middle of a delivery and between two; back and forth again, as one that spares the way does.
+        sought++
+        const seek = (offset: number) => {
+          expected = offset
+          member.consumer.seek(0, offset)
+        }
+        if (sought % 2 === 0) seek(first - 250)
+        else {
+          setImmediate(() => {
+            seek(first + 20)
+            setImmediate(() => seek(first - 100))
+          })
+        }
+      },
+    })
+    await eventually('all is read', () => sought === 20 && member.records.at(-1)?.offset === 1_999)
+    expect(faults).toEqual([])
+    expect(member.misplaced).toEqual([])
+  })
+
   test('seek reads again from there', async () => {
     const log = await world.client()
     const topic = await world.topic(log)
