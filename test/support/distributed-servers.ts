@@ -4,9 +4,10 @@
  */
 
 import { QdrantClient } from '@qdrant/js-client-rest'
-import { Kafka, logLevel } from 'kafkajs'
+import { type Admin, Kafka, logLevel } from 'kafkajs'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
+import { eventually } from './eventually.ts'
 import { databaseUrl, registryUrl } from './servers.ts'
 
 export interface DistributedServers {
@@ -51,13 +52,20 @@ async function clearKafka({ brokers }: KafkaCluster): Promise<void> {
   const admin = new Kafka({ brokers, clientId: 'clear', logLevel: logLevel.NOTHING }).admin()
   await admin.connect()
   try {
-    const { groups } = await admin.listGroups()
-    await admin.deleteGroups(groups.map((group) => group.groupId))
+    // A member that left a moment ago, or was killed, keeps its group from being deleted for a while.
+    await eventually('no group is left', async () => !(await deleteGroups(admin)), 60_000)
     const topics = (await admin.listTopics()).filter((topic) => !topic.startsWith('__'))
     if (topics.length > 0) await admin.deleteTopics({ topics })
   } finally {
     await admin.disconnect()
   }
+}
+
+/** True when there were some. */
+async function deleteGroups(admin: Admin): Promise<boolean> {
+  const { groups } = await admin.listGroups()
+  if (groups.length > 0) await admin.deleteGroups(groups.map((group) => group.groupId))
+  return groups.length > 0
 }
 
 async function clearQdrant(url: string): Promise<void> {

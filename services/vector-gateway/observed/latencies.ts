@@ -56,7 +56,7 @@ export function createLatencies(now: () => number = () => performance.now()): La
         seen += count
         return seen >= wanted
       })
-      return Math.round(middleOf(bucket) * 100) / 100
+      return Number(middleOf(bucket).toPrecision(3))
     },
     count: () => recent().reduce((sum, slice) => sum + slice.reduce((all, one) => all + one, 0), 0),
   }
