@@ -4,6 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { ulid } from 'ulid'
+import type { EmbeddedLog } from '#engines/event-log/embedded.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { contextOf, type RunningPlatform, startPlatform } from '#runtime/start.ts'
@@ -42,9 +44,13 @@ const handlers = {
     writeTargets(urls, backoffMs)
     platform ??= await openPlatform({ env, needs: [], producerName: 'bench', log, lock: true })
   },
-  /** Appends `count` events of about 1 KB for each target; the first of them as it was written. */
+  /**
+   * Appends `count` events of about 1 KB for each target; the first of them as it was written. What was delivered
+   * before goes: a courier reads the ids of what lies behind its position back, which would grow with each round.
+   */
   async fill({ targets, count }: { targets: number; count: number }): Promise<string> {
     const { partitions, parts } = await place(targets)
+    await empty(parts.engines.eventLog, parts.publisher.placeOf(webhooksDeliveries).physicalName)
     let first = ''
     for (let done = 0; done < count; done += batch) {
       const many = Math.min(batch, count - done)
@@ -131,6 +137,14 @@ async function place(targets: number) {
     partitions.push(await assignPartition({ eventLog, relational, places: parts.places }, `sink-${n}`))
   }
   return { parts, partitions }
+}
+
+async function empty(eventLog: EventLog, topic: string): Promise<void> {
+  for (const { partition, start, end } of await eventLog.offsets(topic)) {
+    if (start < end) await eventLog.deleteRecords(topic, partition, end)
+  }
+  // The rows go now, not while something is measured.
+  if (eventLog.driver === 'embedded') await (eventLog as EmbeddedLog).sweepNow()
 }
 
 function deliveryOf(target: string, at: number): WebhookDelivery {

@@ -15,7 +15,8 @@ import {
 } from './webhook-stage.ts'
 
 const sinkCount = 4
-const drainedPerSink = 4_000
+/** Of courier and floor alike: long enough that both run as they do for hours. */
+const drainedPerSink = 16_000
 const drainRounds = 5
 const perSecond = 20
 const pacedCount = 200
