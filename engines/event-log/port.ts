@@ -23,7 +23,9 @@ export interface StoredRecord {
   key: Buffer | null
   value: Buffer | null
   headers: Record<string, string>
-  /** The bytes of one header, in drivers that make the texts of `headers` only when they are asked for. */
+  /** What key and value (or more of it) weigh, in drivers that know without making them. */
+  readonly bytes?: number
+  /** The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked for. */
   headerBytes?(name: string): Buffer | undefined
 }
 

@@ -12,7 +12,7 @@ export interface IntakeOptions {
 }
 
 export function recordBytes(record: StoredRecord): number {
-  return (record.value?.length ?? 0) + (record.key?.length ?? 0) + recordOverheadBytes
+  return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
 export class Intake {

@@ -30,7 +30,7 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
           const rows = offsets
             .filter((o) => o >= Math.max(from, kept))
             .slice(0, 2)
-            .map((o): Row => [o, 0, null, null, null])
+            .map((o): Row => [o, 0, null, null, null, new Uint8Array(0)])
           const none = from < kept
           resolve({
             gone: false,

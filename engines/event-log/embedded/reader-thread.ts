@@ -3,7 +3,7 @@
 import type { StatementSync } from 'node:sqlite'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { openForReading, recordsTable } from './layout.ts'
-import { packRows, type Row } from './record-block.ts'
+import { packRows, type Row, rowColumns } from './record-block.ts'
 
 /** Records in one block at most, so that unpacking never holds the event loop for long. */
 const recordsPerFetchMax = 2_048
@@ -23,7 +23,7 @@ function selectOf(place: number): StatementSync {
   const known = selects.get(place)
   if (known) return known
   const select = db.prepare(
-    `select o, ts, key, headers, value from ${recordsTable(place)} where o >= ? order by o limit ${recordsPerFetchMax}`,
+    `select ${rowColumns} from ${recordsTable(place)} where o >= ? order by o limit ${recordsPerFetchMax}`,
   )
   select.setReturnArrays(true)
   selects.set(place, select)
@@ -45,7 +45,7 @@ function fetch(place: number, position: number, bytesMax: number): Transferred<F
     const rows: Row[] = []
     let bytes = 0
     for (const row of selectOf(place).iterate(position) as Iterable<unknown> as Iterable<Row>) {
-      const size = (row[2]?.length ?? 0) + (row[3]?.length ?? 0) + (row[4]?.length ?? 0)
+      const size = row[5].length
       if (rows.length > 0 && bytes + size > bytesMax) break
       rows.push(row)
       bytes += size

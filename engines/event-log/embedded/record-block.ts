@@ -1,9 +1,8 @@
 /** Records in, one ArrayBuffer out, and back: how many records cross a thread border as one. */
 
 import type { NewRecord, StoredRecord } from '../port.ts'
+import { BlockRecord, fields, weightAt } from './block-record.ts'
 
-/** Numbers in front of the bytes, five a record: offset, timestamp, length of key, value and headers (-1 is null). */
-const fields = 5
 const fieldBytes = 8 * fields
 
 /** A record whose headers are already text (JSON, empty for none). */
@@ -50,34 +49,38 @@ export function packPrepared(records: PreparedRecord[], bytes: number, timestamp
   return block
 }
 
-/** A row as the file holds it: offset, timestamp, key, headers, value. */
+/**
+ * A row as the reading thread asks for it: offset, timestamp, lengths of key, value and headers (null where there is
+ * none), and the bytes of all three, one behind the other: one buffer for a row, not three.
+ */
 export type Row = [
-  number,
-  number,
-  Uint8Array | null,
-  Uint8Array | null,
-  Uint8Array | null,
-  ...rest: unknown[],
+  offset: number,
+  timestamp: number,
+  keyBytes: number | null,
+  valueBytes: number | null,
+  headersBytes: number | null,
+  bytes: Uint8Array,
 ]
 
-/** Packs rows; `bytes` is the sum of the lengths of their key, headers and value. */
+/** The columns of a Row. SQLite joins blobs byte by byte, and calls the result a text until it is told otherwise. */
+export const rowColumns = `o, ts, length(key), length(value), length(headers),
+  cast(coalesce(key, x'') || coalesce(value, x'') || coalesce(headers, x'') as blob)`
+
+/** Packs rows; `bytes` is the sum of their lengths. */
 export function packRows(rows: Row[], bytes: number): ArrayBuffer {
   const block = new ArrayBuffer(rows.length * fieldBytes + bytes)
   const numbers = new Float64Array(block, 0, rows.length * fields)
   const target = new Uint8Array(block)
   let at = rows.length * fieldBytes
   let field = 0
-  for (const [offset, timestamp, key, headers, value] of rows) {
+  for (const [offset, timestamp, keyBytes, valueBytes, headersBytes, parts] of rows) {
     numbers[field] = offset
     numbers[field + 1] = timestamp
-    numbers[field + 2] = key?.length ?? -1
-    numbers[field + 3] = value?.length ?? -1
-    numbers[field + 4] = headers?.length ?? 0
-    for (const part of [key, value, headers]) {
-      if (!part) continue
-      target.set(part, at)
-      at += part.length
-    }
+    numbers[field + 2] = keyBytes ?? -1
+    numbers[field + 3] = valueBytes ?? -1
+    numbers[field + 4] = headersBytes ?? 0
+    target.set(parts, at)
+    at += parts.length
     field += fields
   }
   return block
@@ -86,12 +89,13 @@ export function packRows(rows: Row[], bytes: number): ArrayBuffer {
 /** Walks over a packed block: each call of `next` gives the parts of the next record, as views of the block. */
 export interface BlockCursor {
   next(): {
-    offset: number
     timestamp: number
     key: Buffer | null
     value: Buffer | null
     headers: Buffer | null
   }
+  /** The next record as its readers get it; `offset` where the block does not know it. */
+  record(partition: number, offset?: number): StoredRecord
   /** Passes over records without looking at them. */
   skip(count: number): void
   /** Another cursor at the same place. */
@@ -117,17 +121,20 @@ function cursorAt(numbers: Float64Array, bytes: Buffer, firstField: number, firs
       const start = field
       field += fields
       return {
-        offset: numbers[start]!,
         timestamp: numbers[start + 1]!,
         key: take(numbers[start + 2]!),
         value: take(numbers[start + 3]!),
         headers: take(numbers[start + 4]! || -1),
       }
     },
+    record(partition, offset = numbers[field]!) {
+      const record = new BlockRecord(partition, offset, numbers, bytes, field, at)
+      at += weightAt(numbers, field)
+      field += fields
+      return record
+    },
     skip(count) {
-      for (const end = field + count * fields; field < end; field += fields) {
-        at += Math.max(numbers[field + 2]!, 0) + Math.max(numbers[field + 3]!, 0) + numbers[field + 4]!
-      }
+      for (const end = field + count * fields; field < end; field += fields) at += weightAt(numbers, field)
     },
     fork: () => cursorAt(numbers, bytes, field, at),
   }
@@ -142,15 +149,7 @@ export function takeRecords(
 ): StoredRecord[] {
   const records: StoredRecord[] = new Array(count)
   for (let i = 0; i < count; i++) {
-    const { offset, timestamp, key, value, headers } = cursor.next()
-    records[i] = {
-      partition,
-      offset: first === undefined ? offset : first + i,
-      timestamp,
-      key,
-      value,
-      headers: headers ? JSON.parse(headers.toString()) : {},
-    }
+    records[i] = cursor.record(partition, first === undefined ? undefined : first + i)
   }
   return records
 }

@@ -8,16 +8,20 @@ export function storedRecord(partition: number, message: KafkaMessage | FetchedR
   return message instanceof FetchedRecord ? message : new MessageRecord(partition, message)
 }
 
-/** A record over the bytes of its fetch. Most headers are never read: they are taken apart when somebody asks. */
+/** A record over the bytes of its fetch: its parts are made when somebody asks for them, which of many nobody does. */
 export class FetchedRecord implements StoredRecord {
   readonly partition: number
   readonly offset: number
   readonly timestamp: number
-  readonly key: Buffer | null
-  readonly value: Buffer | null
   readonly #fetched: Buffer
-  readonly #headersAt: number
+  /** Where key and value end, and how long they are; -1: there is none. */
+  readonly #keyTo: number
+  readonly #keyBytes: number
+  readonly #valueTo: number
+  readonly #valueBytes: number
   readonly #end: number
+  #key: Buffer | null | undefined
+  #value: Buffer | null | undefined
   #headers: Record<string, string> | undefined
 
   /** The reader stands at the length of the key; `end` is where the record ends. */
@@ -25,11 +29,28 @@ export class FetchedRecord implements StoredRecord {
     this.partition = partition
     this.offset = offset
     this.timestamp = timestamp
-    this.key = reader.bytes()
-    this.value = reader.bytes()
     this.#fetched = reader.buffer
-    this.#headersAt = reader.at
+    this.#keyBytes = reader.number()
+    reader.skip(this.#keyBytes)
+    this.#keyTo = reader.at
+    this.#valueBytes = reader.number()
+    reader.skip(this.#valueBytes)
+    this.#valueTo = reader.at
     this.#end = end
+  }
+
+  get bytes(): number {
+    return Math.max(0, this.#keyBytes) + Math.max(0, this.#valueBytes)
+  }
+
+  get key(): Buffer | null {
+    if (this.#key === undefined) this.#key = this.#part(this.#keyTo, this.#keyBytes)
+    return this.#key
+  }
+
+  get value(): Buffer | null {
+    if (this.#value === undefined) this.#value = this.#part(this.#valueTo, this.#valueBytes)
+    return this.#value
   }
 
   /** kafkajs asks; control records are never read by this class. */
@@ -43,7 +64,7 @@ export class FetchedRecord implements StoredRecord {
   }
 
   headerBytes(name: string): Buffer | undefined {
-    const reader = new Varints(this.#fetched, this.#headersAt, this.#end)
+    const reader = new Varints(this.#fetched, this.#valueTo, this.#end)
     let from = -1
     let to = -1
     for (let left = reader.number(); left > 0 && !reader.failed; left--) {
@@ -58,9 +79,13 @@ export class FetchedRecord implements StoredRecord {
     return from < 0 || reader.failed ? undefined : this.#fetched.subarray(from, to)
   }
 
+  #part(to: number, length: number): Buffer | null {
+    return length < 0 ? null : this.#fetched.subarray(to - length, to)
+  }
+
   #readHeaders(): Record<string, string> {
     const texts: Record<string, string> = {}
-    const reader = new Varints(this.#fetched, this.#headersAt, this.#end)
+    const reader = new Varints(this.#fetched, this.#valueTo, this.#end)
     for (let left = reader.number(); left > 0 && !reader.failed; left--) {
       const name = reader.bytes()?.toString() ?? ''
       texts[name] = reader.bytes()?.toString() ?? ''
