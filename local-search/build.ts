@@ -16,10 +16,10 @@ import { analyzer as ours } from './analysis/analyzer.ts'
 import { Catalogue } from './build/catalogue.ts'
 import { openFileSink } from './build/file-sink.ts'
 import { writeIndex } from './build/index-writer.ts'
-import { encodeRecord, idOf } from './build/records.ts'
+import { createRecordEncoder, idOf } from './build/records.ts'
 import { RunCollector } from './build/runs.ts'
-import { valueTerms } from './build/values.ts'
-import type { Analyzer, BuildReport, JsonlFault, ReadJsonl, SearchRecord, WordTerm } from './contract.ts'
+import { eachValue } from './build/values.ts'
+import type { Analyzer, BuildReport, JsonlFault, ReadJsonl } from './contract.ts'
 import { SearchFault } from './fault.ts'
 import { magic, textFields } from './format.ts'
 import { readJsonl } from './jsonl.ts'
@@ -38,7 +38,7 @@ export interface BuildOptions {
   /** For tests. */
   analyzer?: Analyzer
   read?: ReadJsonl
-  postingsHeldMax?: number
+  listBytesHeldMax?: number
 }
 
 /** @throws SearchFault where input or output cannot be used; what stood at `output` is then untouched. */
@@ -64,10 +64,11 @@ export function buildIndex(options: BuildOptions): BuildReport {
 function collect(options: BuildOptions, folder: string) {
   const { strict = false, onFault, onProgress, analyzer = ours, read = readJsonl } = options
   const catalogue = new Catalogue()
-  const runs = new RunCollector(folder, options.postingsHeldMax, options.onSpill)
+  const runs = new RunCollector(folder, analyzer, options.listBytesHeldMax, options.onSpill)
   const recordsFile = join(folder, 'records')
   const records = openFileSink(recordsFile)
-  const addWords = createWordAdder(analyzer, catalogue, runs)
+  const encodeRecord = createRecordEncoder()
+  const names = textFields.map((field) => analyzer.hasExactForms(field))
   let faults = 0
   try {
     read(options.input, {
@@ -75,8 +76,11 @@ function collect(options: BuildOptions, folder: string) {
         const id = idOf(record)
         const number = catalogue.add(id, record, records.position(), analyzer)
         records.write(encodeRecord(id, record.source))
-        addWords(number, record)
-        for (const term of valueTerms(record.source, analyzer)) runs.add(term, number, 4)
+        textFields.forEach((name, field) => {
+          if (record[name] === '') return
+          catalogue.setWords(number, field, runs.addText(record[name], number, field, names[field]!))
+        })
+        eachValue(record.source, (field, value) => runs.addValue(field, analyzer.fold(value), number))
         runs.endRecord()
       },
       fault(fault) {
@@ -86,38 +90,19 @@ function collect(options: BuildOptions, folder: string) {
       },
       ...(onProgress ? { progress: onProgress } : {}),
     })
-    runs.flush()
     records.flush()
   } finally {
     records.close()
-    analyzer.forgetWords()
   }
   return {
     folder,
     catalogue,
     recordsFile,
     recordsBytes: records.position(),
-    runs: runs.files,
+    eachTerm: runs.finish(),
     analyzer,
     onSpill: options.onSpill ?? (() => {}),
     faults,
-  }
-}
-
-/** One closure for all words: it is called for each of them. */
-function createWordAdder(analyzer: Analyzer, catalogue: Catalogue, runs: RunCollector) {
-  let number = 0
-  let field = 0
-  const take = (word: WordTerm) => {
-    if (word.opens) catalogue.addWord(number, field)
-    runs.addWord(word, number, field)
-  }
-  return (to: number, record: SearchRecord) => {
-    number = to
-    for (field = 0; field < 4; field++) {
-      const name = textFields[field]!
-      if (record[name] !== '') analyzer.analyzeWords(record[name], name, take)
-    }
   }
 }
 

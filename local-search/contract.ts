@@ -45,18 +45,14 @@ export type ReadJsonl = (file: string, handlers: JsonlHandlers) => void
  */
 export type EmitTerm = (term: string, position: number, surface: string) => void
 
-/** A term as `analyzeWords` gives it, in the order of its positions. */
+/** A term of one word, in the order of positions. */
 export interface WordTerm {
   readonly term: string
   readonly surface: string
   /** True for the base term of a position. */
   readonly opens: boolean
-  /** The exact form; given by itself where the field has them. */
+  /** The exact form; to be taken, too, where the field has them. */
   readonly exact: WordTerm | null
-  /** The reader's own: numbers of term and surface, and the collection (from 1) in which they are valid. */
-  collection: number
-  termNumber: number
-  surfaceNumber: number
 }
 
 /** `local-search/analysis/analyzer.ts` exports `analyzer: Analyzer`. */
@@ -66,10 +62,10 @@ export interface Analyzer {
   /** 1 to 65535; rises with every change of what is emitted. */
   readonly version: number
   analyzeField(text: string, field: TextField, emit: EmitTerm): void
-  /** The same terms for whoever reads many texts: the objects come again with their words. A position opens with each. */
-  analyzeWords(text: string, field: TextField, take: (term: WordTerm) => void): void
-  /** Lets go of what `analyzeWords` remembers. */
-  forgetWords(): void
+  /** The terms of a run of word characters, for whoever remembers the words of many texts. */
+  termsOfWord(word: string): readonly WordTerm[]
+  /** Whether the terms of a field's words come with their exact forms. */
+  hasExactForms(field: TextField): boolean
   /** The form in which titles, slugs and values of filters are compared: folded case and marks, single spaces. */
   fold(text: string): string
   /** The terms under which a word of the lexicon is found: its stem, and its exact form where that is a term, too. */

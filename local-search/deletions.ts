@@ -2,7 +2,7 @@
 
 /** Shorter words have too many neighbours. */
 export const correctableMin = 4
-const correctableMax = 24
+export const correctableMax = 24
 
 /** Whether corrections may lead to this word: letters only, and of a length that people mistype. */
 export function hasDeletions(surface: string): boolean {

@@ -4,7 +4,6 @@ import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../cont
 import { classOf, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { afterPossessive, wordEnd } from './word-end.ts'
-import { eachRemembered, forgetWords } from './word-memory.ts'
 import { isAsciiWordCode, stemOf, termsOfWord } from './word-terms.ts'
 
 /** How much of a word's weight its exact form brings, where slugs and paths have it. */
@@ -14,8 +13,8 @@ export const analyzer: Analyzer = {
   id: 'flotilla-porter-light10',
   version: 1,
   analyzeField,
-  analyzeWords,
-  forgetWords,
+  termsOfWord,
+  hasExactForms,
   fold,
   termsOf,
 }
@@ -33,16 +32,16 @@ function analyzeField(text: string, field: TextField, emit: EmitTerm): void {
   }
 }
 
-function analyzeWords(text: string, field: TextField, take: (term: WordTerm) => void): void {
-  eachRemembered(text, giving(field, take))
+/** So that a name is found as it is written before others that share its stem. */
+function hasExactForms(field: TextField): boolean {
+  return field === 'slug' || field === 'path'
 }
 
 function giving(field: TextField, take: (term: WordTerm) => void): (terms: readonly WordTerm[]) => void {
-  const exact = field === 'slug' || field === 'path'
+  const exact = hasExactForms(field)
   return (terms) => {
     for (const term of terms) {
       take(term)
-      // So that a name is found as it is written before others that share its stem.
       if (exact && term.exact !== null) take(term.exact)
     }
   }

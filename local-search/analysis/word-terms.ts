@@ -29,12 +29,8 @@ export function stemOf(surface: string): string {
 }
 
 function wordTerm(term: string, surface: string, opens: boolean): WordTerm {
-  const exact = surface === term ? null : collectable(surface, '', false, null)
-  return collectable(term, surface, opens, exact)
-}
-
-function collectable(term: string, surface: string, opens: boolean, exact: WordTerm | null): WordTerm {
-  return { term, surface, opens, exact, collection: 0, termNumber: 0, surfaceNumber: 0 }
+  const exact = surface === term ? null : { term: surface, surface: '', opens: false, exact: null }
+  return { term, surface, opens, exact }
 }
 
 function addAsciiWord(found: WordTerm[], whole: string): void {

@@ -3,7 +3,7 @@
 import type { Analyzer, SearchRecord } from '../contract.ts'
 import { SearchFault } from '../fault.ts'
 import { keyKinds, recordsMax } from '../format.ts'
-import { crc32 } from './checksum.ts'
+import { crc32OfText } from './checksum.ts'
 import { grown } from './growing.ts'
 
 const idChunkBytes = 1 << 20
@@ -57,9 +57,8 @@ export class Catalogue {
     return number
   }
 
-  addWord(number: number, field: number): void {
-    const at = number * 4 + field
-    if (this.#lengths[at]! < 0xffff) this.#lengths[at]!++
+  setWords(number: number, field: number, count: number): void {
+    this.#lengths[number * 4 + field] = Math.min(count, 0xffff)
   }
 
   lengthOf(number: number, field: number): number {
@@ -137,7 +136,7 @@ export class Catalogue {
 
 /** Where a key is found in the hash table: CRC-32 of the letter of its kind and its text. */
 export function hashOfKey(kind: keyof typeof keyKinds, text: string): number {
-  return crc32(keyKinds[kind] + text)
+  return crc32OfText(keyKinds[kind] + text)
 }
 
 /** The ids as bytes, in pieces of one length: an id lies in one piece, so its place is one number of 32 bits. */

@@ -8,6 +8,7 @@ import { openFileSource } from './file-source.ts'
 import { createImpacts, type Impacts } from './impacts.ts'
 import { PairSorter } from './pairs.ts'
 import { copyRecords, writeKeys, writeOffsets } from './record-sections.ts'
+import type { EachTerm } from './runs.ts'
 import { type TermsReport, writeTerms } from './terms.ts'
 
 export interface Collected {
@@ -17,7 +18,7 @@ export interface Collected {
   /** File of all encoded records, in the order in which they came. */
   recordsFile: string
   recordsBytes: number
-  runs: readonly string[]
+  eachTerm: EachTerm
   analyzer: Analyzer
   /** Called while terms are merged, too. */
   onSpill(): void
@@ -81,14 +82,14 @@ function writeTermSections(
   impacts: Impacts,
   sections: Record<SectionName, Section>,
 ): TermsReport {
-  const { folder, runs, onSpill } = collected
+  const { folder, eachTerm, onSpill } = collected
   const deletions = new PairSorter(folder, 'deletions')
   const treeFile = `${folder}/tree`
   const tree = openFileSink(treeFile)
   const postingsAt = sink.position()
   let terms: TermsReport
   try {
-    terms = writeTerms({ runs, numberOf, impacts, postings: sink, postingsAt, tree, deletions, onSpill })
+    terms = writeTerms({ eachTerm, numberOf, impacts, postings: sink, postingsAt, tree, deletions, onSpill })
     tree.flush()
   } finally {
     tree.close()

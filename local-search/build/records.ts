@@ -3,7 +3,11 @@
 import { createHash } from 'node:crypto'
 import type { SearchRecord } from '../contract.ts'
 import { noBody, recordHeadBytes } from '../format.ts'
+import { ByteWriter } from './byte-writer.ts'
 import { crc32 } from './checksum.ts'
+
+/** UTF-8 takes at most so many bytes for one unit of UTF-16. */
+const bytesPerUnitMax = 3
 
 /** As given, or made from the path, or from the content where there is none. */
 export function idOf(record: SearchRecord): string {
@@ -12,20 +16,32 @@ export function idOf(record: SearchRecord): string {
   return `STIDX001-${createHash('sha256').update(content).digest('hex').slice(0, 32)}`
 }
 
-/** {u32 checksum of what follows up to the body, u32 length of the head, u32 length of the body, u32 its checksum, head, body}. */
-export function encodeRecord(id: string, source: SearchRecord['source']): Buffer {
+/**
+ * Makes {u32 checksum of what follows up to the body, u32 length of the head, u32 length of the body, u32 its checksum,
+ * head, body}; what it returns is valid until the next record.
+ */
+export function createRecordEncoder(): (id: string, source: SearchRecord['source']) => Buffer {
+  const out = new ByteWriter(1 << 14)
+  return (id, source) => {
+    const { body } = source
+    const apart = typeof body === 'string'
+    const head = headOf(id, source, apart)
+    out.length = 0
+    out.reserve(recordHeadBytes + (head.length + (apart ? body.length : 0)) * bytesPerUnitMax)
+    const { bytes } = out
+    const headEnd = recordHeadBytes + bytes.write(head, recordHeadBytes, 'utf8')
+    const end = headEnd + (apart ? bytes.write(body, headEnd, 'utf8') : 0)
+    bytes.writeUInt32LE(headEnd - recordHeadBytes, 4)
+    bytes.writeUInt32LE(apart ? end - headEnd : noBody, 8)
+    bytes.writeUInt32LE(crc32(bytes.subarray(headEnd, end)), 12)
+    bytes.writeUInt32LE(crc32(bytes.subarray(4, headEnd)), 0)
+    return bytes.subarray(0, end)
+  }
+}
+
+/** The id first, and as the index knows it; without the body where that stands apart. */
+function headOf(id: string, source: SearchRecord['source'], apart: boolean): string {
   const { body, ...rest } = source
-  const apart = typeof body === 'string'
   const named = { id }
-  // First, and as the index knows it.
-  const head = Buffer.from(JSON.stringify({ ...named, ...(apart ? rest : source), ...named }), 'utf8')
-  const text = Buffer.from(apart ? body : '', 'utf8')
-  const bytes = Buffer.allocUnsafe(recordHeadBytes + head.length + text.length)
-  bytes.writeUInt32LE(head.length, 4)
-  bytes.writeUInt32LE(apart ? text.length : noBody, 8)
-  bytes.writeUInt32LE(crc32(text), 12)
-  bytes.set(head, recordHeadBytes)
-  bytes.set(text, recordHeadBytes + head.length)
-  bytes.writeUInt32LE(crc32(bytes.subarray(4, recordHeadBytes + head.length)), 0)
-  return bytes
+  return JSON.stringify({ ...named, ...(apart ? rest : source), ...named })
 }

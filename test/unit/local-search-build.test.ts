@@ -88,7 +88,7 @@ describe('a build', () => {
   it('is the same file however often it spilled to the disk', () => {
     const lines = sampleRecords(400)
     const whole = buildFrom(lines).bytes()
-    expect(buildFrom(lines, { postingsHeldMax: 500 }).bytes().equals(whole)).toBe(true)
+    expect(buildFrom(lines, { listBytesHeldMax: 2000 }).bytes().equals(whole)).toBe(true)
     expect(buildFrom(lines).bytes().equals(whole)).toBe(true)
   })
 

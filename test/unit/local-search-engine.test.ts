@@ -92,7 +92,7 @@ function compareAge(a: Source, b: Source): number {
 const records = sampleRecords(700) as Source[]
 
 /** Built from many runs, so that their merging is under test, too. */
-const openSample = () => buildFrom(records, { postingsHeldMax: 3000 }).open()
+const openSample = () => buildFrom(records, { listBytesHeldMax: 12_000 }).open()
 
 describe('a search', () => {
   it('gives what a scorer over every record gives: the same records, order and digits', () => {
