@@ -1,17 +1,19 @@
 /** search-pg through the gateway on PostgreSQL beside the same statement by pg alone, with and without a filter. */
 
+import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { pino } from 'pino'
 import { createClient } from '#client/client.ts'
+import { vectorBytes } from '#engines/relational/copy-format.ts'
 import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
 import { createScope, type Scope } from '#lib/resource.ts'
 import type { Column } from '#services/vector-gateway/search-pg/columns.ts'
 import { loadFilterCompiler } from '#services/vector-gateway/search-pg/filter.ts'
-import { serverSettings, vectorText } from '#services/vector-gateway/search-pg/search.ts'
-import { indexedStatement, parametersOf } from '#services/vector-gateway/search-pg/statement.ts'
+import { serverSettings } from '#services/vector-gateway/search-pg/search.ts'
+import { indexedStatement } from '#services/vector-gateway/search-pg/statement.ts'
 import type { SearchTable } from '#services/vector-gateway/search-pg/tables.ts'
 import { openPostgres } from '../scripts/servers/postgres.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
@@ -41,7 +43,8 @@ export const searchPgBench: Bench = {
       const gateway = await openGateway(scope, url)
       const peer = await openPeer(scope, url)
       const rows: BenchRow[] = []
-      for (const { what, filter } of filters) rows.push(await compare(what, filter, gateway, peer, report))
+      for (const { what, filter } of filters)
+        rows.push(...(await compare(what, filter, gateway, peer, report)))
       return rows
     } finally {
       await scope.close()
@@ -110,30 +113,46 @@ async function openGateway(scope: Scope, url: string): Promise<Gateway> {
   return { origin: vectorUrl, key }
 }
 
-/** The very statement that the gateway sends, in a session with the same settings and role. */
-async function openPeer(scope: Scope, url: string) {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  scope.add('peer', { close: () => client.end() })
-  for (const [name, value] of Object.entries(serverSettings)) {
-    await client.query('select set_config($1, $2, false)', [name, value])
-  }
-  await client.query('set role flotilla_reader')
+/** How a program with pg alone sends the statement that the gateway sends. */
+const ways = {
+  /** As it comes: parsed at every call, the vector in the text form that pgvector's own package makes. */
+  plain: 'pg alone',
+  /** With what the gateway does to spare work: prepared, the vector in binary. */
+  prepared: 'pg alone, prepared, the vector in binary',
+}
+type Way = keyof typeof ways
+type Peer = (query: { text: string; bytes: Buffer }, filter: string | undefined, way: Way) => Promise<number>
+
+/** The very statement that the gateway sends, each way in a session of its own with the same settings and role. */
+async function openPeer(scope: Scope, url: string): Promise<Peer> {
+  const clients = { plain: await openSession(scope, url), prepared: await openSession(scope, url) }
   const compile = await loadFilterCompiler()
-  return async (vector: string, filter: string | undefined): Promise<number> => {
-    const parts = {
-      table,
-      filter: filter === undefined ? undefined : compile(filter, table.columns),
-      withPayload: true,
-      withVector: false,
-    }
-    const text = indexedStatement(parts)
-    const values = parametersOf(parts.filter, vector, 10)
+  return async (query, filter, way) => {
+    const emitted = filter === undefined ? undefined : compile(filter, table.columns)
+    const text = indexedStatement({ table, filter: emitted, withPayload: true, withVector: false })
+    const values = [...(emitted?.params ?? []), way === 'plain' ? query.text : query.bytes, 10]
     const begun = performance.now()
-    const { rows } = await client.query({ text, values })
+    const { rows } = await clients[way].query(
+      way === 'plain' ? { text, values } : { text, values, name: nameOf(text) },
+    )
     if (rows.length !== 10) throw new Error(`pg alone found ${rows.length} rows`)
     return performance.now() - begun
   }
+}
+
+async function openSession(scope: Scope, url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  scope.add('peer', { close: () => client.end() })
+  const settings = { ...serverSettings, plan_cache_mode: 'force_custom_plan', role: 'flotilla_reader' }
+  for (const [name, value] of Object.entries(settings)) {
+    await client.query('select set_config($1, $2, false)', [name, value])
+  }
+  return client
+}
+
+function nameOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 
 const columnsOf = (alias: string, types: Record<string, string>): [string, Column][] =>
@@ -152,46 +171,51 @@ const vectors = (() => {
   return Array.from({ length: requests }, () => source.vector())
 })()
 
-/** pg alone and the gateway in turn, request by request, so that both meet the same machine; medians over the rounds. */
+/** Each way and the gateway in turn, request by request, so that all meet the same machine; medians over the rounds. */
 async function compare(
   what: string,
   filter: string | undefined,
   { origin, key }: Gateway,
-  peer: Awaited<ReturnType<typeof openPeer>>,
+  peer: Peer,
   report: (text: string) => void,
-): Promise<BenchRow> {
+): Promise<BenchRow[]> {
   const headers = { authorization: `Bearer ${key}` }
-  const bodies = vectors.map((vector) =>
-    Buffer.from(
-      JSON.stringify({ table: 'embeddings', vector, limit: 10, metric: 'cosine', filter_sql: filter }),
-    ),
-  )
-  const texts = vectors.map((vector) => vectorText(Float32Array.from(vector)))
+  const given = { table: 'embeddings', limit: 10, metric: 'cosine', filter_sql: filter }
+  const bodies = vectors.map((vector) => Buffer.from(JSON.stringify({ ...given, vector })))
+  const queries = vectors.map((vector) => ({
+    text: JSON.stringify(vector),
+    bytes: vectorBytes(Float32Array.from(vector)),
+  }))
   const caller = openCaller(origin)
-  const found: { alone: number[]; gateway: number[] } = { alone: [], gateway: [] }
+  const found: Record<Way | 'gateway', number[]> = { plain: [], prepared: [], gateway: [] }
+  // The first round warms all up.
   for (let round = 0; round <= rounds; round++) {
-    const alone: number[] = []
-    const gateway: number[] = []
+    const took: typeof found = { plain: [], prepared: [], gateway: [] }
     for (let i = 0; i < requests; i++) {
-      alone.push(await peer(texts[i]!, filter))
-      // Another vector: what the one has just read would be warm for the other.
-      const body = bodies[(i + requests / 2) % requests]!
-      gateway.push(await caller.post('/v1/vectors/search-pg', body, headers))
+      // Other vectors: what the one has just read would be warm for the next.
+      const [first, second, third] = [0, 1, 2].map((n) => (i + Math.floor((n * requests) / 3)) % requests)
+      took.plain.push(await peer(queries[first!]!, filter, 'plain'))
+      took.prepared.push(await peer(queries[second!]!, filter, 'prepared'))
+      took.gateway.push(await caller.post('/v1/vectors/search-pg', bodies[third!]!, headers))
     }
-    const shown = (samples: number[]) =>
-      [0.05, 0.5, 0.95].map((share) => `p${share * 100} ${quantile(samples, share).toFixed(2)}`).join(', ')
-    report(`  ${what}, round ${round}: gateway ${shown(gateway)}; pg alone ${shown(alone)}`)
-    if (round === 0) continue // The first round warms both up.
-    found.alone.push(quantile(alone, 0.95))
-    found.gateway.push(quantile(gateway, 0.95))
+    report(
+      `  ${what}, round ${round}: ${shown('gateway', took)}; ${shown('plain', took)}; ${shown('prepared', took)}`,
+    )
+    if (round === 0) continue
+    for (const one of ['plain', 'prepared', 'gateway'] as const) found[one].push(quantile(took[one], 0.95))
   }
   await caller.close()
-  return {
+  return (['plain', 'prepared'] as const).map((way) => ({
     what: `p95 ${what}`,
     unit: 'ms',
     measured: median(found.gateway),
-    peer: { what: 'pg alone', value: median(found.alone) },
-    ratio: median(found.gateway.map((value, round) => value / found.alone[round]!)),
-    bar: { max: 1.3 },
-  }
+    peer: { what: ways[way], value: median(found[way]) },
+    ratio: median(found.gateway.map((value, round) => value / found[way][round]!)),
+    ...(way === 'plain' ? { bar: { max: 1.3 } } : {}),
+  }))
+}
+
+function shown<K extends string>(which: K, took: Record<K, number[]>): string {
+  const at = [0.05, 0.5, 0.95].map((share) => `p${share * 100} ${quantile(took[which], share).toFixed(2)}`)
+  return `${which} ${at.join(', ')}`
 }

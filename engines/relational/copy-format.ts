@@ -70,7 +70,7 @@ const encoders: Record<CopyType, (value: never) => Buffer> = {
   // The leading 1 is the version of jsonb's binary form.
   jsonb: (value: unknown) => Buffer.concat([Buffer.from([1]), Buffer.from(JSON.stringify(value), 'utf8')]),
   'text[]': textArray,
-  vector,
+  vector: vectorBytes,
 }
 
 /** timestamptz counts microseconds since 2000-01-01. */
@@ -103,7 +103,7 @@ function int32(value: number): Buffer {
 }
 
 /** pgvector's form: int16 dimension, int16 0, float32 big-endian each. */
-function vector(value: Float32Array): Buffer {
+export function vectorBytes(value: Float32Array): Buffer {
   const buffer = Buffer.allocUnsafe(4 + value.byteLength)
   buffer.writeInt16BE(value.length, 0)
   buffer.writeInt16BE(0, 2)

@@ -4,10 +4,13 @@ import pg from 'pg'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { vectorBytes } from './copy-format.ts'
 import type { Mirror, ReadOptions } from './mirror-port.ts'
-import { readerRole } from './mirror-tables.ts'
+import { createReadSessions } from './mirror-read-session.ts'
+import { type SqlResult, type SqlValue, sqlState } from './port.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, toSqlText } from './sql-values.ts'
+import { createStatementNames } from './statement-names.ts'
 
 const connectionsMax = 10
 /** Reads that wait for a connection at once. */
@@ -15,25 +18,25 @@ const waitingMax = 1_000
 const connectTimeoutMs = 3_000
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
+/** A prepared statement whose tables changed under it, or that the server does not know any more. */
+const outlivedStates = ['0A000', '26000']
 
 export interface ReadPool {
   read: Mirror['read']
   close(): Promise<void>
 }
 
+interface Statement {
+  text: string
+  params: SqlValue[]
+  /** It is prepared under this name; undefined: it is not. */
+  name: string | undefined
+}
+
 export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPool {
-  const pool = new pg.Pool({
-    connectionString: url,
-    application_name: 'flotilla-reader',
-    connectionTimeoutMillis: connectTimeoutMs,
-    keepAlive: true,
-    max: connectionsMax,
-    types: { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig,
-  })
-  pool.on('error', (error) => log.warn({ reason: describeError(error) }, 'mirror.connection-lost'))
-  pool.on('connect', (client) => client.on('error', () => {}))
-  /** The settings that a connection has; one that is not here is fresh and has every right still. */
-  const settled = new WeakMap<pg.PoolClient, string>()
+  const pool = openPool(url, log)
+  const sessions = createReadSessions()
+  const names = createStatementNames()
 
   async function connect(): Promise<pg.PoolClient> {
     if (pool.waitingCount >= waitingMax) {
@@ -46,48 +49,31 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
     }
   }
 
-  async function settle(client: pg.PoolClient, options: ReadOptions): Promise<void> {
-    const settings = sessionOf(options)
-    const wanted = JSON.stringify(settings)
-    if (settled.get(client) === wanted) return
-    settled.delete(client)
-    const names = Object.keys(settings)
-    // What an earlier read set beside these goes; the role comes last, because it may set less.
-    await client.query('reset all')
-    await client.query({
-      text: `select ${names.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, false)`).join(', ')}`,
-      values: names.flatMap((name) => [name, settings[name]]),
-      query_timeout: connectTimeoutMs,
-    } as pg.QueryConfig)
-    settled.set(client, wanted)
+  async function run<Row>(statement: Statement, options: ReadOptions): Promise<SqlResult<Row>> {
+    const client = await connect()
+    const { name } = statement
+    try {
+      await sessions.settle(client, options)
+      const result = await query<Row>(client, statement, options.timeoutMs + graceMs)
+      client.release(name !== undefined && !sessions.notePrepared(client, name))
+      return result
+    } catch (error) {
+      const fault = translateFault(error)
+      // A connection that is not as it should be is never used again.
+      client.release(fault instanceof AppError || !sessions.isSettled(client))
+      throw fault
+    }
   }
 
   return {
-    async read(text, params, options) {
-      const client = await connect()
+    async read<Row>(text: string, params: SqlValue[], options: ReadOptions) {
+      const name = names.of(text)
       try {
-        await settle(client, options)
-        const query = client.query({
-          text,
-          values: params.map(toSqlText),
-          rowMode: 'array',
-          // One statement, whatever the text says: the simple protocol would take several.
-          queryMode: 'extended',
-          query_timeout: options.timeoutMs + graceMs,
-        } as unknown as pg.QueryArrayConfig)
-        const result = await query
-        client.release()
-        return fromTextResult({
-          fields: result.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
-          rows: result.rows as (string | null)[][],
-          rowCount: result.rowCount ?? 0,
-          command: result.command,
-        })
+        return await run<Row>({ text, params, name }, options)
       } catch (error) {
-        const fault = translateFault(error)
-        // A connection that is not as it should be is never used again.
-        client.release(fault instanceof AppError || !settled.has(client))
-        throw fault
+        if (name === undefined || !outlivedStates.includes(sqlState(error) ?? '')) throw error
+        names.renew(text)
+        return run<Row>({ text, params, name: undefined }, options)
       }
     },
     async close() {
@@ -96,12 +82,39 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
   }
 }
 
-function sessionOf({ timeoutMs, settings }: ReadOptions): Record<string, string> {
-  return {
-    ...settings,
-    statement_timeout: String(timeoutMs),
-    idle_in_transaction_session_timeout: '5000',
-    default_transaction_read_only: 'on',
-    role: readerRole,
-  }
+function openPool(url: string, log: Logger): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    application_name: 'flotilla-reader',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    max: connectionsMax,
+    types: { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig,
+  })
+  pool.on('error', (error) => log.warn({ reason: describeError(error) }, 'mirror.connection-lost'))
+  pool.on('connect', (client) => client.on('error', () => {}))
+  return pool
+}
+
+async function query<Row>(client: pg.ClientBase, { text, params, name }: Statement, timeoutMs: number) {
+  const result = await client.query({
+    text,
+    values: params.map(parameterOf),
+    rowMode: 'array',
+    // One statement, whatever the text says: the simple protocol would take several.
+    queryMode: 'extended',
+    query_timeout: timeoutMs,
+    ...(name === undefined ? {} : { name }),
+  } as unknown as pg.QueryArrayConfig)
+  return fromTextResult<Row>({
+    fields: result.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
+    rows: result.rows as (string | null)[][],
+    rowCount: result.rowCount ?? 0,
+    command: result.command,
+  })
+}
+
+/** pg sends a Buffer in binary: the text of a vector costs both sides a hundred times as much. */
+function parameterOf(value: SqlValue): string | Buffer | null {
+  return value instanceof Float32Array ? vectorBytes(value) : toSqlText(value)
 }

@@ -13,6 +13,7 @@ export type SqlValue =
   | null
   | Date
   | Buffer
+  | Float32Array
   | SqlValue[]
   | Record<string, unknown>
 
@@ -25,8 +26,9 @@ export interface SqlResult<Row> {
 export interface SqlExecutor {
   /**
    * Runs one statement with $n parameters; without parameters the text may hold several, and the last one's result is
-   * given. Arrays become SQL arrays: pass a jsonb array as JSON text. int8 comes as number, timestamptz as Date,
-   * jsonb parsed, bytea as Buffer; numeric, date, uuid and vector come as text.
+   * given. Arrays become SQL arrays: pass a jsonb array as JSON text. A Float32Array is a vector,
+   * whose parameter the text must cast to it. int8 comes as number, timestamptz as Date, jsonb parsed, bytea as Buffer;
+   * numeric, date, uuid and vector come as text.
    */
   query<Row = Record<string, unknown>>(text: string, params?: SqlValue[]): Promise<SqlResult<Row>>
 }

@@ -17,6 +17,7 @@ export function toSqlText(value: SqlValue): string | null {
   if (typeof value === 'string') return value
   if (typeof value !== 'object') return String(value)
   if (value instanceof Date) return value.toISOString()
+  if (value instanceof Float32Array) return `[${value.join(',')}]`
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`
   if (Array.isArray(value)) return `{${value.map(elementText).join(',')}}`
   return JSON.stringify(value)

@@ -190,6 +190,33 @@ function describeReads(mirror: Get): void {
       expect((await read('select 1 as one')).rows).toEqual([{ one: 1 }])
     })
 
+    test('follows a table that changes between two reads of the same statement', async () => {
+      const { write } = mirror()
+      await write.query(`create table vectors.things (n int4); insert into vectors.things values (1)`)
+      const ns = async () => (await read('select n from vectors.things')).rows
+      for (let times = 0; times < 3; times++) expect(await ns()).toEqual([{ n: 1 }])
+      await write.query(`alter table vectors.things alter column n type text using 'now ' || n`)
+      for (let times = 0; times < 3; times++) expect(await ns()).toEqual([{ n: 'now 1' }])
+      await write.query('drop table vectors.things')
+      expect(await stateOf('select n from vectors.things')).toBe('42P01')
+    })
+
+    test('gives a vector of float32 back as it was sent, the smallest included', async () => {
+      const sent = Float32Array.from([0.1, -1 / 3, 1e-40, 3.4e38])
+      const { rows } = await mirror().read<{ sent: string }>('select $1::vector::text as sent', [sent], {
+        timeoutMs: readTimeoutMs,
+      })
+      expect(Float32Array.from(JSON.parse(rows[0]!.sent) as number[])).toEqual(sent)
+    })
+
+    test('takes any number of statements, each of them again and again', async () => {
+      const texts = Array.from({ length: 250 }, (_, n) => `select ${n} as n`)
+      for (let times = 0; times < 3; times++) {
+        const found = await Promise.all(texts.map((text) => read(text)))
+        expect(found.map(({ rows }) => rows[0]?.n)).toEqual(texts.map((_, n) => n))
+      }
+    })
+
     test('leaves the writer its rights', async () => {
       await read('select 1')
       const { rows } = await mirror().write.query<{ who: boolean }>(

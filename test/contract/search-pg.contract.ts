@@ -8,7 +8,6 @@ import {
   type PgFound,
   type PgQuery,
   type PgSearch,
-  vectorText,
 } from '#services/vector-gateway/search-pg/search.ts'
 import { eventually } from '../support/eventually.ts'
 import { axisVector } from '../support/points.ts'
@@ -125,7 +124,7 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
 
   const queryOf = (vector: number[], given: Partial<PgQuery> = {}): PgQuery => ({
     table: 'embeddings',
-    vector: vectorText(Float32Array.from(vector)),
+    vector: Float32Array.from(vector),
     limit: 10,
     withPayload: false,
     withVector: false,
@@ -257,9 +256,11 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
       await mirror.write.query(
         `create table vectors.books (id bigint primary key, about vector(1536), year int, payload jsonb)`,
       )
-      await mirror.write.query(`insert into vectors.books values
-        (1, null, 1999, null), (2, '${queryOf(vectorOf(5)).vector}', 2001, '{"a":1}'),
-        (3, '${queryOf(vectorOf(6)).vector}', 2002, null)`)
+      await mirror.write.query(
+        `insert into vectors.books values (1, null, 1999, null), (2, $1::vector, 2001, '{"a":1}'),
+          (3, $2::vector, 2002, null)`,
+        [queryOf(vectorOf(5)).vector, queryOf(vectorOf(6)).vector],
+      )
       const { hits } = await eventually('the table', async () =>
         search({ table: 'books', withPayload: true }).catch(() => undefined),
       )

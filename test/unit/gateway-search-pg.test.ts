@@ -2,8 +2,9 @@
 
 import { expect, test } from 'vitest'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
+import { toSqlText } from '#engines/relational/sql-values.ts'
 import { AppError } from '#lib/errors.ts'
-import { loadPgSearch, vectorText } from '#services/vector-gateway/search-pg/search.ts'
+import { loadPgSearch } from '#services/vector-gateway/search-pg/search.ts'
 
 const catalogue = [
   ...['collection:text', 'id:text'].map((column) => `embeddings:${column}`),
@@ -51,7 +52,7 @@ function kindOf(text: string): string {
 const row = { collection: 'posts', id: 'a', distance: 0.25 }
 const query = {
   table: 'embeddings',
-  vector: '[]',
+  vector: new Float32Array(1_536),
   limit: 1,
   withPayload: false,
   withVector: false,
@@ -143,5 +144,5 @@ test('a table that changed under its catalogue is read again, once', async () =>
 })
 
 test('what vanishes in float32 is zero to the engine, too', () => {
-  expect(vectorText(Float32Array.from([1e-60, -1, 0.5, 1e-40]))).toMatch(/^\[0,-1,0\.5,[\d.]+e-41\]$/)
+  expect(toSqlText(Float32Array.from([1e-60, -1, 0.5, 1e-40]))).toMatch(/^\[0,-1,0\.5,[\d.]+e-41\]$/)
 })

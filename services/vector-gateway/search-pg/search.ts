@@ -10,8 +10,7 @@ import { createSearchTables } from './tables.ts'
 
 export interface PgQuery {
   table: string
-  /** pgvector's text form. */
-  vector: string
+  vector: Float32Array
   limit: number
   filter?: string
   withPayload: boolean
@@ -121,11 +120,6 @@ export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Pro
       }
     },
   }
-}
-
-/** The text of a vector that pgvector reads; what vanishes in float32 is a fault there, and zero here. */
-export function vectorText(vector: Float32Array): string {
-  return `[${vector.join(',')}]`
 }
 
 function hitsOf(rows: Row[]): PgHit[] {

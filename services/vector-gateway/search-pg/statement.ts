@@ -1,5 +1,6 @@
 /** A table, a checked filter and what is wanted in, the statement that finds the nearest rows out. */
 
+import type { SqlValue } from '#engines/relational/port.ts'
 import { type Column, quoteName } from './columns.ts'
 import type { EmittedFilter } from './filter-emitter.ts'
 import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
@@ -11,8 +12,12 @@ export interface StatementParts {
   withVector: boolean
 }
 
-/** The filter's parameters come first: the vector's text and the limit follow them. */
-export function parametersOf(filter: EmittedFilter | undefined, vector: string, limit: number) {
+/** The filter's parameters come first: the vector and the limit follow them. */
+export function parametersOf(
+  filter: EmittedFilter | undefined,
+  vector: Float32Array,
+  limit: number,
+): SqlValue[] {
   return [...(filter?.params ?? []), vector, limit]
 }
 
