@@ -14,6 +14,8 @@ export interface CommitterOptions {
   consumer: GroupConsumer
   log: Logger
   pace: CommitPace
+  /** Two commits of the partition are at least so far apart while none is pressing. */
+  restMs: number
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
@@ -35,6 +37,7 @@ export class Committer {
   #urgent = false
   #told: number
   #running = false
+  #restUntil = 0
   #endPause: () => void = () => {}
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
@@ -80,14 +83,15 @@ export class Committer {
   }
 
   async #run(): Promise<void> {
-    const { gone, pace } = this.#options
+    const { gone, pace, restMs } = this.#options
     while (this.#written < this.#wanted && !gone.aborted) {
       if (!this.#urgent) {
-        const waitMs = pace.take()
+        const waitMs = pace.take(this.#restUntil)
         await (waitMs > 0 ? this.#pause(waitMs) : nextTurn())
       }
       this.#urgent = false
       const version = this.#wanted
+      this.#restUntil = performance.now() + restMs
       if (await this.#commit()) this.#written = version
       this.#answer()
     }
@@ -126,14 +130,18 @@ export class Committer {
     const { pace, ripe } = this.#options
     return new Promise((resolve) => {
       const end = () => {
+        if (!pace.pausing.delete(join)) return
         clearTimeout(timer)
-        pace.pausing.delete(join)
+        pace.giveBack()
         resolve()
       }
       const join = () => {
         if (ripe()) end()
       }
-      const timer = setTimeout(end, ms)
+      const timer = setTimeout(() => {
+        pace.pausing.delete(join)
+        resolve()
+      }, ms)
       pace.pausing.add(join)
       this.#endPause = end
     })
@@ -157,16 +165,21 @@ export class CommitPace {
   /** Commits that wait for their time, and may go sooner. */
   readonly pausing = new Set<() => void>()
 
-  /** A commit is pressing: those that go with it cost next to nothing. */
+  /** A commit is pressing: those that go with it cost next to nothing, and press later. */
   together(): void {
     for (const join of [...this.pausing]) join()
   }
 
-  /** How long the next commit has to wait, ms. */
-  take(): number {
+  /** How long the next commit has to wait, ms; it is wanted `fromMs` at the earliest, by the clock of performance.now. */
+  take(fromMs: number): number {
     const now = performance.now()
     const at = Math.max(this.#nextAt, now - this.#burstMs)
     this.#nextAt = at + this.#spacingMs
-    return Math.max(0, at - now)
+    return Math.max(0, Math.max(at, fromMs) - now)
+  }
+
+  /** A commit did not wait for its time: others may have it. */
+  giveBack(): void {
+    this.#nextAt -= this.#spacingMs
   }
 }

@@ -34,9 +34,9 @@ export class Headroom {
     return (this.#settled - this.#durable) * 2 >= this.#bound()
   }
 
-  /** True when a commit is worth its while, as soon as one of another partition is due. */
+  /** True when a commit would carry anything. */
   get ripe(): boolean {
-    return (this.#settled - this.#durable) * 4 >= this.#bound()
+    return this.#settled > this.#durable
   }
 
   took(ms: number): void {

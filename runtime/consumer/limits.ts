@@ -27,6 +27,8 @@ export const uncommittedRecordsMax = 4_096
 export const uncommittedBatchesMax = 16
 /** Commits a second that a group writes while none is pressing, all partitions together. */
 export const commitsPerSecondMax = 250
+/** Between two commits of a partition in lane mode while none is pressing. */
+export const laneCommitRestMs = 20
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
 /** A partition without work writes its position again after this long, so that standing idle is not taken for stale. */

@@ -8,7 +8,7 @@ import { Committer } from './committer.ts'
 import { CrashGuard } from './crash-guard.ts'
 import { Intake } from './intake.ts'
 import { LaneRunner } from './lane-runner.ts'
-import { drainCommitMsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
+import { drainCommitMsMax, laneCommitRestMs, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
 import { type Parked, park } from './parking.ts'
 import { persist } from './persist.ts'
@@ -234,6 +234,8 @@ export class Partition implements RunnerHost {
       consumer: group.consumer,
       log: this.log,
       pace: group.pace,
+      // Of lanes many records settle one by one, and a commit becomes pressing in time.
+      restMs: group.options.mode === 'lanes' ? laneCommitRestMs : 0,
       gone: this.gone,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),

@@ -87,7 +87,7 @@ export interface Runner {
   passed?(record: StoredRecord): void
   /** What waits for a time of its own is due now. */
   rouse?(): void
-  /** A good part of what may be settled and not committed is used. */
+  /** A commit would carry something: it goes together with a pressing one of another partition. */
   ripe?(): boolean
   /** The state that `progress` told last is durable. */
   committed(): void

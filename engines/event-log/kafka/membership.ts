@@ -9,6 +9,7 @@
  */
 
 import kafkajs, { type Broker, type Cluster } from 'kafkajs'
+import { gatherCommits } from './commits.ts'
 import { faultType } from './faults.ts'
 import { quickenFetches } from './fetch-response.ts'
 
@@ -115,26 +116,28 @@ export function watchMembership(
   function partitionsIn(assignment: Buffer): number[] {
     return kafkajs.AssignerProtocol.MemberAssignment.decode(assignment)?.assignment[names.topic] ?? []
   }
+  const commit = gatherCommits<Joined>(async ({ generation, memberId }, partitions) => {
+    if (coordinator === undefined) throw new Error('no coordinator yet')
+    try {
+      const broker = await cluster.findBroker({ nodeId: coordinator })
+      await originals.get(broker)!({
+        groupId: names.group,
+        groupGenerationId: generation,
+        memberId,
+        topics: [{ topic: names.topic, partitions }],
+      })
+    } catch (error) {
+      if (faultType(error) === 'NOT_COORDINATOR_FOR_GROUP' || faultType(error) === null)
+        await findCoordinator()
+      throw error
+    }
+  })
   return {
     end() {
       over = true
     },
-    async commit({ generation, memberId }, partition, offset, metadata) {
-      if (coordinator === undefined) throw new Error('no coordinator yet')
-      try {
-        const broker = await cluster.findBroker({ nodeId: coordinator })
-        await originals.get(broker)!({
-          groupId: names.group,
-          groupGenerationId: generation,
-          memberId,
-          topics: [{ topic: names.topic, partitions: [{ partition, offset: String(offset), metadata }] }],
-        })
-      } catch (error) {
-        if (faultType(error) === 'NOT_COORDINATOR_FOR_GROUP' || faultType(error) === null)
-          await findCoordinator()
-        throw error
-      }
-    },
+    commit: (member, partition, offset, metadata) =>
+      commit(member, { partition, offset: String(offset), metadata }),
   }
   async function findCoordinator(): Promise<void> {
     const found = await cluster.findGroupCoordinator({ groupId: names.group }).catch(() => null)
