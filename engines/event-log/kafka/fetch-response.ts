@@ -7,6 +7,7 @@
  */
 
 import type { Broker } from 'kafkajs'
+import { changeExchanges, type Exchange } from './broker-calls.ts'
 import { FetchedRecord } from './record.ts'
 import { Varints } from './varints.ts'
 
@@ -37,27 +38,9 @@ interface FetchedPartition {
   messages: FetchedRecord[]
 }
 
-interface Exchange {
-  request: { apiName: string; apiVersion: number }
-  response: { decode(bytes: Buffer): Promise<unknown>; parse(decoded: unknown): Promise<unknown> }
-}
-
-interface FetchingBroker {
-  fetch(request: unknown): Promise<unknown>
-  lookupRequest(key: number, versions: unknown): (parts: unknown) => Exchange
-}
-
 /** From now on the answers to this broker's fetches hold a FetchedRecord for each record wherever possible. */
 export function quickenFetches(broker: Broker): void {
-  const original = broker as unknown as FetchingBroker
-  const { fetch } = original
-  const lookupRequest = (key: number, versions: unknown) => {
-    const exchangeOf = original.lookupRequest(key, versions)
-    return (parts: unknown) => quickened(exchangeOf(parts))
-  }
-  // Only fetch sees the other look-up; everything else of the broker is as it was.
-  const quick = Object.create(original, { lookupRequest: { value: lookupRequest } })
-  original.fetch = (request) => fetch.call(quick, request)
+  changeExchanges(broker, 'fetch', quickened)
 }
 
 function quickened(exchange: Exchange): Exchange {

@@ -2,6 +2,7 @@
 
 import type { Kafka, Message, PartitionerArgs, Producer } from 'kafkajs'
 import type { Closeable } from '#lib/resource.ts'
+import { quickenProducers } from './produce-request.ts'
 
 export interface Sender extends Closeable {
   send(topic: string, partition: number, messages: Message[]): Promise<number>
@@ -22,6 +23,7 @@ interface Client {
 
 /** `kafka` must not retry by itself: the same batch is repeated above, by the queue that it came from. */
 export function createSender(kafka: Kafka): Sender {
+  quickenProducers(kafka)
   let current: Client | undefined
   let renewedAt = 0
 
