@@ -36,7 +36,7 @@ type Decoder = { type: avro.Type; resolver: Resolver | undefined } | { fault: st
  * synchronously once a topic (an id) is known, and with a promise before. While the registry is away they throw
  * AppError `registry_unavailable`, and ask it again at the next call.
  *
- * Avro `bytes` come back as Buffers that lie anywhere in a shared slab, often at an odd byteOffset: copy before
+ * Avro `bytes` come back as views of the record, often at an odd byteOffset, and keep its fetch alive: copy before
  * viewing one as a Float32Array. `long` is a plain number; beyond 2^53 it is refused.
  */
 export function createCodec(registry: SchemaRegistry, options: CodecOptions = {}): Codec {

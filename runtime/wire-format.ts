@@ -65,12 +65,24 @@ interface Tap {
   readLong(): number
   skipLong(): void
   readString(): string
+  _invalidate(): void
 }
 
 // avsc believes every count: a damaged one of 2^40 would hold the process for hours behind the end of the bytes. Its
 // types are frozen, so the readers of maps and arrays are replaced where all of them find theirs.
 Object.assign(avro.types.MapType.prototype, { _read: readMap })
 Object.assign(avro.types.ArrayType.prototype, { _read: readArray })
+// It also copies bytes out of every record, into slabs that it clears before.
+Object.assign(avro.types.BytesType.prototype, { _read: viewBytes })
+
+function viewBytes(this: Inner, tap: Tap): Buffer | undefined {
+  const length = tap.readLong()
+  const from = tap.pos
+  tap.pos += Math.max(0, length)
+  if (length < 0) tap._invalidate()
+  // As avsc has it: what runs over the end is told from the position.
+  return length < 0 || tap.pos > tap.buf.length ? undefined : tap.buf.subarray(from, tap.pos)
+}
 
 function readMap(this: Inner, tap: Tap): Record<string, unknown> {
   const values: Record<string, unknown> = {}
