@@ -15,8 +15,6 @@ import type {
 } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 
-const chunkRecordsMax = 500
-
 /** One member of a group; the test gives and takes its partitions. */
 export interface MemoryMember extends GroupConsumer {
   /** Hands partitions over; resolves when `assigned` has answered and reading has begun. */
@@ -54,7 +52,8 @@ interface Reader {
   scheduled: boolean
 }
 
-export function createMemoryLog(): MemoryLog {
+/** Members get at most so many records at once. */
+export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
   const topics = new Map<string, { spec: TopicSpec; partitions: Partition[] }>()
   const positions = new Map<string, CommittedPosition>()
   const heard = new Set<() => void>()
