@@ -2,6 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { rebuildRelationalCommand } from '../../cli/commands/rebuild.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { axisVector } from '../support/points.ts'
@@ -92,6 +94,30 @@ export function describeSearchPgFlow(
       expect((await client.searchPg({ vector: axisVector(0), filterSql })).results).toEqual([])
     }, 180_000)
 
+    test('an answer after a write has that write, also while a rebuild puts other tables in the place of these', async () => {
+      const { mirror } = gateway.platform.engines
+      let over = false
+      const rebuilding = rebuild(gateway.platform).finally(() => {
+        over = true
+      })
+      const turns = { before: 0, behind: 0 }
+      // Some turns follow the flip.
+      while (turns.behind < 3) {
+        const n = turns.before + turns.behind
+        const point = { id: 'turn', vector: axisVector(n), payload: { n } }
+        const { operation_id: after } = await client.upsert('posts', [point])
+        await applied(after)
+        const answer = await send({ vector: axisVector(n), limit: 5, filter_sql: `id = 'turn'`, after })
+        expect([answer.status, answer.json.results]).toEqual([
+          200,
+          [{ collection: 'posts', id: 'turn', score: expect.closeTo(1, 5), payload: { n } }],
+        ])
+        turns[over ? 'behind' : 'before'] += 1
+      }
+      expect(await rebuilding).toMatchObject({ index: 'relational', generation: 2 })
+      expect(await mirror.liveGeneration()).toBe(2)
+    }, 240_000)
+
     test.each([
       [{ filter_sql: "title = lower('X')" }, 400, 'invalid_filter'],
       [{ filter_sql: '' }, 400, 'invalid_filter'],
@@ -126,4 +152,9 @@ export function describeSearchPgFlow(
       expect([answer.status, answer.json.code]).toEqual([401, 'unauthorized'])
     })
   })
+}
+
+function rebuild(platform: Platform) {
+  const output = { item() {}, progress() {} }
+  return rebuildRelationalCommand.run({ platform, output, signal: new AbortController().signal }, {})
 }

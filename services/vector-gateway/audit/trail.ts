@@ -1,7 +1,7 @@
 /** Handshakes and vector operations in, their audit records in the log out: the beginning acknowledged, the end after. */
 
-import { v7 as uuidv7 } from 'uuid'
 import { isUnavailable } from '#lib/errors.ts'
+import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { headerNames, type Publisher } from '#runtime/messages.ts'
@@ -115,7 +115,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
 
 function begunEvent(request: AuditedRequest, occurredAt: number): AuditEvent {
   return {
-    event_id: uuidv7(),
+    event_id: newEventId(),
     phase: 'begun',
     agent_id: request.agentId,
     operation: request.operation,
