@@ -80,7 +80,7 @@ function collect(options: BuildOptions, folder: string) {
           if (record[name] === '') return
           catalogue.setWords(number, field, runs.addText(record[name], number, field, names[field]!))
         })
-        eachValue(record.source, (field, value) => runs.addValue(field, analyzer.fold(value), number))
+        eachValue(record.source, (field, value) => runs.addValue(field, value, number))
         runs.endRecord()
       },
       fault(fault) {

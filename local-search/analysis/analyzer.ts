@@ -58,6 +58,7 @@ function termsOf(surface: string): QueryTerm[] {
 
 /** Case, marks and forms folded, white space as single spaces, none at the ends; everything else stays. */
 function fold(text: string): string {
+  if (isFolded(text)) return text
   let folded = ''
   let plainFrom = 0
   for (let at = 0; at < text.length; ) {
@@ -77,6 +78,15 @@ function fold(text: string): string {
     at = end
   }
   return singleSpaces(folded + text.slice(plainFrom).toLowerCase())
+}
+
+/** Of small letters, digits and signs of ASCII alone, as most values and many slugs are. */
+function isFolded(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code <= 32 || code >= 0x7f || (code >= 65 && code <= 90)) return false
+  }
+  return true
 }
 
 /** Without an expression: titles that are compared one by one would each pay for it. */

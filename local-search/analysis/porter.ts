@@ -96,33 +96,37 @@ function finalLetters(word: string): string {
 }
 
 function isConsonant(word: string, at: number): boolean {
-  switch (word.charCodeAt(at)) {
-    case 97: // a
-    case 101: // e
-    case 105: // i
-    case 111: // o
-    case 117: // u
-      return false
-    case 121: // y
-      return at === 0 || !isConsonant(word, at - 1)
-    default:
-      return true
-  }
+  const code = word.charCodeAt(at)
+  return code === y ? at === 0 || !isConsonant(word, at - 1) : !isVowel(code)
+}
+
+const y = 121
+
+/** a, e, i, o, u, by their bits: a table would be looked up for every letter. */
+function isVowel(code: number): boolean {
+  return ((0x104111 >>> (code - 97)) & 1) === 1
 }
 
 function hasVowel(word: string, end: number): boolean {
-  for (let i = 0; i < end; i++) if (!isConsonant(word, i)) return true
+  let consonant = false
+  for (let i = 0; i < end; i++) {
+    const code = word.charCodeAt(i)
+    consonant = code === y ? !consonant : !isVowel(code)
+    if (!consonant) return true
+  }
   return false
 }
 
 /** How often vowels are followed by consonants in the first `end` letters. */
 function measure(word: string, end: number): number {
   let changes = 0
-  let vowel = false
+  let consonant = false
   for (let i = 0; i < end; i++) {
-    const consonant = isConsonant(word, i)
-    if (consonant && vowel) changes++
-    vowel = !consonant
+    const code = word.charCodeAt(i)
+    const before: boolean = consonant
+    // Behind a consonant y is a vowel; at the beginning it is none.
+    consonant = code === y ? !before : !isVowel(code)
+    if (consonant && !before && i > 0) changes++
   }
   return changes
 }

@@ -10,7 +10,9 @@ const lengthMax = 40
 const foundMax = 1 << 12
 /** A slot: hash, place of the text, its length (0 in a free slot), number of the word. */
 const slotShift = 2
-const slotsMin = 1 << 12
+const slotsMin = 1 << 14
+/** Share of the slots that is used before there are more of them. */
+const fillMax = 0.7
 
 /** Units of a text that there is always room for. */
 const unitsMin = 1 << 16
@@ -109,7 +111,7 @@ export class WordNumbers {
     slots[slot + 2] = length
     slots[slot + 3] = this.count
     const number = this.#name(start, end)
-    if (this.count << (slotShift + 1) > slots.length) this.#growSlots()
+    if (this.count << slotShift > slots.length * fillMax) this.#growSlots()
     return number
   }
 
@@ -136,7 +138,6 @@ export class WordNumbers {
     return place
   }
 
-  /** At most half full. */
   #growSlots(): void {
     const old = this.#slots
     const slots = new Int32Array(old.length * 2)

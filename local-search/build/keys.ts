@@ -9,7 +9,9 @@ export const noKey = -1
 
 /** A slot: hash, number of the key and 1 (0 in a free slot). */
 const slotSize = 2
-const slotsMin = 1 << 12
+const slotsMin = 1 << 14
+/** Share of the slots that is used before there are more of them. */
+const fillMax = 0.7
 /** UTF-8 takes at most so many bytes for one unit of UTF-16. */
 const bytesPerUnitMax = 3
 
@@ -78,7 +80,7 @@ export class KeyTable {
     slots[slot + 1] = ++this.count
     this.#starts = grown(this.#starts, this.count)
     this.#starts[this.count] = this.#filled
-    if (this.count * slotSize * 2 > slots.length) this.#growSlots()
+    if (this.count * slotSize > slots.length * fillMax) this.#growSlots()
     return this.count - 1
   }
 
@@ -97,7 +99,6 @@ export class KeyTable {
     return true
   }
 
-  /** At most half full. */
   #growSlots(): void {
     const old = this.#slots
     const slots = new Int32Array(old.length * 2)

@@ -5,15 +5,16 @@ import { crc32 } from './checksum.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { type FileSource, openFileSource } from './file-source.ts'
 
-const pairsHeldMax = 1 << 18
+/** Eight bytes each. */
+const pairsHeldMax = 3 << 19
 
 export class PairSorter {
   readonly #folder: string
   readonly #name: string
   readonly #limit: number
   readonly #files: string[] = []
-  #pairs: BigUint64Array
-  #halves: Uint32Array
+  #pairs = new BigUint64Array(1 << 12)
+  #halves = new Uint32Array(this.#pairs.buffer)
   #held = 0
   count = 0
 
@@ -21,13 +22,12 @@ export class PairSorter {
     this.#folder = folder
     this.#name = name
     this.#limit = limit
-    this.#pairs = new BigUint64Array(limit)
-    this.#halves = new Uint32Array(this.#pairs.buffer)
   }
 
   /** Both 32 bits. */
   add(hash: number, value: number): void {
     if (this.#held === this.#limit) this.#spill()
+    if (this.#held === this.#pairs.length) this.#grow()
     this.#halves[this.#held * 2] = value
     this.#halves[this.#held * 2 + 1] = hash
     this.#held++
@@ -51,6 +51,13 @@ export class PairSorter {
       if (++filled === pairsPerPage) writePage()
     })
     if (filled > 0) writePage()
+  }
+
+  #grow(): void {
+    const larger = new BigUint64Array(this.#pairs.length * 2)
+    larger.set(this.#pairs)
+    this.#pairs = larger
+    this.#halves = new Uint32Array(larger.buffer)
   }
 
   #inOrder(visit: (hash: number, value: number) => void): void {

@@ -4,16 +4,19 @@ import type { Analyzer } from '../contract.ts'
 import { surfacePrefix, termBytesMax, valuePrefix, valueSeparator } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { openFileSink } from './file-sink.ts'
-import { KeyTable } from './keys.ts'
+import { KeyTable, noKey } from './keys.ts'
 import { type MergedTerm, mergeRuns } from './merge.ts'
 import { Postings } from './postings.ts'
 import { WordCounter } from './words.ts'
 
 /** Bytes of posting lists held before a run is written. */
-const listBytesMax = 24 * 2 ** 20
+const listBytesMax = 31 * 2 ** 20
 /** Different keys, and words as they are written, held before a run is written: some 70 and 60 bytes each. */
-const keysMax = 1 << 18
+const keysMax = 3 << 17
 const wordsMax = 1 << 18
+/** Values whose keys are remembered: of one field, and of all. */
+const valuesOfFieldMax = 1 << 12
+const valuesHeldMax = 1 << 14
 
 /** Visits all terms by rising key. */
 export type EachTerm = (visit: (term: MergedTerm) => void) => void
@@ -27,11 +30,16 @@ export class RunCollector {
   readonly #keys = new KeyTable()
   readonly #postings = new Postings()
   readonly #words: WordCounter
+  readonly #analyzer: Analyzer
+  /** Keys of the values that came first, by field: most come again and again. */
+  readonly #values = new Map<string, Map<string, number>>()
+  #valuesHeld = 0
 
   constructor(folder: string, analyzer: Analyzer, limit = listBytesMax, onSpill: () => void = () => {}) {
     this.#folder = folder
     this.#limit = limit
     this.#onSpill = onSpill
+    this.#analyzer = analyzer
     this.#words = new WordCounter(analyzer, this.#keyOf.bind(this), this.#postings)
   }
 
@@ -41,11 +49,11 @@ export class RunCollector {
   }
 
   /** A value of a field that has no words; what is too long for a key cannot be filtered by. */
-  addValue(field: string, folded: string, record: number): void {
-    this.#keys.put(valuePrefix)
-    this.#keys.put(field)
-    const key = this.#keyOf(valueSeparator, folded, termBytesMax)
-    if (key >= 0) this.#postings.add(key, record, 4)
+  addValue(field: string, value: string, record: number): void {
+    const known = this.#values.get(field)?.get(value)
+    const key = known ?? this.#valueKey(field, value)
+    if (key !== noKey) this.#postings.add(key, record, 4)
+    if (known === undefined && this.#valuesHeld < valuesHeldMax) this.#remember(field, value, key)
   }
 
   /** To be called between records: a record is never torn apart. */
@@ -56,10 +64,13 @@ export class RunCollector {
 
   /** To be called once, after the last record. */
   finish(): EachTerm {
-    if (this.#files.length === 0) return (visit) => this.#eachTerm(visit)
+    if (this.#files.length === 0) return this.#ownTerms()
     this.#spill()
-    const files = this.#files
-    return (visit) => mergeRuns(files, visit)
+    return termsOf(this.#files)
+  }
+
+  #ownTerms(): EachTerm {
+    return (visit) => this.#eachTerm(visit)
   }
 
   #keyOf(prefix: string, text: string, bytesMax: number): number {
@@ -69,6 +80,20 @@ export class RunCollector {
     const key = this.#keys.end(bytesMax)
     if (key === count) this.#postings.begin(key)
     return key
+  }
+
+  #valueKey(field: string, value: string): number {
+    this.#keys.put(valuePrefix)
+    this.#keys.put(field)
+    return this.#keyOf(valueSeparator, this.#analyzer.fold(value), termBytesMax)
+  }
+
+  #remember(field: string, value: string, key: number): void {
+    const values = this.#values.get(field) ?? new Map<string, number>()
+    if (values.size === valuesOfFieldMax) return
+    this.#values.set(field, values)
+    values.set(value, key)
+    this.#valuesHeld++
   }
 
   #spill(): void {
@@ -93,6 +118,8 @@ export class RunCollector {
     this.#keys.forget()
     this.#postings.forget()
     this.#words.forget()
+    this.#values.clear()
+    this.#valuesHeld = 0
     this.#onSpill()
   }
 
@@ -108,4 +135,9 @@ export class RunCollector {
       visit({ key, count, lists: [{ count, bytes: list.written() }] })
     }
   }
+}
+
+/** Made here, where it holds nothing of the collector: its memory is needed for the merging. */
+function termsOf(files: readonly string[]): EachTerm {
+  return (visit) => mergeRuns(files, visit)
 }

@@ -29,7 +29,7 @@ export interface TermsInput {
 }
 
 /** Between two calls of `onSpill`. */
-const termsPerSpill = 1 << 15
+const termsPerSpill = 1 << 17
 
 export interface TermsReport {
   terms: number

@@ -11,14 +11,18 @@ export function eachValue(
   source: SearchRecord['source'],
   visit: (field: string, value: string) => void,
 ): void {
-  for (const [field, value] of Object.entries(source)) {
+  for (const field of Object.keys(source)) {
     if (textKeys.has(field) || field.includes(valueSeparator)) continue
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (!['string', 'number', 'boolean'].includes(typeof one)) continue
-      const text = String(one)
-      if (text.length <= valueBytesMax) visit(field, text)
-    }
+    const value = source[field]
+    if (Array.isArray(value)) for (const one of value) visitOne(field, one, visit)
+    else visitOne(field, value, visit)
   }
+}
+
+function visitOne(field: string, value: unknown, visit: (field: string, value: string) => void): void {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
+  const text = String(value)
+  if (text.length <= valueBytesMax) visit(field, text)
 }
 
 /** Names of fields are as given, values folded. */
