@@ -23,6 +23,8 @@ export interface CallContext {
 export interface LaneCallContext extends CallContext {
   /** Calls `stop` when the signal would abort: for calls too many to make a signal for each. The last one counts. */
   heed(stop: () => void): void
+  /** What came of a call whose handler returned null; never inside of the handler. */
+  end(outcome: Outcome | Hold): void
 }
 
 interface CommonOptions<S extends SchemaName> {
@@ -84,7 +86,8 @@ export interface LaneOptions<S extends SchemaName> extends CommonOptions<S> {
   keyIsLane?(key: string, fresh: boolean): boolean
   /** Calls in flight per partition. */
   concurrency: number
-  handle(message: Message<Schemas[S]>, context: LaneCallContext): Promise<Outcome | Hold>
+  /** Null: the context will hear of the outcome, which spares a promise where calls are too many for one each. */
+  handle(message: Message<Schemas[S]>, context: LaneCallContext): Promise<Outcome | Hold> | null
   /**
    * Told, in order and before any later record of the partition, of up to `passedRecordsMax` records that were settled
    * before this member gained it.

@@ -2,10 +2,10 @@
 
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Outcome, retry, unavailable } from '#lib/outcome.ts'
-import type { LaneCallContext } from '../consumer.ts'
+import type { CallContext } from '../consumer.ts'
 
 /** One call; what the handler sees of it. The signal is made when it is asked for: most handlers of records never do. */
-export abstract class Call implements LaneCallContext {
+export abstract class Call implements CallContext {
   readonly attempt: number
   readonly spent: number
   readonly partition: number

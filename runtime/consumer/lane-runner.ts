@@ -193,17 +193,10 @@ export class LaneRunner implements Runner {
     const call = new LaneCall(this.#host.id, lane, record, over, this)
     this.#inFlight++
     this.#host.group.calls.begin(call)
-    void this.#handle(decoded, call)
+    call.run(this.#options, decoded)
   }
 
-  async #handle(message: AnyMessage, call: LaneCall): Promise<void> {
-    let result: Outcome | Hold | undefined
-    let error: unknown
-    try {
-      result = await this.#options.handle(message, call)
-    } catch (thrown) {
-      error = thrown
-    }
+  finished(call: LaneCall, result: Outcome | Hold | undefined, error: unknown): void {
     if (this.#host.group.calls.end(call)) this.ended(call, result, error)
   }
 

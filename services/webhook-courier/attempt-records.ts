@@ -3,50 +3,50 @@
 import type { Logger } from 'pino'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import type { Attempts } from './attempts.ts'
-import type { TargetState } from './target-state.ts'
+import type { Head, TargetState } from './target-state.ts'
 import type { CallResult } from './verdict.ts'
 
+/** What was tried: a delivery at work. */
 export interface Tried {
-  kind: 'success' | 'retry' | 'dead_letter'
-  sequence: number
-  /** Calls that were made for the event. */
-  attempts: number
-  receivedAtMs: number
-  /** Null when no call was made. */
-  result: CallResult | null
-  /** Of a retry. */
-  nextAttemptAtMs: number | null
+  state: TargetState
+  head: Head
+  context: { attempt: number }
+  delivery: { received_at: number }
 }
 
-/** Into the topic, and one line into the log where somebody wants to see all of them. */
+type Kind = 'success' | 'retry' | 'dead_letter'
+
+/** Into the topic, and one line into the log where somebody wants to see all of them. `result`: null, no call was made. */
 export function tellAttempt(
   { attempts, log }: { attempts: Attempts; log: Logger },
-  state: TargetState,
   tried: Tried,
+  kind: Kind,
+  result: CallResult | null,
 ): void {
-  attempts.add(attemptRecord(state, tried))
+  const record = attemptRecord(tried, kind, result)
+  attempts.add(record)
   if (!log.isLevelEnabled('debug')) return
-  const { kind, sequence, attempts: attempt, result } = tried
-  const { status = null, fault = null, tookMs = null } = result ?? {}
-  log.debug({ target: state.target.name, kind, sequence, attempt, status, fault, tookMs }, 'webhooks.attempt')
+  const { target, sequence, attempt, status, fault, took_ms: tookMs } = record
+  log.debug({ target, kind, sequence, attempt, status, fault, tookMs }, 'webhooks.attempt')
 }
 
 function attemptRecord(
-  state: TargetState,
-  { kind, sequence, attempts, receivedAtMs, result, nextAttemptAtMs }: Tried,
+  { state, head, context, delivery }: Tried,
+  kind: Kind,
+  result: CallResult | null,
 ): WebhookAttempt {
   return {
     target: state.target.name,
     kind,
-    sequence,
-    attempt: attempts,
+    sequence: head.sequence,
+    attempt: result === null ? context.attempt - 1 : context.attempt,
     status: result?.status ?? null,
     fault: result?.fault ?? null,
     took_ms: result?.tookMs ?? null,
     breaker: state.breaker,
     lag: null,
-    head_received_at: receivedAtMs,
-    next_attempt_at: nextAttemptAtMs,
+    head_received_at: delivery.received_at,
+    next_attempt_at: kind === 'retry' ? Math.round(head.dueAtMs) : null,
     occurred_at: Date.now(),
   }
 }

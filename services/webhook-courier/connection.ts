@@ -47,28 +47,30 @@ export class Connection {
     return this.#exchange !== null
   }
 
-  /** Never rejects. One at a time: a second one is never sent behind the first. */
-  post(request: Request): Promise<CallResult> {
+  /**
+   * `ended` hears how it ended, never inside of this call; of a whole answer at once, so that the next request is known
+   * to the client while it still has the socket in its hands. One at a time: a second one is never sent behind the first.
+   */
+  send(request: Request, ended: (result: CallResult) => void): void {
     const client = this.#open()
-    return new Promise((resolve) => {
-      const exchange = new Exchange((result, reusable) => {
-        this.#exchange = null
-        // Whatever is left of the call ends with its connection.
-        if (!reusable || this.#closed) this.#drop(client)
-        this.#options.ended?.()
-        resolve(result)
-      })
-      this.#exchange = exchange
-      this.#startClock()
-      request.stopper?.heed(exchange.stop)
-      if (exchange.over) return
-      try {
-        const { headers, body } = request
-        client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
-      } catch (error) {
-        exchange.onResponseError(null, error)
-      }
+    const exchange = new Exchange((result, reusable) => {
+      this.#exchange = null
+      // Whatever is left of the call ends with its connection.
+      if (!reusable || this.#closed) this.#drop(client)
+      this.#options.ended?.()
+      if (result.status === null) queueMicrotask(() => ended(result))
+      else ended(result)
     })
+    this.#exchange = exchange
+    this.#startClock()
+    request.stopper?.heed(exchange.stop)
+    if (exchange.over) return
+    try {
+      const { headers, body } = request
+      client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
+    } catch (error) {
+      exchange.onResponseError(null, error)
+    }
   }
 
   /** A call that runs ends as it is, with the fault `stopped`. */

@@ -5,7 +5,8 @@
 
 import type { LookupFunction } from 'node:net'
 import type { Logger } from 'pino'
-import { done, type Hold, type Outcome, park, persevere, postpone } from '#lib/outcome.ts'
+import { describeError } from '#lib/errors.ts'
+import { done, type Hold, type Outcome, park, persevere, postpone, retry } from '#lib/outcome.ts'
 import type { CallContext, LaneCallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import { redact } from '#runtime/webhooks/secrets.ts'
@@ -61,24 +62,12 @@ export class Courier {
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
 
-  async handle(message: Delivery, context: LaneCallContext): Promise<Outcome | Hold> {
-    const delivery = message.value
-    if (delivery === null) return park('no_value')
-    const target = this.#parts.targets().targets.get(delivery.target)
-    if (!target) return this.#wait(delivery.target, message, context)
-    const state = this.#stateOf(target, message.partition)
-    const head = state.headOf(message.offset, delivery, context.attempt - 1)
-    const work: Work = { state, head, message, delivery, context }
-    if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
-      return this.#park(work, null, 'skipped')
-    }
-    const waitMs = state.waitMs(head, Date.now())
-    if (waitMs > 0) return postpone('waits its turn', Math.min(waitMs, askAgainMs), context.spent)
-    const result = await this.#call(work)
-    head.attempts = context.attempt
-    const outcome = this.#conclude(work, result)
-    if (state.roomForOthers()) this.#parts.wake(message.partition)
-    return outcome
+  /** Null: a call runs, and the context hears of its outcome. */
+  handle(message: Delivery, context: LaneCallContext): Promise<Outcome | Hold> | null {
+    const work = this.#begin(message, context)
+    if ('kind' in work) return Promise.resolve(work)
+    this.#call(work)
+    return null
   }
 
   /** A record that was settled before this process had its partition. */
@@ -151,7 +140,24 @@ export class Courier {
     for (const state of this.#states.values()) state.close()
   }
 
-  #call({ state, message, delivery, context }: Work): Promise<CallResult> {
+  /** The work of a call, or what becomes of a record for which none is made now. */
+  #begin(message: Delivery, context: LaneCallContext): Work | Outcome | Hold {
+    const delivery = message.value
+    if (delivery === null) return park('no_value')
+    const target = this.#parts.targets().targets.get(delivery.target)
+    if (!target) return this.#wait(delivery.target, message, context)
+    const state = this.#stateOf(target, message.partition)
+    const head = state.headOf(message.offset, delivery, context.attempt - 1)
+    const work: Work = { state, head, message, delivery, context }
+    if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
+      return this.#park(work, null, 'skipped')
+    }
+    const waitMs = state.waitMs(head, Date.now())
+    return waitMs > 0 ? postpone('waits its turn', Math.min(waitMs, askAgainMs), context.spent) : work
+  }
+
+  #call(work: Work): void {
+    const { state, message, delivery, context } = work
     if (context.attempt === 1) this.#parts.load.came(delivery.target, message.timestamp)
     const headers = requestHeaders(state.headers, delivery, {
       sequence: delivery.sequence ?? message.offset,
@@ -159,7 +165,21 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    return state.call({ headers, body: delivery.body, stopper: context })
+    const request = { headers, body: delivery.body, stopper: context }
+    state.call(request, (result) => context.end(this.#ended(work, result)))
+  }
+
+  #ended(work: Work, result: CallResult): Outcome | Hold {
+    const { head, state, message, context } = work
+    try {
+      head.attempts = context.attempt
+      const outcome = this.#conclude(work, result)
+      if (state.roomForOthers()) this.#parts.wake(message.partition)
+      return outcome
+    } catch (error) {
+      // Whoever called this reads an answer, and would take the fault for one of the connection.
+      return retry(describeError(error))
+    }
   }
 
   #conclude(work: Work, result: CallResult): Outcome | Hold {
@@ -170,35 +190,29 @@ export class Courier {
     const verdict = verdictOf(result)
     const breakerOpen = state.breaker === 'open'
     this.#noteAnswer(state, verdict, result)
-    const ageMs = Date.now() - message.timestamp
+    const nowMs = Date.now()
+    const ageMs = nowMs - message.timestamp
     const decision = decide({ verdict, spent: context.spent, breakerOpen, ageMs }, target)
+    let waitMs: number
     switch (decision.kind) {
       case 'deliver':
         this.#settle(work)
-        this.#tell(work, 'success', result)
+        tellAttempt(this.#parts, work, 'success', result)
         return done
       case 'park': {
         const code = codeOf(result)
         return this.#park(work, result, decision.why === 'answer' ? code : `held_too_long: ${code}`)
       }
       case 'retry':
-        return this.#again(
-          work,
-          result,
-          decision.spent,
-          retryWaitMs(decision.spent, target.backoffMs, result, Date.now()),
-        )
+        waitMs = retryWaitMs(decision.spent, target.backoffMs, result, nowMs)
+        return this.#again(work, result, decision.spent, waitMs)
       case 'hold':
-        return this.#again(
-          work,
-          result,
-          decision.spent,
-          outageWaitMs(decision.tries, target.backoffMs, result, Date.now()),
-        )
+        waitMs = outageWaitMs(decision.tries, target.backoffMs, result, nowMs)
+        return this.#again(work, result, decision.spent, waitMs)
       case 'outage': {
         const tries = this.#away(state, head, codeOf(result))
-        const waitMs = outageWaitMs(tries, target.backoffMs, result, Date.now())
-        state.nextTryAt(head, Date.now() + waitMs)
+        waitMs = outageWaitMs(tries, target.backoffMs, result, nowMs)
+        state.nextTryAt(head, nowMs + waitMs)
         return this.#again(work, result, decision.spent, waitMs)
       }
     }
@@ -214,13 +228,13 @@ export class Courier {
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
       log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
     }
-    this.#tell(work, 'retry', result)
+    tellAttempt(this.#parts, work, 'retry', result)
     return persevere(codeOf(result), waitMs, spent)
   }
 
   #park(work: Work, result: CallResult | null, reason: string): Outcome {
     this.#settle(work)
-    this.#tell(work, 'dead_letter', result)
+    tellAttempt(this.#parts, work, 'dead_letter', result)
     return park(reason, { tried: result !== null })
   }
 
@@ -277,21 +291,5 @@ export class Courier {
     const state = new TargetState(target, partition, this.#parts.names.lookup)
     this.#states.set(key, state)
     return state
-  }
-
-  #tell(
-    { state, head, context, delivery }: Work,
-    kind: 'success' | 'retry' | 'dead_letter',
-    result: CallResult | null,
-  ) {
-    const tried = {
-      kind,
-      sequence: head.sequence,
-      attempts: result === null ? context.attempt - 1 : context.attempt,
-      receivedAtMs: delivery.received_at,
-      result,
-      nextAttemptAtMs: kind === 'retry' ? Math.round(head.dueAtMs) : null,
-    }
-    tellAttempt(this.#parts, state, tried)
   }
 }

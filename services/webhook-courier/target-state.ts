@@ -109,10 +109,10 @@ export class TargetState {
     return true
   }
 
-  call(request: Request): Promise<CallResult> {
+  call(request: Request, ended: (result: CallResult) => void): void {
     const connection = this.#idleConnection()
     this.#inFlight++
-    return connection.post(request)
+    connection.send(request, ended)
   }
 
   /** The target answered: one more call may run beside than before. True when that ended an outage. */

@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createNameLookup, type NameLookupOptions } from '#runtime/webhooks/name-lookup.ts'
-import { Connection } from '#services/webhook-courier/connection.ts'
+import { Connection, type Request } from '#services/webhook-courier/connection.ts'
+import type { CallResult } from '#services/webhook-courier/verdict.ts'
 import { type DnsServer, openDnsServer } from '#test/support/dns-server.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { type Answer, openWebhookSink, type WebhookSink } from '#test/support/webhook-sink.ts'
@@ -27,9 +28,12 @@ function connect(url: string, options: { callMs?: number; names?: NameLookupOpti
   return connection
 }
 
+const post = (connection: Connection, sent: Request) =>
+  new Promise<CallResult>((resolve) => connection.send(sent, resolve))
+
 async function outcome(answer: Answer, callMs = 10_000) {
   const sink = await sinkOf(() => answer)
-  const { status, fault } = await connect(sink.url, { callMs }).post(request())
+  const { status, fault } = await post(connect(sink.url, { callMs }), request())
   return status ?? fault
 }
 
@@ -43,12 +47,12 @@ describe('a call', () => {
     const { port } = silent.address() as AddressInfo
     // TLS never begins.
     const secure = connect(`https://127.0.0.1:${port}/`, { callMs: 200 })
-    expect(await secure.post(request())).toMatchObject({ status: null, fault: 'timeout' })
+    expect(await post(secure, request())).toMatchObject({ status: null, fault: 'timeout' })
   })
 
   test('reads no more of an answer than anyone needs, and its status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
-    const { status, tookMs } = await connect(sink.url).post(request())
+    const { status, tookMs } = await post(connect(sink.url), request())
     expect(status).toBe(200)
     expect(tookMs).toBeLessThan(9_000)
     await eventually('its connection is gone', () => sink.inFlight === 0)
@@ -57,7 +61,7 @@ describe('a call', () => {
   test('follows no redirect and tells where it led', async () => {
     const location = 'http://127.0.0.1:9/elsewhere'
     const sink = await sinkOf(() => ({ status: 302, headers: { location } }))
-    expect(await connect(sink.url).post(request())).toMatchObject({ status: 302, location })
+    expect(await post(connect(sink.url), request())).toMatchObject({ status: 302, location })
     expect(sink.received).toHaveLength(1)
   })
 
@@ -67,17 +71,17 @@ describe('a call', () => {
     expect(await outcome({ status: 418 })).toBe(418)
     const sink = await sinkOf(() => ({}))
     const secure = sink.url.replace('http:', 'https:')
-    expect(await connect(secure).post(request())).toMatchObject({ fault: 'tls' })
+    expect(await post(connect(secure), request())).toMatchObject({ fault: 'tls' })
     await sink.down()
-    expect(await connect(sink.url).post(request())).toMatchObject({ fault: 'connect' })
+    expect(await post(connect(sink.url), request())).toMatchObject({ fault: 'connect' })
     const wrong = { headers: ['x-key', 'line\nbreak'], body: Buffer.alloc(0) }
-    expect(await connect(sink.url).post(wrong)).toMatchObject({ fault: 'unsendable' })
+    expect(await post(connect(sink.url), wrong)).toMatchObject({ fault: 'unsendable' })
   })
 
   test('goes over the connection of the one before', async () => {
     const sink = await sinkOf(() => ({ status: 200, body: 'ok' }))
     const connection = connect(sink.url)
-    for (let n = 0; n < 5; n++) expect(await connection.post(request())).toMatchObject({ status: 200 })
+    for (let n = 0; n < 5; n++) expect(await post(connection, request())).toMatchObject({ status: 200 })
     expect(sink.connections).toBe(1)
   })
 
@@ -97,18 +101,18 @@ describe('a call', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => void server.close())
     const connection = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
-    expect(await connection.post(request())).toMatchObject({ status: 204 })
-    expect(await connection.post(request())).toMatchObject({ status: null, fault: 'reset' })
+    expect(await post(connection, request())).toMatchObject({ status: 204 })
+    expect(await post(connection, request())).toMatchObject({ status: null, fault: 'reset' })
     expect(arrived.filter((one) => one.startsWith('POST'))).toHaveLength(2)
-    expect(await connection.post(request())).toMatchObject({ status: 204 })
+    expect(await post(connection, request())).toMatchObject({ status: 204 })
   })
 
   test.skipIf(process.platform !== 'linux')('leaves no socket behind when its end is forced', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
-    for (let n = 0; n < 20; n++) await connect(sink.url, { callMs: 10 }).post(request())
+    for (let n = 0; n < 20; n++) await post(connect(sink.url, { callMs: 10 }), request())
     await eventually('all are closed', () => sink.inFlight === 0)
     const sockets = readdirSync('/proc/self/fd').length
-    for (let n = 0; n < 20; n++) await connect(sink.url, { callMs: 10 }).post(request())
+    for (let n = 0; n < 20; n++) await post(connect(sink.url, { callMs: 10 }), request())
     await eventually('all are closed again', () => readdirSync('/proc/self/fd').length <= sockets + 2)
   })
 
@@ -120,11 +124,11 @@ describe('a call', () => {
         stopCall = stop
       },
     }
-    const call = connect(sink.url).post({ ...request(), stopper })
+    const call = post(connect(sink.url), { ...request(), stopper })
     await eventually('it arrived', () => sink.received.length === 1)
     stopCall()
     expect(await call).toMatchObject({ status: null, fault: 'stopped' })
-    const late = connect(sink.url).post({ ...request(), stopper: { heed: (stop) => stop() } })
+    const late = post(connect(sink.url), { ...request(), stopper: { heed: (stop) => stop() } })
     expect(await late).toMatchObject({ fault: 'stopped' })
   })
 })
@@ -142,10 +146,10 @@ describe('a name', () => {
     let address = '127.0.0.1'
     const server = await dns(() => [address])
     const connection = connect(`http://hook.example.test:${port}/`, { names: { servers: [server.address] } })
-    expect(await connection.post(request())).toMatchObject({ status: 204 })
+    expect(await post(connection, request())).toMatchObject({ status: 204 })
     address = '169.254.169.254'
     await eventually('the new address was asked for', async () => {
-      const { fault } = await connection.post(request())
+      const { fault } = await post(connection, request())
       return fault === 'blocked'
     })
     expect(server.asked).toContain('hook.example.test')
@@ -162,8 +166,8 @@ describe('a name', () => {
       onTestFinished(() => connection.close())
       return connection
     }
-    const dead = Array.from({ length: 20 }, (_, n) => open(`dead-${n}.example.test`).post(request()))
-    const alive = await open('alive.example.test').post(request())
+    const dead = Array.from({ length: 20 }, (_, n) => post(open(`dead-${n}.example.test`), request()))
+    const alive = await post(open('alive.example.test'), request())
     expect(alive).toMatchObject({ status: 204 })
     expect(sink.received).toHaveLength(1)
     const ended = await Promise.all(dead)
@@ -184,6 +188,6 @@ describe('a name', () => {
   test('that nobody knows is a fault of the name', async () => {
     const server = await dns(() => null)
     const connection = connect('http://nobody.invalid/', { names: { servers: [server.address] } })
-    expect(await connection.post(request())).toMatchObject({ status: null, fault: 'dns' })
+    expect(await post(connection, request())).toMatchObject({ status: null, fault: 'dns' })
   })
 })
