@@ -22,7 +22,7 @@ const options = {
 /** Faulty lines that are named one by one. */
 const faultsNamedMax = 20
 /** Young garbage is collected early; the old limit is room for records of many megabytes, see `collectGarbage`. */
-const resourceLimits = { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 16 }
+const resourceLimits = { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 8 }
 const workerMark = 'stidx-build'
 
 interface Job {

@@ -48,6 +48,7 @@ export function buildIndex(options: BuildOptions): BuildReport {
   const folder = makeBuildFolder(output)
   try {
     const collected = collect(options, folder)
+    collected.onSpill()
     const file = join(folder, 'index')
     const bytes = writeIndex(file, collected)
     renameSync(file, output)

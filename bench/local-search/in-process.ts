@@ -7,7 +7,6 @@ import { readJsonl } from '../../local-search/jsonl.ts'
 import { quantile } from '../bench.ts'
 import { openFts5, type Peer } from './fts5.ts'
 
-const rounds = 3
 const limit = 10
 
 export interface Latencies {
@@ -48,7 +47,7 @@ export function openMiniSearch(input: string): Peer {
 }
 
 /** Milliseconds a query: the least of the rounds for each, then the quantiles over the queries. */
-export function timeSearches(peer: Peer, queries: readonly string[]): Latencies {
+export function timeSearches(peer: Peer, queries: readonly string[], rounds: number): Latencies {
   const least = queries.map(() => Number.POSITIVE_INFINITY)
   for (let round = 0; round < rounds; round++) {
     queries.forEach((query, i) => {
@@ -60,12 +59,12 @@ export function timeSearches(peer: Peer, queries: readonly string[]): Latencies 
   return { p50: quantile(least, 0.5), p95: quantile(least, 0.95) }
 }
 
-/** `peer <kind> <file> <queries file>` as a process of its own: the heap of one shall not slow the others. */
+/** `peer <kind> <file> <queries file> <rounds>` as a process of its own: the heap of one shall not slow the others. */
 if (process.argv[2] === 'peer') {
-  const [kind, file, queriesFile] = process.argv.slice(3) as [string, string, string]
+  const [kind, file, queriesFile, rounds] = process.argv.slice(3) as [string, string, string, string]
   const queries = JSON.parse(readFileSync(queriesFile, 'utf8')) as string[]
   const open = { ours: openOurs, fts5: openFts5, minisearch: openMiniSearch }[kind]!
   const peer = open(file)
-  process.stdout.write(JSON.stringify(timeSearches(peer, queries)))
+  process.stdout.write(JSON.stringify(timeSearches(peer, queries, Number(rounds))))
   peer.close()
 }
