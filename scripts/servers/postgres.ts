@@ -5,7 +5,8 @@ import { chmodSync, cpSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { freePort, removeAtEnd, runCommand, startChild, untilReady } from './children.ts'
+import { sleep } from '#lib/backoff.ts'
+import { freePort, removeAtEnd, runCommand, type ServerChild, startChild, untilReady } from './children.ts'
 import { installPostgres } from './install.ts'
 import type { RunningServer } from './registry.ts'
 
@@ -18,8 +19,18 @@ const settings = [
   'max_connections=200',
 ]
 
+export interface RunningPostgres extends RunningServer {
+  /** kill -9 of the server process; its own children end when they notice. */
+  kill9(): Promise<void>
+  /** Resolves when it serves again, on the same port, what it held. */
+  start(): Promise<void>
+}
+
+/** How often a start waits for what a killed server left running. */
+const startsMax = 40
+
 /** `url` is the maintenance database; suites make databases of their own beside it. */
-export async function openPostgres(): Promise<RunningServer> {
+export async function openPostgres(): Promise<RunningPostgres> {
   const installed = await installPostgres()
   const folder = mkdtempSync(join(tmpdir(), 'fl-pg-'))
   removeAtEnd(folder)
@@ -32,10 +43,23 @@ export async function openPostgres(): Promise<RunningServer> {
   await runCommand(initCommand!, initArgs, { cwd: folder, timeoutMs: 60_000 })
   const serve = [join(bin, 'postgres'), '-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder]
   const [command, ...args] = asServerUser([...serve, ...settings.flatMap((setting) => ['-c', setting])])
-  const child = startChild(command!, args, { logFile: join(folder, 'server.log'), cwd: folder })
   const url = `postgres://${user}@127.0.0.1:${port}/postgres`
-  await untilReady('Postgres', child, () => answers(url))
-  return { url, close: () => child.kill('SIGKILL') }
+  let child: ServerChild
+  async function start(): Promise<void> {
+    for (let starts = 1; ; starts++) {
+      child = startChild(command!, args, { logFile: join(folder, 'server.log'), cwd: folder })
+      try {
+        return await untilReady('Postgres', child, () => answers(url))
+      } catch (error) {
+        // The memory that a killed server shared is in use until the last of its children has ended.
+        if (starts === startsMax || !child.output().includes('shared memory')) throw error
+        await sleep(250)
+      }
+    }
+  }
+  await start()
+  const kill9 = () => child.kill('SIGKILL')
+  return { url, start, kill9, close: kill9 }
 }
 
 async function answers(url: string): Promise<boolean> {

@@ -1,0 +1,146 @@
+/** A real Postgres dies under searches by SQL and comes back: each answer is right or a problem that says when to come again. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Client } from '#client/client.ts'
+import { openPostgres, type RunningPostgres } from '../../scripts/servers/postgres.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Answer, call } from '../support/gateway-call.ts'
+import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { axisVector } from '../support/points.ts'
+
+const points = 40
+const searchers = 4
+/** A statement may take five seconds, a connection three; the rest is for a machine that has more to do. */
+const longestMs = 20_000
+
+let postgres: RunningPostgres
+let gateway: GatewayPlatform
+let client: Client
+let key: string
+
+beforeAll(async () => {
+  postgres = await openPostgres()
+  gateway = await openGatewayPlatform({ DATABASE_URL: postgres.url }, { mirror: true })
+  client = await gateway.clientOf('whale', { timeoutMs: 60_000 })
+  key = await client.apiKey()
+  const given = Array.from({ length: points }, (_, n) => ({
+    id: `p${n}`,
+    vector: vectorOf(n),
+    payload: { status: n % 2 === 0 ? 'active' : 'archived', n },
+  }))
+  const { operation_id: after } = await client.upsert('posts', given)
+  await eventually('the points are there', async () => (await search(0, { after })).status === 200, 120_000)
+}, 240_000)
+
+afterAll(async () => {
+  await gateway?.close()
+  await postgres?.close()
+})
+
+/** On a circle: a graph index needs a slope to walk along. */
+function vectorOf(n: number): number[] {
+  const angle = (2 * Math.PI * n) / points
+  return axisVector(0).fill(Math.cos(angle), 0, 1).fill(Math.sin(angle), 1, 2)
+}
+
+type Timed = Answer & { tookMs: number; n: number }
+
+async function search(n: number, more: Record<string, unknown> = {}): Promise<Timed> {
+  const begun = Date.now()
+  const body = { table: 'embeddings', vector: vectorOf(n % points), limit: 1, ...more }
+  const answer = await call(gateway.vectorUrl, '/v1/vectors/search-pg', { key, body })
+  return { ...answer, tookMs: Date.now() - begun, n }
+}
+
+/** Searches, with a filter and without, until it is told to stop. */
+function startSearching() {
+  const answers: Timed[] = []
+  let over = false
+  const running = Array.from({ length: searchers }, async (_, who) => {
+    for (let n = who; !over; n += searchers) {
+      const filter_sql = `collection = 'posts' AND status IN ('active', 'archived')`
+      answers.push(await search(n, n % 3 === 0 ? { filter_sql } : {}))
+    }
+  })
+  return {
+    answers,
+    async stop() {
+      over = true
+      await Promise.all(running)
+      return answers
+    },
+  }
+}
+
+/** Every answer is right, or a typed problem that tells when to come again; none keeps its caller waiting. */
+function check(answers: Timed[]): void {
+  for (const { status, json, headers, tookMs, n } of answers) {
+    expect(tookMs).toBeLessThan(longestMs)
+    if (status === 200) {
+      expect((json.results as { id: string }[]).map(({ id }) => id)).toEqual([`p${n % points}`])
+      continue
+    }
+    expect([status, json.code]).toEqual([503, 'relational_engine_unavailable'])
+    expect(json.retryAfter).toBeGreaterThan(0)
+    expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+    expect(headers.get('content-type')).toContain('application/problem+json')
+  }
+}
+
+const failedOf = (answers: Timed[]) => answers.filter(({ status }) => status !== 200)
+
+/** So many searches in a row are answered with their hits again. */
+async function goesOn(searching: ReturnType<typeof startSearching>): Promise<void> {
+  const wellAgain = () => searching.answers.length > 20 && failedOf(searching.answers.slice(-20)).length === 0
+  await eventually('searches are answered', wellAgain, 120_000)
+}
+
+test('one of its processes is killed: it starts over by itself, and so do the searches', async () => {
+  const searching = startSearching()
+  await goesOn(searching)
+  const reading = async () => {
+    const { rows } = await gateway.platform.engines.relational.query<{ pid: number }>(
+      `select pid from pg_stat_activity where application_name = 'flotilla-reader'`,
+    )
+    return rows.map(({ pid }) => pid)
+  }
+  const [victim, ...others] = await reading()
+  process.kill(victim!, 'SIGKILL')
+  // The server ends all of its connections then, because their memory may be damaged.
+  const left = async () => !(await reading()).some((pid) => pid === victim || others.includes(pid))
+  await eventually('the server has started over', left, 60_000)
+  await goesOn(searching)
+  check(await searching.stop())
+}, 240_000)
+
+test('all of it is killed and started again: searches and writes go on by themselves, and nothing is parked', async () => {
+  const searching = startSearching()
+  await goesOn(searching)
+  await postgres.kill9()
+  await eventually('searches fail', () => failedOf(searching.answers).length > 20, 60_000)
+  // What was accepted meanwhile is in the log, and waits there for its table.
+  const accepted = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => {
+      const point = { id: `later-${n}`, vector: axisVector(1_000 + n), payload: { n } }
+      return call(gateway.vectorUrl, '/v1/vectors/upsert', {
+        key,
+        body: { collection: 'posts', points: [point] },
+      })
+    }),
+  )
+  expect(accepted.map(({ status }) => status)).toEqual(new Array(10).fill(202))
+  const health = () => call(gateway.vectorUrl, '/v1/health')
+  await eventually('health tells it', async () => (await health()).status === 503)
+  await postgres.start()
+  await goesOn(searching)
+  check(await searching.stop())
+  for (const { json } of accepted) {
+    const after = json.operation_id
+    await eventually('it is found', async () => (await search(0, { after })).status === 200, 120_000)
+  }
+  const found = await search(0, { filter_sql: `id LIKE 'later-%'`, limit: 100 })
+  expect(found.json.results).toHaveLength(10)
+  await eventually('health is well', async () => (await health()).status === 200, 60_000)
+  const parked = gateway.lines.filter((line) => line.includes('record parked'))
+  expect(parked).toEqual([])
+}, 300_000)
