@@ -1,12 +1,12 @@
 /** What the limits add to a request: the same searches by an agent that is counted and by one that is not. */
 
-import { type Bench, median, quantile } from './bench.ts'
+import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openCaller } from './load.ts'
 import { openPlatformStage } from './platform-stage.ts'
 import { createPointSource } from './points.ts'
 
 const points = 2_000
-/** Many short rounds: the quietest of each kind are compared, since other work on the machine only ever adds. */
+/** Many short rounds: the quieter half of them counts, chosen by both kinds together, so that neither is favoured. */
 const rounds = 40
 const requests = 60
 /** A counted agent of the tier research-agent may begin 200 in a second. */
@@ -28,8 +28,7 @@ export const meteringBench: Bench = {
         )
         await caller.post('/v1/vectors/upsert?wait=true', body, { authorization: `Bearer ${stage.key}` })
       }
-      const free: number[] = []
-      const metered: number[] = []
+      const found: Round[] = []
       for (let round = 0; round <= rounds; round++) {
         const took: Record<'free' | 'metered', number[]> = { free: [], metered: [] }
         // Turn by turn, so that whatever else the machine does meets both alike.
@@ -49,23 +48,30 @@ export const meteringBench: Bench = {
           `  round ${round}: counted ${p95.metered.toFixed(3)} ms, not counted ${p95.free.toFixed(3)} ms`,
         )
         if (round === 0) continue // The first round warms both up.
-        free.push(p95.free)
-        metered.push(p95.metered)
+        found.push(p95)
       }
-      return [
-        {
-          what: 'added to the p95 of a search',
-          unit: 'ms',
-          measured: Math.min(...metered) - Math.min(...free),
-          bar: { max: 0.2 },
-          note:
-            `least p95 of ${rounds} rounds: counted ${Math.min(...metered).toFixed(3)} ms, not counted ` +
-            `${Math.min(...free).toFixed(3)} ms; median ${median(metered).toFixed(3)} and ${median(free).toFixed(3)} ms`,
-        },
-      ]
+      return [rowOf(found)]
     } finally {
       await caller.close()
       await stage.close()
     }
   },
+}
+
+/** The p95 of each kind in one round, in ms. */
+interface Round {
+  free: number
+  metered: number
+}
+
+function rowOf(found: Round[]): BenchRow {
+  const quieter = [...found].sort((a, b) => a.free + a.metered - b.free - b.metered).slice(0, rounds / 2)
+  const shown = (kind: keyof Round) => median(quieter.map((round) => round[kind])).toFixed(3)
+  return {
+    what: 'added to the p95 of a search',
+    unit: 'ms',
+    measured: median(quieter.map(({ free, metered }) => metered - free)),
+    bar: { max: 0.2 },
+    note: `median of the quieter ${rounds / 2} of ${rounds} rounds: counted ${shown('metered')} ms, not counted ${shown('free')} ms`,
+  }
 }
