@@ -13,6 +13,8 @@ export type Driver = 'embedded' | 'Kafka'
 
 export interface WebhookStage {
   driver: Driver
+  /** Empty for the embedded log. */
+  brokers: string[]
   urls: string[]
   sinks: Forked<SinkCalls>
   platform: Forked<PlatformCalls>
@@ -41,7 +43,7 @@ export async function openWebhookStage(driver: Driver): Promise<WebhookStage> {
   try {
     const urls = await sinks.call('urls', null)
     await platform.call('open', { urls, backoffMs })
-    return { driver, urls, sinks, platform, close }
+    return { driver, brokers: brokers.split(',').filter(Boolean), urls, sinks, platform, close }
   } catch (error) {
     await close()
     throw error
@@ -83,7 +85,7 @@ function requestOf({ headers, body }: Sample, sequence: number) {
   }
 }
 
-async function post(client: Client, sample: Sample, sequence: number): Promise<void> {
+export async function post(client: Client, sample: Sample, sequence: number): Promise<void> {
   const answer = await client.request(requestOf(sample, sequence))
   await answer.body.dump()
 }
