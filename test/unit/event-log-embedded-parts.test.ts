@@ -12,7 +12,8 @@ import {
   weigh,
 } from '#engines/event-log/embedded/record-block.ts'
 import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
-import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { NewRecord } from '#engines/event-log/port.ts'
+import { recordParts } from '#test/support/record-parts.ts'
 
 describe('sharing out partitions', () => {
   /** Members of which each owns some of the partitions, none shared. */
@@ -82,21 +83,11 @@ describe('packing records', () => {
     )
   }
 
-  /** The parts of a record are made when they are asked for. */
-  const partsOf = ({ partition, offset, timestamp, key, value, headers }: StoredRecord) => ({
-    partition,
-    offset,
-    timestamp,
-    key,
-    value,
-    headers,
-  })
-
   test('records come out as they went in, with the offsets counted up', () => {
     fc.assert(
       fc.property(records, (all) => {
         const taken = takeRecords(createCursor(pack(all), all.length), all.length, 3, 70)
-        expect(taken.map(partsOf)).toEqual(
+        expect(taken.map(recordParts)).toEqual(
           all.map((one, i) => ({
             partition: 3,
             offset: 70 + i,
@@ -118,8 +109,8 @@ describe('packing records', () => {
         takeRecords(read, count, 0)
         skipped.skip(count)
         const rest = all.length - count
-        expect(takeRecords(skipped.fork(), rest, 0).map(partsOf)).toEqual(
-          takeRecords(read, rest, 0).map(partsOf),
+        expect(takeRecords(skipped.fork(), rest, 0).map(recordParts)).toEqual(
+          takeRecords(read, rest, 0).map(recordParts),
         )
       }),
     )

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 import { decodeFetchResponse, quickenFetches } from '#engines/event-log/kafka/fetch-response.ts'
 import { FetchedRecord, storedRecord } from '#engines/event-log/kafka/record.ts'
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { recordParts } from '#test/support/record-parts.ts'
 
 interface Encoded {
   buffer: Buffer
@@ -52,15 +53,6 @@ function answer(...batches: Encoded[]): Buffer {
   return Buffer.concat([head, set])
 }
 
-const plain = ({ partition, offset, timestamp, key, value, headers }: StoredRecord) => ({
-  partition,
-  offset,
-  timestamp,
-  key,
-  value,
-  headers,
-})
-
 const recordsOf = (decoded: Pick<Decoded, 'responses'>) =>
   decoded.responses.flatMap(({ partitions }) =>
     partitions.flatMap(({ partition, messages }) => messages.map((one) => storedRecord(partition, one))),
@@ -70,7 +62,7 @@ async function expectSame(bytes: Buffer): Promise<StoredRecord[]> {
   const ours = decodeFetchResponse(bytes) as unknown as Decoded
   const expected = recordsOf(await theirs.decode(bytes))
   const records = recordsOf(ours)
-  expect(records.map(plain)).toEqual(expected.map(plain))
+  expect(records.map(recordParts)).toEqual(expected.map(recordParts))
   return records
 }
 
