@@ -3,7 +3,8 @@
 import type { Logger } from 'pino'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import type { Attempts } from './attempts.ts'
-import type { Head, TargetState } from './target-state.ts'
+import type { Head } from './heads.ts'
+import type { TargetState } from './target-state.ts'
 import type { CallResult } from './verdict.ts'
 
 /** What was tried: a delivery at work. */

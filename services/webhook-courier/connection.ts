@@ -3,6 +3,7 @@
 import type { LookupFunction } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { CallError, callFaultOf } from './call-fault.ts'
+import { joiningConnector } from './joined-writes.ts'
 import type { CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
@@ -34,12 +35,14 @@ export class Connection {
   readonly #path: string
   #client: Client | null = null
   #exchange: Exchange | null = null
-  /** One for all calls, set anew by each: it may ring when none runs. */
+  readonly #callMs: number
+  /** One for all calls: it rings when the first of them would be late, and is wound up again for the one that runs then. */
   #clock: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(options: ConnectionOptions) {
     this.#options = options
+    this.#callMs = options.callMs ?? callMs
     this.#path = `${options.url.pathname}${options.url.search}`
   }
 
@@ -69,7 +72,7 @@ export class Connection {
       const { headers, body } = request
       client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
     } catch (error) {
-      exchange.onResponseError(null, error)
+      exchange.onError(error)
     }
   }
 
@@ -84,21 +87,27 @@ export class Connection {
     if (!this.busy && this.#client) this.#drop(this.#client)
   }
 
-  #startClock(): void {
-    if (this.#clock) return void this.#clock.refresh()
-    const late = () => this.#exchange?.onResponseError(null, new CallError('timeout'))
-    this.#clock = setTimeout(late, this.#options.callMs ?? callMs)
+  #startClock(leftMs = this.#callMs): void {
+    this.#clock ??= setTimeout(() => {
+      this.#clock = undefined
+      const exchange = this.#exchange
+      if (exchange === null) return
+      const left = this.#callMs - exchange.tookMs()
+      if (left > 0) this.#startClock(left)
+      else exchange.onError(new CallError('timeout'))
+    }, leftMs)
   }
 
   #open(): Client {
-    this.#client ??= new Client(this.#options.url.origin, {
+    if (this.#client) return this.#client
+    const { url, lookup } = this.#options
+    this.#client = new Client(url.origin, {
       pipelining: 1,
       keepAliveTimeout: idleMs,
       // The clock of the call is the only one.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: { lookup: this.#options.lookup, timeout: this.#options.callMs ?? callMs },
-      autoSelectFamily: true,
+      connect: joiningConnector({ lookup, timeout: this.#callMs, autoSelectFamily: true }),
     })
     return this.#client
   }
@@ -111,6 +120,10 @@ export class Connection {
   }
 }
 
+/**
+ * Speaks the form of handler that undici 7 itself calls: the newer one is a wrapper around it that makes an object of all
+ * headers of every answer, of which two are read here, and those seldom.
+ */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #startedAt = performance.now()
   #end: ((result: CallResult, reusable: boolean) => void) | null
@@ -127,41 +140,38 @@ class Exchange implements Dispatcher.DispatchHandler {
     return this.#end === null
   }
 
-  onRequestStart(): void {}
+  onConnect(): void {}
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onHeaders(status: number, headers: Buffer[]): boolean {
     // Hints that come before the answer.
-    if (status < 200) return
+    if (status < 200) return true
     this.#status = status
-    this.#retryAfter = one(headers['retry-after'])
-    this.#location = one(headers.location)
+    if (status >= 300) {
+      this.#retryAfter = headerOf(headers, 'retry-after')
+      this.#location = headerOf(headers, 'location')
+    }
+    return true
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onData(chunk: Buffer): boolean {
     this.#bytes += chunk.length
     if (this.#bytes > answerBytesMax) this.#finish(false)
+    return true
   }
 
-  onResponseEnd(): void {
+  onComplete(): void {
     this.#finish(true)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
+  onError(error: unknown): void {
     const fault = callFaultOf(error)
-    this.#settle({ status: null, fault, retryAfter: null, location: null, tookMs: this.#tookMs() }, false)
+    this.#settle({ status: null, fault, retryAfter: null, location: null, tookMs: this.tookMs() }, false)
   }
 
   /** The status counts once the answer is whole, or longer than anyone reads. */
   #finish(reusable: boolean): void {
     const [retryAfter, location] = [this.#retryAfter, this.#location]
-    this.#settle(
-      { status: this.#status, fault: null, retryAfter, location, tookMs: this.#tookMs() },
-      reusable,
-    )
+    this.#settle({ status: this.#status, fault: null, retryAfter, location, tookMs: this.tookMs() }, reusable)
   }
 
   #settle(result: CallResult, reusable: boolean): void {
@@ -171,13 +181,19 @@ class Exchange implements Dispatcher.DispatchHandler {
     end(result, reusable)
   }
 
-  readonly stop = () => this.onResponseError(null, new CallError('stopped'))
+  readonly stop = () => this.onError(new CallError('stopped'))
 
-  #tookMs(): number {
+  tookMs(): number {
     return performance.now() - this.#startedAt
   }
 }
 
-function one(value: string | string[] | undefined): string | null {
-  return (Array.isArray(value) ? value[0] : value) ?? null
+/** The first header of this name among names and values in turn; null when there is none. */
+function headerOf(headers: Buffer[], name: string): string | null {
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const one = headers[at]!
+    if (one.length !== name.length || one.toString('latin1').toLowerCase() !== name) continue
+    return headers[at + 1]!.toString('latin1')
+  }
+  return null
 }

@@ -10,16 +10,18 @@ import { done, type Hold, type Outcome, park, persevere, postpone, retry } from 
 import type { CallContext, LaneCallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import { redact } from '#runtime/webhooks/secrets.ts'
-import type { WebhookTarget, WebhookTargets } from '#runtime/webhooks/target.ts'
+import type { WebhookTargets } from '#runtime/webhooks/target.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { stateRecord, tellAttempt } from './attempt-records.ts'
 import type { Attempts } from './attempts.ts'
 import { decide } from './decision.ts'
+import type { Head } from './heads.ts'
 import { Lanes } from './lanes.ts'
 import type { LoadWatch } from './load-watch.ts'
 import { requestHeaders } from './request-headers.ts'
 import type { Skips } from './skips.ts'
-import { type Head, TargetState } from './target-state.ts'
+import type { TargetState } from './target-state.ts'
+import { TargetStates } from './target-states.ts'
 import { UnknownTargets } from './unknown-targets.ts'
 import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdictOf } from './verdict.ts'
 
@@ -53,11 +55,12 @@ const askAgainMs = 60_000
 export class Courier {
   readonly lanes: Lanes
   readonly #parts: CourierParts
-  readonly #states = new Map<string, TargetState>()
+  readonly #states: TargetStates
   readonly #unknown: UnknownTargets
 
   constructor(parts: CourierParts) {
     this.#parts = parts
+    this.#states = new TargetStates(parts.names.lookup)
     this.lanes = new Lanes(parts.targets)
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
@@ -85,27 +88,19 @@ export class Courier {
 
   /** Forgets what it knows of targets in other partitions. */
   keep(owned: (partition: number) => boolean): void {
-    for (const [key, state] of this.#states) {
-      if (owned(state.partition)) continue
-      state.close()
-      this.#states.delete(key)
-    }
+    this.#states.keep((state) => owned(state.partition))
   }
 
   /** The targets file changed. */
   renew(targets: WebhookTargets): void {
     const partitions = new Set(this.#unknown.renew(targets))
-    for (const [key, state] of this.#states) {
+    for (const state of this.states()) {
       partitions.add(state.partition)
       const target = targets.targets.get(state.target.name)
-      if (target) {
-        state.renew(target)
-      } else {
-        // Its records ask for it anew, and wait.
-        state.close()
-        this.#states.delete(key)
-      }
+      if (target) state.renew(target)
     }
+    // Records of the others ask for them anew, and wait.
+    this.#states.keep((state) => targets.targets.has(state.target.name))
     for (const partition of partitions) this.#parts.wake(partition)
   }
 
@@ -118,13 +113,13 @@ export class Courier {
   }
 
   states(): TargetState[] {
-    return [...this.#states.values()]
+    return this.#states.all()
   }
 
   /** An operator gave something of these targets up. */
   skipped(names: readonly string[]): void {
     for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wake(partition)
-    for (const state of this.#states.values()) {
+    for (const state of this.states()) {
       if (!names.includes(state.target.name)) continue
       state.hasten()
       this.#parts.wake(state.partition)
@@ -133,11 +128,11 @@ export class Courier {
 
   /** Calls that run end as they are. */
   stop(): void {
-    for (const state of this.#states.values()) state.stop()
+    for (const state of this.states()) state.stop()
   }
 
   close(): void {
-    for (const state of this.#states.values()) state.close()
+    for (const state of this.states()) state.close()
   }
 
   /** The work of a call, or what becomes of a record for which none is made now. */
@@ -146,7 +141,7 @@ export class Courier {
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
     if (!target) return this.#wait(delivery.target, message, context)
-    const state = this.#stateOf(target, message.partition)
+    const state = this.#states.of(target, message.partition)
     const head = state.headOf(message.offset, delivery, context.attempt - 1)
     const work: Work = { state, head, message, delivery, context }
     if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
@@ -158,7 +153,7 @@ export class Courier {
 
   #call(work: Work): void {
     const { state, message, delivery, context } = work
-    if (context.attempt === 1) this.#parts.load.came(delivery.target, message.timestamp)
+    if (context.attempt === 1) this.#parts.load.came(state.target.name, message.timestamp)
     const headers = requestHeaders(state.headers, delivery, {
       sequence: delivery.sequence ?? message.offset,
       previous: this.lanes.previousOf(delivery, message),
@@ -282,14 +277,5 @@ export class Courier {
     return leftMs > 0
       ? postpone('unknown target', Math.min(leftMs, askAgainMs), spent)
       : park('target_removed')
-  }
-
-  #stateOf(target: WebhookTarget, partition: number): TargetState {
-    const key = `${partition}/${target.name}`
-    const known = this.#states.get(key)
-    if (known) return known
-    const state = new TargetState(target, partition, this.#parts.names.lookup)
-    this.#states.set(key, state)
-    return state
   }
 }

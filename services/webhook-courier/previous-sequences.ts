@@ -2,22 +2,32 @@
 
 const lanesMax = 10_000
 
+interface Sequences {
+  /** By lane; the one that was used longest ago stands first. */
+  lanes: Map<string, number>
+  newest: string | null
+}
+
 export class PreviousSequences {
-  readonly #partitions = new Map<number, Map<string, number>>()
+  readonly #partitions = new Map<number, Sequences>()
 
   /** Null: nothing is known. */
   of(partition: number, lane: string): number | null {
-    return this.#partitions.get(partition)?.get(lane) ?? null
+    return this.#partitions.get(partition)?.lanes.get(lane) ?? null
   }
 
   note(partition: number, lane: string, sequence: number): void {
-    let lanes = this.#partitions.get(partition)
-    if (!lanes) {
-      lanes = new Map()
-      this.#partitions.set(partition, lanes)
+    let known = this.#partitions.get(partition)
+    if (!known) {
+      known = { lanes: new Map(), newest: null }
+      this.#partitions.set(partition, known)
     }
-    // The lane that was used longest ago stands first.
-    if (!lanes.delete(lane) && lanes.size >= lanesMax) lanes.delete(lanes.keys().next().value as string)
+    const { lanes } = known
+    // To delete and set again makes the map anew every few times: only where it changes the order.
+    if (lane !== known.newest && !lanes.delete(lane) && lanes.size >= lanesMax) {
+      lanes.delete(lanes.keys().next().value as string)
+    }
+    known.newest = lane
     lanes.set(lane, sequence)
   }
 

@@ -3,28 +3,18 @@
 import type { WebhookTarget } from '#runtime/webhooks/target.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { Connection, type ConnectionOptions, type Request } from './connection.ts'
+import { type Head, Heads } from './heads.ts'
 import { type HeaderBase, headerBaseOf } from './request-headers.ts'
 import type { CallResult } from './verdict.ts'
 
 /** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
 export const callsPerTargetMax = 8
 
-/** A record that is the first of its lane and not settled. */
-export interface Head {
-  offset: number
-  sequence: number
-  receivedAtMs: number
-  /** Calls that were made for it. */
-  attempts: number
-  /** No call for it starts before; ms since 1970. */
-  dueAtMs: number
-}
-
 export class TargetState {
   target: WebhookTarget
   headers: HeaderBase
   readonly partition: number
-  readonly heads = new Map<number, Head>()
+  readonly #heads = new Heads()
   /** Operators heard of the redirects of this address. */
   toldOfRedirect = false
   #connections: Connection[] = []
@@ -49,26 +39,24 @@ export class TargetState {
 
   /** The oldest head, by its place in the log. */
   get firstHead(): Head | null {
-    let first: Head | null = null
-    for (const head of this.heads.values()) if (first === null || head.offset < first.offset) first = head
-    return first
+    return this.#heads.first
   }
 
   /** When something is tried next, ms since 1970; null while a call runs or nothing waits. */
   get nextAttemptAtMs(): number | null {
-    if (this.#inFlight > 0 || this.heads.size === 0) return null
+    if (this.#inFlight > 0 || this.#heads.size === 0) return null
     if (this.#outage) return Math.round(this.#outage.nextAtMs)
     let next = Number.MAX_SAFE_INTEGER
-    for (const { dueAtMs } of this.heads.values()) next = Math.min(next, dueAtMs)
+    for (const { dueAtMs } of this.#heads) next = Math.min(next, dueAtMs)
     return Math.round(next)
   }
 
   headOf(offset: number, delivery: WebhookDelivery, attempts: number): Head {
-    let head = this.heads.get(offset)
+    let head = this.#heads.get(offset)
     if (!head) {
       const sequence = delivery.sequence ?? offset
       head = { offset, sequence, receivedAtMs: delivery.received_at, attempts, dueAtMs: 0 }
-      this.heads.set(offset, head)
+      this.#heads.add(head)
     }
     return head
   }
@@ -86,7 +74,7 @@ export class TargetState {
 
   /** What waits for a time may be tried now. */
   hasten(): void {
-    for (const head of this.heads.values()) head.dueAtMs = 0
+    for (const head of this.#heads) head.dueAtMs = 0
     if (this.#outage) this.#outage.nextAtMs = 0
   }
 
@@ -141,7 +129,7 @@ export class TargetState {
 
   /** A head is settled or gone: another one takes over what it was trying. */
   leave(offset: number): void {
-    this.heads.delete(offset)
+    this.#heads.delete(offset)
     if (this.#outage?.prober === offset) this.#outage.prober = null
   }
 

@@ -50,6 +50,20 @@ describe('a call', () => {
     expect(await post(secure, request())).toMatchObject({ status: null, fault: 'timeout' })
   })
 
+  test('has its own time, also behind others on the same connection', async () => {
+    const callMs = 400
+    let calls = 0
+    const sink = await sinkOf(() => (++calls < 3 ? { status: 200 } : { hang: true }))
+    const connection = connect(sink.url, { callMs })
+    for (let n = 0; n < 2; n++) {
+      expect(await post(connection, request())).toMatchObject({ status: 200 })
+      await new Promise((resolve) => setTimeout(resolve, callMs * 0.4))
+    }
+    const { fault, tookMs } = await post(connection, request())
+    expect(fault).toBe('timeout')
+    expect(tookMs).toBeGreaterThanOrEqual(callMs)
+  })
+
   test('reads no more of an answer than anyone needs, and its status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
     const { status, tookMs } = await post(connect(sink.url), request())
