@@ -19,6 +19,9 @@ export class Headroom {
   #units = 0
   /** A unit's usual time: the mean of the first ones, then a moving one; before, what makes the bound tightest. */
   #unitMs = uncommittedMs
+  /** A commit's usual time, a moving mean. */
+  #commitMs = uncommittedMs
+  #toldAt = 0
 
   constructor(bounds: HeadroomBounds) {
     this.#bounds = bounds
@@ -29,9 +32,12 @@ export class Headroom {
     return this.#settled - this.#durable >= this.#bound()
   }
 
-  /** True when a commit should not be put off any more. */
+  /** True when a commit should not be put off any more: half is used, and what is left goes by while two are written. */
   get dwindling(): boolean {
-    return (this.#settled - this.#durable) * 2 >= this.#bound()
+    const bound = this.#bound()
+    const ahead = this.#settled - this.#durable
+    const duringCommit = (this.#bounds.concurrency() * this.#commitMs) / this.#unitMs
+    return ahead * 2 >= bound && bound - ahead <= duringCommit * 2
   }
 
   /** True when a commit would carry anything. */
@@ -51,11 +57,13 @@ export class Headroom {
   /** A commit is about to carry all that is settled now. */
   told(): void {
     this.#told = this.#settled
+    this.#toldAt = performance.now()
   }
 
   /** That commit is through. */
   committed(): void {
     this.#durable = this.#told
+    this.#commitMs += (performance.now() - this.#toldAt - this.#commitMs) / 4
   }
 
   #bound(): number {

@@ -16,7 +16,7 @@ import { type Entry, Lane } from './lane.ts'
 import { LaneBodies } from './lane-bodies.ts'
 import { LaneCall } from './lane-call.ts'
 import { LaneDoor } from './lane-door.ts'
-import { uncommittedRecordsMax } from './limits.ts'
+import { oneLaneAheadMax, uncommittedRecordsMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import { Retrying } from './retrying.ts'
 import type { AnyMessage, Runner, RunnerHost } from './runner.ts'
@@ -134,8 +134,13 @@ export class LaneRunner implements Runner {
   }
 
   #admit(): void {
-    const more = () => this.#ready.length < this.#options.concurrency
-    this.#door.admit(() => more() && !(this.#door.oneLane && this.#bodies.full))
+    this.#door.admit(this.#wanted)
+  }
+
+  readonly #wanted = (): boolean => {
+    if (this.#ready.length >= this.#options.concurrency) return false
+    // One lane needs no more than what comes next: the rest is cheaper to hold in the intake.
+    return !this.#door.oneLane || (this.#window.open < oneLaneAheadMax && !this.#bodies.full)
   }
 
   #join(key: string, record: StoredRecord): void {

@@ -39,8 +39,11 @@ export class Lane {
 
   /** Drops the head; false when the lane is empty now. */
   shift(): boolean {
-    const next = this.head.next
+    const { next } = this.head
     if (!next) return false
+    // A dead entry that points on would carry all that follow into the old generation, where they wait for a full collection.
+    this.head.next = null
+    this.head.record = null
     this.head = next
     this.attempts = 0
     this.spent = 0

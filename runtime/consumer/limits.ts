@@ -19,6 +19,8 @@ export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
 /** Records fetched and not yet taken, per partition. */
 export const intakeRecordsMax = 8_192
+/** Records of a partition in its lane while it has but one. */
+export const oneLaneAheadMax = 64
 /** What a record costs beside its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
 /** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */

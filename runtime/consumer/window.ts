@@ -40,6 +40,11 @@ export class Window {
     return Math.max(0, end - this.#next) + this.#open
   }
 
+  /** Records admitted and not settled. */
+  get open(): number {
+    return this.#open
+  }
+
   fits(offset: number): boolean {
     return offset < this.watermark + windowOffsets
   }
