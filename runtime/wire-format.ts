@@ -19,7 +19,9 @@ export function writeValue(type: avro.Type, id: number, value: unknown): Buffer 
   const end = type.encode(value, slab, headerBytes)
   if (end >= 0) {
     writeHeader(slab, id)
-    return Buffer.from(slab.subarray(0, end))
+    const value = Buffer.allocUnsafe(end)
+    slab.copy(value, 0, 0, end)
+    return value
   }
   // The slab was too small; avsc tells by how many bytes.
   const exact = Buffer.allocUnsafe(slab.length - end)
