@@ -24,8 +24,8 @@ export interface SinkReport {
   lastAt: number
   /** ms from publishing to arrival, of the first successes. */
   latencies: number[]
-  /** Headers of one request, as the floor has to send them. */
-  headers: Record<string, string>
+  /** Headers of one request as they came, for the floor to send: names and values in turn. */
+  rawHeaders: string[]
 }
 
 interface State extends SinkReport {
@@ -39,7 +39,7 @@ let reached: { counts: (number | null)[]; resolve(): void } | undefined
 
 function newState(): State {
   const seen = new Set<number>()
-  return { delivered: 0, late: 0, firstAt: 0, lastAt: 0, latencies: [], headers: {}, seen, highest: -1 }
+  return { delivered: 0, late: 0, firstAt: 0, lastAt: 0, latencies: [], rawHeaders: [], seen, highest: -1 }
 }
 
 const servers = states.map((_, sink) => createServer((request, response) => take(sink, request, response)))
@@ -65,7 +65,7 @@ function note(state: State, sequence: number, request: IncomingMessage, chunks: 
   const at = sharedNow()
   if (state.delivered === 0) {
     state.firstAt = at
-    state.headers = request.headers as Record<string, string>
+    state.rawHeaders = request.rawHeaders
   }
   state.seen.add(sequence)
   state.delivered += 1

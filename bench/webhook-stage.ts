@@ -63,6 +63,7 @@ export function rateOf(reports: SinkReport[]): number {
 
 /** What the floor sends: one of the courier's own requests, numbered anew. */
 export interface Sample {
+  /** Those that all requests have in common, by their names as the courier writes them. */
   headers: Record<string, string>
   body: string
 }
@@ -70,17 +71,26 @@ export interface Sample {
 /** Set by the connection. */
 const connectionHeaders = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'keep-alive'])
 
+/** `rawHeaders`: names and values in turn. */
+export function sampleOf({ rawHeaders }: SinkReport, body: string): Sample {
+  const headers: Record<string, string> = {}
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!
+    if (!connectionHeaders.has(name.toLowerCase())) headers[name] = rawHeaders[at + 1]!
+  }
+  return { headers, body }
+}
+
 function requestOf({ headers, body }: Sample, sequence: number) {
-  const own = Object.entries(headers).filter(([name]) => !connectionHeaders.has(name))
   return {
     method: 'POST' as const,
     path: '/hook',
     body,
     headers: {
-      ...Object.fromEntries(own),
-      'x-sequence': String(sequence),
-      'x-previous-sequence': String(sequence - 1),
-      'x-attempt': '1',
+      ...headers,
+      'X-Sequence': String(sequence),
+      'X-Attempt': '1',
+      'X-Previous-Sequence': String(sequence - 1),
     },
   }
 }

@@ -11,6 +11,7 @@ import {
   openWebhookStage,
   rateOf,
   type Sample,
+  sampleOf,
   type WebhookStage,
   well,
 } from './webhook-stage.ts'
@@ -74,7 +75,7 @@ async function drain(stage: WebhookStage, report: (text: string) => void): Promi
     await sinks.call('until', all)
     const reports = await sinks.call('report', null)
     await platform.call('stopCourier', null)
-    const sample = { headers: reports[0]!.headers, body }
+    const sample = sampleOf(reports[0]!, body)
     await sinks.call('begin', well)
     await floorDrain(urls, sample, drainedPerSink)
     const rates = { courier: rateOf(reports), floor: rateOf(await sinks.call('report', null)), bare: 0 }
