@@ -64,8 +64,9 @@ export class TargetState {
   /** What the file says of it now: what is queued takes a new address, what runs ends with the old one. */
   renew(target: WebhookTarget): void {
     // Another target's change disturbs nobody.
-    if (JSON.stringify(target) === JSON.stringify(this.target)) return
+    const same = JSON.stringify(target) === JSON.stringify(this.target)
     this.target = target
+    if (same) return
     this.headers = headerBaseOf(target)
     this.toldOfRedirect = false
     this.close()
