@@ -41,6 +41,31 @@ async function openWithTopic(changes: Partial<TopicSpec> = {}, options: Partial<
   return { log, directory, file: join(directory, 'event-log.sqlite') }
 }
 
+/** What the first version of this log wrote for a topic with two records. */
+const firstLayout = `
+  create table meta (name text primary key, value text not null) strict;
+  create table topics (
+    name text primary key, cleanup text not null, retention_ms integer, tombstone_retention_ms integer not null,
+    segment_bytes integer not null, segment_ms integer not null, record_bytes_max integer not null
+  ) strict;
+  create table partitions (
+    id integer primary key autoincrement, topic text not null, partition integer not null,
+    start integer not null default 0, next_floor integer not null default 0,
+    compacted_to integer not null default 0, clean_rows integer not null default 0, tombstone_due integer,
+    unique (topic, partition)
+  ) strict;
+  create table positions (
+    group_name text not null, topic text not null, partition integer not null,
+    position integer not null, metadata text not null, at integer not null,
+    primary key (group_name, topic, partition)
+  ) strict, without rowid;
+  create table p1 (o integer primary key, ts integer not null, key blob, headers blob, value blob) strict;
+  insert into meta values ('layout', '1');
+  insert into topics values ('things', 'delete', null, 86400000, 67108864, 600000, 2097152);
+  insert into partitions (topic, partition) values ('things', 0);
+  insert into p1 values (0, 1700000000000, x'6b', x'7b7d', x'30'), (1, 1700000000000, x'6b', x'7b7d', x'31');
+`
+
 describe('the file', () => {
   test('a file of a newer layout is refused with a clear word, and left alone', async () => {
     const { log, directory, file } = await openWithTopic()
@@ -52,6 +77,28 @@ describe('the file', () => {
       code: 'invalid_configuration',
       message: expect.stringContaining('layout 99'),
     })
+  })
+
+  test('a file of the first layout is carried over: its topics stay as they were laid, new ones get batches', async () => {
+    const directory = temporaryFolder()
+    const file = join(directory, 'event-log.sqlite')
+    const db = new DatabaseSync(file)
+    db.exec(firstLayout)
+    db.close()
+    const log = await open(directory)
+    expect(await log.append('things', 0, numbered(2, 2))).toBe(2)
+    await log.createTopic({ ...spec, name: 'others' })
+    await log.append('others', 0, numbered(3))
+    await log.deleteRecords('things', 0, 1)
+    await log.sweepNow()
+    await log.close()
+    const again = await open(directory)
+    expect(values(await readAll(again, 'things'))).toEqual(['1', '2', '3'])
+    expect(values(await readAll(again, 'others'))).toEqual(['0', '1', '2'])
+    const reread = new DatabaseSync(file, { readOnly: true })
+    expect(reread.prepare('select count(*) as n from p1').get()).toEqual({ n: 3 })
+    expect(reread.prepare('select first, last from p2').all()).toEqual([{ first: 0, last: 2 }])
+    reread.close()
   })
 
   test('close waits for appends under way, and may be called again', async () => {

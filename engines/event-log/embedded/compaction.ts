@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
-import { recordsTable } from './layout.ts'
+import { nameOf } from './record-table.ts'
 import type { Table } from './writer.ts'
 
 /** Keys that one round remembers. */
@@ -55,7 +55,7 @@ const isWorthwhile = (head: number, state: State) => due(state) || head - state.
 
 /** First offset of the head. Times rise with offsets, so it is found by halving. */
 function findHead(db: DatabaseSync, table: Table, youngerThan: number): number {
-  const at = db.prepare(`select ts from ${recordsTable(table.id)} where o >= ? order by o limit 1`)
+  const at = db.prepare(`select ts from ${nameOf(table.id)} where o >= ? order by o limit 1`)
   let low = table.start
   let high = table.next - 1
   while (low < high) {
@@ -74,7 +74,7 @@ async function lookAtNewKeys(
   head: number,
 ): Promise<{ latest: Map<string, number>; to: number }> {
   const select = db.prepare(
-    `select o, key from ${recordsTable(table.id)} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
+    `select o, key from ${nameOf(table.id)} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
   )
   const latest = new Map<string, number>()
   let at = from
@@ -96,7 +96,7 @@ async function removeSuperseded(
   latest: Map<string, number>,
   to: number,
 ): Promise<boolean> {
-  const name = recordsTable(table.id)
+  const name = nameOf(table.id)
   const select = db.prepare(
     `select o, ts, key, value is null as empty from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
   )

@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
-export const layoutVersion = 1
+export const layoutVersion = 2
 
 /** The writer writes checkpoints itself only when the other thread could not keep the WAL below this (64 MB). */
 const walPagesMax = 16_384
@@ -18,10 +18,12 @@ const tables = `
   ) strict;
   -- start: first offset that is kept. next_floor: no record gets an offset below it, whatever was deleted.
   -- Below compacted_to each key occurs once, in clean_rows rows; tombstone_due: when the next tombstone may go.
+  -- batches: 1 where a row of its table holds many records.
   create table partitions (
     id integer primary key autoincrement, topic text not null, partition integer not null,
     start integer not null default 0, next_floor integer not null default 0,
     compacted_to integer not null default 0, clean_rows integer not null default 0, tombstone_due integer,
+    batches integer not null,
     unique (topic, partition)
   ) strict;
   create table positions (
@@ -30,16 +32,6 @@ const tables = `
     primary key (group_name, topic, partition)
   ) strict, without rowid;
 `
-
-/** Name of the table that holds the records of the partition with this id. */
-export const recordsTable = (id: number): string => `p${id}`
-
-/** The value comes last, so that walking over keys and times does not touch it. */
-export function createRecordsTable(db: DatabaseSync, id: number): void {
-  db.exec(
-    `create table ${recordsTable(id)} (o integer primary key, ts integer not null, key blob, headers blob, value blob) strict`,
-  )
-}
 
 /** Opens the file for writing; throws AppError `invalid_configuration` when a newer version wrote it. */
 export function openForWriting(file: string): DatabaseSync {
@@ -65,6 +57,11 @@ function layTables(db: DatabaseSync): void {
       'invalid_configuration',
       `The event log's file has layout ${found}; this version reads up to ${layoutVersion}. Start the newer version, or use another data directory.`,
     )
+  }
+  // Before the second layout every row held one record; tables that are laid so stay so.
+  if (found < 2) db.exec('alter table partitions add column batches integer not null default 0')
+  if (found < layoutVersion) {
+    db.prepare(`update meta set value = ? where name = 'layout'`).run(String(layoutVersion))
   }
 }
 

@@ -1,12 +1,8 @@
 /** The thread that reads: a position in, a block of records out, so that no reader waits for a disk sync. */
 
-import type { StatementSync } from 'node:sqlite'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
-import { openForReading, recordsTable } from './layout.ts'
-import { packRows, type Row, rowColumns } from './record-block.ts'
-
-/** Records in one block at most, so that unpacking never holds the event loop for long. */
-const recordsPerFetchMax = 2_048
+import { openForReading } from './layout.ts'
+import { type FetchRecords, type Kind, openRecordReader } from './record-table.ts'
 
 export interface ReaderData {
   file: string
@@ -16,42 +12,31 @@ export interface ReaderData {
 export type Fetched = { gone: true } | { gone: false; start: number; records: number; block: ArrayBuffer }
 
 const db = openForReading(ownData<ReaderData>().file)
-const selectStart = db.prepare('select start from partitions where id = ?')
-const selects = new Map<number, StatementSync>()
+const select = db.prepare('select start, batches from partitions where id = ?')
+const readers = new Map<number, FetchRecords>()
 
-function selectOf(place: number): StatementSync {
-  const known = selects.get(place)
-  if (known) return known
-  const select = db.prepare(
-    `select ${rowColumns} from ${recordsTable(place)} where o >= ? order by o limit ${recordsPerFetchMax}`,
-  )
-  select.setReturnArrays(true)
-  selects.set(place, select)
-  return select
+function readerOf(place: number, kind: Kind): FetchRecords {
+  const reader = readers.get(place) ?? openRecordReader(db, place, kind)
+  readers.set(place, reader)
+  return reader
 }
 
 /** Reads up to `bytesMax`, but always one record. Start and records are of one moment. */
 function fetch(place: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
-    const start = selectStart.get(place)?.start as number | undefined
-    if (start === undefined) {
-      selects.delete(place)
+    const found = select.get(place) as { start: number; batches: number } | undefined
+    if (!found) {
+      readers.delete(place)
       return new Transferred<Fetched>({ gone: true }, [])
     }
+    const { start } = found
     if (position < start) {
       return new Transferred<Fetched>({ gone: false, start, records: 0, block: new ArrayBuffer(0) }, [])
     }
-    const rows: Row[] = []
-    let bytes = 0
-    for (const row of selectOf(place).iterate(position) as Iterable<unknown> as Iterable<Row>) {
-      const size = row[5].length
-      if (rows.length > 0 && bytes + size > bytesMax) break
-      rows.push(row)
-      bytes += size
-    }
-    const block = packRows(rows, bytes)
-    return new Transferred<Fetched>({ gone: false, start, records: rows.length, block }, [block])
+    const kind = found.batches === 1 ? 'batches' : 'rows'
+    const { records, block } = readerOf(place, kind)(position, bytesMax)
+    return new Transferred<Fetched>({ gone: false, start, records, block }, [block])
   } finally {
     db.exec('commit')
   }
@@ -65,7 +50,7 @@ const handlers = {
     db.exec('pragma wal_checkpoint(passive)')
   },
   close(): void {
-    selects.clear()
+    readers.clear()
     db.close()
   },
 }

@@ -1,10 +1,10 @@
 /** What the writing thread does: appends, positions and topics in, committed rows out. */
 
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
-import { createRecordsTable, recordsTable } from './layout.ts'
 import { createCursor } from './record-block.ts'
+import { createRecordTable, type Kind, nameOf, openRecordTable, type RecordTable } from './record-table.ts'
 
 /** One partition, as the threads speak of it. */
 export interface PlaceSnapshot {
@@ -27,9 +27,14 @@ export interface PositionRow {
   metadata: string
 }
 
+interface Appended {
+  place: number
+  records: number
+}
+
 /** Everything that one transaction writes. The block holds the records of all appends, one behind the other. */
 export interface WriteBatch {
-  appends: { place: number; records: number }[]
+  appends: Appended[]
   block: ArrayBuffer
   positions: PositionRow[]
 }
@@ -40,7 +45,7 @@ export interface Table {
   topic: TopicSpec
   start: number
   next: number
-  insert: StatementSync
+  records: RecordTable
 }
 
 export type Writer = ReturnType<typeof createWriter>
@@ -52,17 +57,10 @@ export function createWriter(db: DatabaseSync) {
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
   )
 
-  function addTable(spec: TopicSpec, row: { id: number; start: number; floor: number }): Table {
-    const name = recordsTable(row.id)
-    const last = db.prepare(`select max(o) as o from ${name}`).get()?.o as number | null
-    const table = {
-      id: row.id,
-      topic: spec,
-      start: row.start,
-      next: Math.max(row.floor, last === null ? 0 : last + 1),
-      insert: db.prepare(`insert into ${name} (o, ts, key, headers, value) values (?, ?, ?, ?, ?)`),
-    }
-    tables.set(row.id, table)
+  function addTable(spec: TopicSpec, { id, start, floor, batches }: PlaceRow): Table {
+    const records = openRecordTable(db, id, batches === 1 ? 'batches' : 'rows')
+    const table = { id, topic: spec, start, next: Math.max(floor, records.end()), records }
+    tables.set(id, table)
     return table
   }
 
@@ -87,19 +85,20 @@ export function createWriter(db: DatabaseSync) {
         for (const { group, topic, partition, offset, metadata } of batch.positions) {
           writePosition.run(group, topic, partition, offset, metadata, at)
         }
-        return batch.appends.map((append) => {
-          const table = tables.get(append.place)
+        return neighbours(batch.appends).flatMap((appends) => {
+          const table = tables.get(appends[0]!.place)
+          const count = appends.reduce((sum, one) => sum + one.records, 0)
           if (!table) {
-            cursor.skip(append.records)
-            return -1
+            cursor.skip(count)
+            return appends.map(() => -1)
           }
-          const first = nexts.get(table) ?? table.next
-          for (let i = 0; i < append.records; i++) {
-            const { timestamp, key, value, headers } = cursor.next()
-            table.insert.run(first + i, timestamp, key, headers, value)
-          }
-          nexts.set(table, first + append.records)
-          return first
+          let first = nexts.get(table) ?? table.next
+          table.records.insert(cursor, count, first)
+          nexts.set(table, first + count)
+          return appends.map(({ records }) => {
+            first += records
+            return first - records
+          })
         })
       })
       for (const [table, next] of nexts) table.next = next
@@ -111,21 +110,24 @@ export function createWriter(db: DatabaseSync) {
         const known = db.prepare('select 1 from topics where name = ?').get(spec.name)
         if (known) return null
         insertTopic(db, spec)
-        return addPartitionRows(db, spec.name, 0, spec.partitions)
+        return addPartitionRows(db, spec, 0, spec.partitions)
       })
       if (!made) return null
-      return { spec, places: made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id)), partition)) }
+      return {
+        spec,
+        places: made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id, spec)), partition)),
+      }
     },
 
     addPartitions(spec: TopicSpec, from: number, total: number): PlaceSnapshot[] {
-      const made = inTransaction(db, () => addPartitionRows(db, spec.name, from, total))
-      return made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id)), partition))
+      const made = inTransaction(db, () => addPartitionRows(db, spec, from, total))
+      return made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id, spec)), partition))
     },
 
     deleteTopic(name: string): void {
       const gone = [...tables.values()].filter((table) => table.topic.name === name)
       inTransaction(db, () => {
-        for (const { id } of gone) db.exec(`drop table ${recordsTable(id)}`)
+        for (const { id } of gone) db.exec(`drop table ${nameOf(id)}`)
         db.prepare('delete from partitions where topic = ?').run(name)
         db.prepare('delete from positions where topic = ?').run(name)
         db.prepare('delete from topics where name = ?').run(name)
@@ -154,7 +156,34 @@ export function createWriter(db: DatabaseSync) {
   }
 }
 
-const fresh = (id: number) => ({ id, start: 0, floor: 0 })
+/** Appends to one partition that stand side by side are written as one. */
+function neighbours(appends: Appended[]): Appended[][] {
+  const runs: Appended[][] = []
+  for (const one of appends) {
+    const run = runs.at(-1)
+    if (run?.[0]?.place === one.place) run.push(one)
+    else runs.push([one])
+  }
+  return runs
+}
+
+/** A row of `partitions`. */
+interface PlaceRow {
+  id: number
+  start: number
+  floor: number
+  batches: number
+}
+
+/** Compaction picks among records: there each has a row of its own. */
+const kindOf = (spec: TopicSpec): Kind => (spec.cleanup === 'compact' ? 'rows' : 'batches')
+
+const fresh = (id: number, spec: TopicSpec): PlaceRow => ({
+  id,
+  start: 0,
+  floor: 0,
+  batches: kindOf(spec) === 'batches' ? 1 : 0,
+})
 
 const snapshot = (table: Table, partition: number): PlaceSnapshot => ({
   id: table.id,
@@ -183,15 +212,15 @@ function readTopics(db: DatabaseSync): TopicSpec[] {
 function readPlaces(
   db: DatabaseSync,
   spec: TopicSpec,
-  add: (spec: TopicSpec, row: { id: number; start: number; floor: number }) => Table,
+  add: (spec: TopicSpec, row: PlaceRow) => Table,
 ): PlaceSnapshot[] {
   return db
     .prepare(
-      'select id, partition, start, next_floor as floor from partitions where topic = ? order by partition',
+      'select id, partition, start, next_floor as floor, batches from partitions where topic = ? order by partition',
     )
     .all(spec.name)
     .map((row) => {
-      const place = row as { id: number; partition: number; start: number; floor: number }
+      const place = row as unknown as PlaceRow & { partition: number }
       return snapshot(add(spec, place), place.partition)
     })
 }
@@ -210,15 +239,15 @@ function insertTopic(db: DatabaseSync, spec: TopicSpec): void {
 
 function addPartitionRows(
   db: DatabaseSync,
-  topic: string,
+  spec: TopicSpec,
   from: number,
   total: number,
 ): { id: number; partition: number }[] {
-  const insert = db.prepare('insert into partitions (topic, partition) values (?, ?)')
+  const insert = db.prepare('insert into partitions (topic, partition, batches) values (?, ?, ?)')
   const made: { id: number; partition: number }[] = []
   for (let partition = from; partition < total; partition++) {
-    const id = Number(insert.run(topic, partition).lastInsertRowid)
-    createRecordsTable(db, id)
+    const id = Number(insert.run(spec.name, partition, kindOf(spec) === 'batches' ? 1 : 0).lastInsertRowid)
+    createRecordTable(db, id, kindOf(spec))
     made.push({ id, partition })
   }
   return made

@@ -1,0 +1,113 @@
+/** Many records in one row, as they were appended: a row costs the same for one record as for hundreds. */
+
+import type { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
+import type { FetchRecords, RecordTable } from './record-table.ts'
+
+/** A row ends here (a larger record has one of its own), so that whoever wants one of its records reads little beside it. */
+const rowBytesMax = 65_536
+const rowRecordsMax = 1_024
+/** Removed in one transaction at most: appends wait for no more than this. */
+const sliceBytesMax = 1_048_576
+const sliceRowsMax = 200
+/** Rows looked at before other work of the thread gets its turn. */
+const rowsPerLook = 1_000
+
+/**
+ * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32 of
+ * each record (key, value, headers; -1 is null), in the byte order of the machine; `bytes` are its parts in that order.
+ */
+export const tableOf = (name: string): string =>
+  `create table ${name} (
+    last integer primary key, first integer not null, ts integer not null, lengths blob not null, bytes blob not null
+  ) strict`
+
+export function openForWriting(db: DatabaseSync, name: string): RecordTable {
+  const insert = db.prepare(`insert into ${name} values (?, ?, ?, ?, ?)`)
+  return {
+    end() {
+      const last = db.prepare(`select max(last) as last from ${name}`).get()?.last as number | null
+      return last === null ? 0 : last + 1
+    },
+    insert(cursor, count, first) {
+      for (let at = first, left = count; left > 0; ) {
+        const { records, timestamp, lengths, bytes } = cursor.batch(
+          Math.min(left, rowRecordsMax),
+          rowBytesMax,
+        )
+        insert.run(at + records - 1, at, timestamp, lengths, bytes)
+        at += records
+        left -= records
+      }
+    },
+    async findUnexpired(start, cutoff) {
+      const select = db.prepare(
+        `select last, first, ts from ${name} where last >= ? order by last limit ${rowsPerLook}`,
+      )
+      let at = start
+      for (;;) {
+        const rows = select.all(at) as { last: number; first: number; ts: number }[]
+        const kept = rows.find((row) => row.ts >= cutoff)
+        if (kept) return Math.max(kept.first, start)
+        if (rows.length === 0) return at
+        at = rows.at(-1)!.last + 1
+        await setImmediate()
+      }
+    },
+    purge(start) {
+      const through = endOfSlice(db, name, start)
+      if (through === null) return false
+      inTransaction(db, () => db.prepare(`delete from ${name} where last <= ?`).run(through))
+      return true
+    },
+  }
+}
+
+/** Last offset of the rows that one transaction removes; null when none lies wholly below `start`. */
+function endOfSlice(db: DatabaseSync, name: string, start: number): number | null {
+  const select = db.prepare(
+    `select last, length(lengths) + length(bytes) as size from ${name} where last < ? order by last limit ${sliceRowsMax}`,
+  )
+  let through: number | null = null
+  let bytes = 0
+  for (const row of select.iterate(start) as Iterable<unknown> as Iterable<{ last: number; size: number }>) {
+    bytes += row.size
+    if (through !== null && bytes > sliceBytesMax) break
+    through = row.last
+  }
+  return through
+}
+
+type Row = [first: number, timestamp: number, lengths: Uint8Array, bytes: Uint8Array]
+
+export function openForReading(db: DatabaseSync, name: string): FetchRecords {
+  const select = db.prepare(
+    `select first, ts, lengths, bytes from ${name} where last >= ? order by last limit ${recordsPerFetchMax}`,
+  )
+  select.setReturnArrays(true)
+  return (position, bytesMax) => {
+    const batches: Batch[] = []
+    let [records, bytes] = [0, 0]
+    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+      const whole = batchOf(row)
+      let batch = cutBatch(whole, position, recordsPerFetchMax - records, bytesMax - bytes)
+      if (batch.records === 0) {
+        if (records > 0) break
+        // A record larger than what was asked for.
+        batch = cutBatch(whole, position, 1, Number.POSITIVE_INFINITY)
+      }
+      batches.push(batch)
+      records += batch.records
+      bytes += batch.bytes.length
+      if (batch.first + batch.records < whole.first + whole.records) break
+    }
+    return { records, block: packBatches(batches, records, bytes) }
+  }
+}
+
+function batchOf([first, timestamp, lengths, bytes]: Row): Batch {
+  const numbers = new Int32Array(lengths.buffer, lengths.byteOffset, lengths.byteLength / 4)
+  return { first, records: numbers.length / 3, timestamp, lengths: numbers, bytes }
+}

@@ -1,0 +1,73 @@
+/** One row for each record: where compaction has to pick among them. */
+
+import type { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
+import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { packRows, type Row, recordsPerFetchMax } from './record-block.ts'
+import type { FetchRecords, RecordTable } from './record-table.ts'
+
+/** Rows removed in one transaction: appends wait for no more than this. */
+const rowsPerSlice = 200
+/** Rows looked at before other work of the thread gets its turn. */
+const rowsPerLook = 1_000
+
+/** The value comes last, so that walking over keys and times does not touch it. */
+export const tableOf = (name: string): string =>
+  `create table ${name} (o integer primary key, ts integer not null, key blob, headers blob, value blob) strict`
+
+export function openForWriting(db: DatabaseSync, name: string): RecordTable {
+  const insert = db.prepare(`insert into ${name} (o, ts, key, headers, value) values (?, ?, ?, ?, ?)`)
+  return {
+    end() {
+      const last = db.prepare(`select max(o) as o from ${name}`).get()?.o as number | null
+      return last === null ? 0 : last + 1
+    },
+    insert(cursor, count, first) {
+      for (let i = 0; i < count; i++) {
+        const { timestamp, key, value, headers } = cursor.next()
+        insert.run(first + i, timestamp, key, headers, value)
+      }
+    },
+    async findUnexpired(start, cutoff) {
+      const select = db.prepare(`select o, ts from ${name} where o >= ? order by o limit ${rowsPerLook}`)
+      let at = start
+      for (;;) {
+        const rows = select.all(at) as { o: number; ts: number }[]
+        const kept = rows.find((row) => row.ts >= cutoff)
+        if (kept) return kept.o
+        if (rows.length === 0) return at
+        at = rows.at(-1)!.o + 1
+        await setImmediate()
+      }
+    },
+    purge(start) {
+      const lowest = db.prepare(`select min(o) as o from ${name}`).get()?.o as number | null
+      if (lowest === null || lowest >= start) return false
+      const remove = `delete from ${name} where o in (select o from ${name} where o < ? order by o limit ${rowsPerSlice})`
+      inTransaction(db, () => db.prepare(remove).run(start))
+      return true
+    },
+  }
+}
+
+/** SQLite joins blobs byte by byte, and calls the result a text until it is told otherwise: one buffer a row, not three. */
+const columns = `o, ts, length(key), length(value), length(headers),
+  cast(coalesce(key, x'') || coalesce(value, x'') || coalesce(headers, x'') as blob)`
+
+export function openForReading(db: DatabaseSync, name: string): FetchRecords {
+  const select = db.prepare(
+    `select ${columns} from ${name} where o >= ? order by o limit ${recordsPerFetchMax}`,
+  )
+  select.setReturnArrays(true)
+  return (position, bytesMax) => {
+    const rows: Row[] = []
+    let bytes = 0
+    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+      const size = row[5].length
+      if (rows.length > 0 && bytes + size > bytesMax) break
+      rows.push(row)
+      bytes += size
+    }
+    return { records: rows.length, block: packRows(rows, bytes) }
+  }
+}
