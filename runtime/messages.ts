@@ -48,6 +48,22 @@ export interface PublishOptions {
   partition?: number
 }
 
+/** Messages of one topic, encoded as they are added, published together. */
+export interface MessageBatch<K, V> {
+  /** Messages added. */
+  readonly size: number
+  /**
+   * Encodes the message, at once when the topic's schema is known; otherwise the promise resolves when it is in, and
+   * the next one has to wait for it. Throws, or rejects with, what the codec does; the message is not in then.
+   */
+  add(message: OutgoingMessage<K, V>): Promise<void> | undefined
+  /**
+   * As `Publisher.publish`. May be called again when it failed: the event ids stay, so that what was stored after all is
+   * known for a repeat.
+   */
+  publish(options?: Pick<PublishOptions, 'timeoutMs'>): Promise<Position[]>
+}
+
 /** Publishes typed messages: encodes by the topic's schema, chooses partitions by key, adds the standard headers. */
 export interface Publisher {
   /**
@@ -59,6 +75,8 @@ export interface Publisher {
     messages: OutgoingMessage<K, Schemas[S]>[],
     options?: PublishOptions,
   ): Promise<Position[]>
+  /** For many messages that come one by one: the work of encoding is done as they come, not when they are published. */
+  batch<K, S extends SchemaName>(topic: Topic<K, S>): MessageBatch<K, Schemas[S]>
   /** Number of partitions of a topic now. */
   partitions(topic: Topic<never>): number
   /** Where a topic lives: its physical name and epoch. */

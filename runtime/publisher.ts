@@ -4,7 +4,16 @@ import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Topic } from '#topics/topic.ts'
-import type { Codec, OutgoingMessage, Position, Publisher, PublishOptions, TopicPlace } from './messages.ts'
+import type {
+  Codec,
+  headerNames,
+  MessageBatch,
+  OutgoingMessage,
+  Position,
+  Publisher,
+  PublishOptions,
+  TopicPlace,
+} from './messages.ts'
 
 export interface PublisherParts {
   eventLog: EventLog
@@ -15,19 +24,20 @@ export interface PublisherParts {
   producerName: string
 }
 
-/** The messages of one publish that go to one partition, with their places in the caller's order. */
+/** The messages of one batch that go to one partition, with their places in the caller's order. */
 interface Share {
   records: NewRecord[]
   indexes: number[]
 }
 
 export function createPublisher(parts: PublisherParts): Publisher {
-  const { eventLog, codec, producerName } = parts
-
-  function placeOf(topic: Topic<never>): TopicPlace {
+  const placeOf = (topic: Topic<never>): TopicPlace => {
     const place = parts.places.get(topic.name)
     if (!place) throw new Error(`${topic.name} has no place: it is not in the catalogue`)
     return place
+  }
+  function batch<K>(topic: Topic<K>, partition?: number): EncodedBatch<K> {
+    return new EncodedBatch(parts, topic, placeOf(topic as unknown as Topic<never>), partition)
   }
 
   async function publish<K>(
@@ -36,14 +46,59 @@ export function createPublisher(parts: PublisherParts): Publisher {
     options: PublishOptions = {},
   ): Promise<Position[]> {
     if (messages.length === 0) return []
-    const place = placeOf(topic as unknown as Topic<never>)
-    const shares = await shareOut(topic, messages, place.partitions, options.partition)
-    const positions = new Array<Position>(messages.length)
-    const appendOptions = options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }
+    const whole = batch(topic, options.partition)
+    for (const message of messages) {
+      const late = whole.add(message)
+      // A needless await would cost a turn for each message.
+      if (late) await late
+    }
+    return whole.publish(options)
+  }
+
+  return {
+    publish: publish as Publisher['publish'],
+    batch: batch as unknown as Publisher['batch'],
+    partitions: (topic) => placeOf(topic).partitions,
+    placeOf,
+  }
+}
+
+class EncodedBatch<K> implements MessageBatch<K, never> {
+  readonly #parts: PublisherParts
+  readonly #topic: Topic<K>
+  readonly #place: TopicPlace
+  readonly #partition: number | undefined
+  readonly #shares = new Map<number, Share>()
+  /** Many messages of a batch have one key: its bytes and its place are found once. */
+  readonly #routes = new Map<string, { key: Buffer; share: Share }>()
+  #size = 0
+
+  constructor(parts: PublisherParts, topic: Topic<K>, place: TopicPlace, partition: number | undefined) {
+    this.#parts = parts
+    this.#topic = topic
+    this.#place = place
+    this.#partition = partition
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  add(message: OutgoingMessage<K, never>): Promise<void> | undefined {
+    if (message.value === null) return this.#take(message, null)
+    const encoded = this.#parts.codec.encode(this.#topic as never, message.value)
+    if (encoded instanceof Promise) return encoded.then((value) => this.#take(message, value))
+    return this.#take(message, encoded)
+  }
+
+  async publish({ timeoutMs }: { timeoutMs?: number } = {}): Promise<Position[]> {
+    const positions = new Array<Position>(this.#size)
+    const options = timeoutMs === undefined ? {} : { timeoutMs }
+    const { eventLog } = this.#parts
     await Promise.all(
-      [...shares].map(async ([partition, share]) => {
-        const first = await eventLog.append(place.physicalName, partition, share.records, appendOptions)
-        share.indexes.forEach((index, n) => {
+      [...this.#shares].map(async ([partition, { records, indexes }]) => {
+        const first = await eventLog.append(this.#place.physicalName, partition, records, options)
+        indexes.forEach((index, n) => {
           positions[index] = { partition, offset: first + n }
         })
       }),
@@ -51,49 +106,42 @@ export function createPublisher(parts: PublisherParts): Publisher {
     return positions
   }
 
-  /** Encodes all before anything is appended. */
-  async function shareOut<K>(
-    topic: Topic<K>,
-    messages: OutgoingMessage<K, never>[],
-    partitions: number,
-    fixed: number | undefined,
-  ): Promise<Map<number, Share>> {
-    const occurredAt = new Date().toISOString()
-    const shares = new Map<number, Share>()
-    /** Many messages of a publish have one key: its bytes and its place are found once. */
-    const routes = new Map<string, { key: Buffer; share: Share }>()
-    for (let index = 0; index < messages.length; index++) {
-      const message = messages[index]!
-      const text = topic.key(message.key)
-      let route = routes.get(text)
-      if (!route) {
-        const key = Buffer.from(text, 'utf8')
-        const partition = fixed ?? partitionOf(key, partitions)
-        const share = shares.get(partition) ?? { records: [], indexes: [] }
-        shares.set(partition, share)
-        route = { key, share }
-        routes.set(text, route)
-      }
-      const encoded = message.value === null ? null : codec.encode(topic as never, message.value)
-      // Synchronous once the topic is known: a needless await would cost a turn for each message.
-      const value = encoded instanceof Promise ? await encoded : encoded
-      const headers = headersOf(message.eventId ?? newEventId(), occurredAt, message.headers)
-      route.share.records.push({ key: route.key, value, headers })
-      route.share.indexes.push(index)
+  #take(message: OutgoingMessage<K, never>, value: Buffer | null): undefined {
+    const { key, share } = this.#routeOf(this.#topic.key(message.key))
+    const headers = this.#headersOf(message.eventId ?? newEventId(), message.headers)
+    share.records.push({ key, value, headers })
+    share.indexes.push(this.#size++)
+  }
+
+  #routeOf(text: string): { key: Buffer; share: Share } {
+    let route = this.#routes.get(text)
+    if (!route) {
+      const key = Buffer.from(text, 'utf8')
+      const partition = this.#partition ?? partitionOf(key, this.#place.partitions)
+      const share = this.#shares.get(partition) ?? { records: [], indexes: [] }
+      this.#shares.set(partition, share)
+      route = { key, share }
+      this.#routes.set(text, route)
     }
-    return shares
+    return route
   }
 
   /** The event id stands first: whoever looks for it alone need not read on. No further header takes its place. */
-  function headersOf(eventId: string, occurredAt: string, further: Record<string, string> | undefined) {
+  #headersOf(eventId: string, further: Record<string, string> | undefined): StandardHeaders {
     // By their names: an object of computed ones is made several times slower.
-    const own = { 'event-id': eventId, producer: producerName, 'occurred-at': occurredAt }
+    const own = { 'event-id': eventId, producer: this.#parts.producerName, 'occurred-at': timeNow() }
     return further === undefined ? own : { ...own, ...further, 'event-id': eventId }
   }
+}
 
-  return {
-    publish: publish as Publisher['publish'],
-    partitions: (topic) => placeOf(topic).partitions,
-    placeOf,
-  }
+/** The headers of every record, by the names of `headerNames`. */
+type StandardHeaders = Record<(typeof headerNames)['eventId' | 'producer' | 'occurredAt'], string>
+
+let told = { ms: 0, text: '' }
+
+/** ISO 8601; the text of a millisecond is made once. */
+function timeNow(): string {
+  const ms = Date.now()
+  if (ms !== told.ms) told = { ms, text: new Date(ms).toISOString() }
+  return told.text
 }

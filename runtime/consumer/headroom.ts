@@ -32,10 +32,13 @@ export class Headroom {
     return this.#settled - this.#durable >= this.#bound()
   }
 
-  /** True when a commit should not be put off any more: half is used, and what is left goes by while two are written. */
+  /**
+   * True when the next commit should not be put off: half is used, and what is left goes by while two are written. What a
+   * commit under way carries is as good as committed: another one right behind it would carry next to nothing.
+   */
   get dwindling(): boolean {
     const bound = this.#bound()
-    const ahead = this.#settled - this.#durable
+    const ahead = this.#settled - this.#told
     const duringCommit = (this.#bounds.concurrency() * this.#commitMs) / this.#unitMs
     return ahead * 2 >= bound && bound - ahead <= duringCommit * 2
   }

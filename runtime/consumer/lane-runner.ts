@@ -37,6 +37,8 @@ export class LaneRunner implements Runner {
   #slots = 0
   #inFlight = 0
   readonly #headroom: Headroom
+  /** A lane that is alone has fallen to half of what may wait in it, and is not full again. */
+  #takesIn = true
   #idle: (() => void)[] = []
 
   constructor(host: RunnerHost, options: LaneOptions<SchemaName>) {
@@ -139,8 +141,12 @@ export class LaneRunner implements Runner {
 
   readonly #wanted = (): boolean => {
     if (this.#ready.length >= this.#options.concurrency) return false
-    // One lane needs no more than what comes next: the rest is cheaper to hold in the intake.
-    return !this.#door.oneLane || (this.#window.open < oneLaneAheadMax && !this.#bodies.full)
+    if (!this.#door.oneLane) return true
+    // One lane needs no more than what comes next: the rest is cheaper to hold in the intake, and to take many at once.
+    const { open } = this.#window
+    if (open >= oneLaneAheadMax) this.#takesIn = false
+    else if (open <= oneLaneAheadMax / 2) this.#takesIn = true
+    return this.#takesIn && !this.#bodies.full
   }
 
   #join(key: string, record: StoredRecord): void {

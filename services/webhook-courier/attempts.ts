@@ -13,33 +13,80 @@ export interface Attempts extends Closeable {
 }
 
 const gatherMs = 100
-const batchMax = 1_000
-/** What waits while the log is away; of more the oldest are left out, and counted. */
+const batchMax = 2_000
+/** To encode a whole batch at once would hold up every call; so many are encoded while the calls of their turn run. */
+const encodedTogether = 32
+/** What waits while the log is away, beside two batches; of more the oldest are left out, and counted. */
 const waitingMax = 20_000
 const pauseMs = 500
 const closeMs = 500
 
 export function createAttempts(publisher: Publisher, log: Logger): Attempts {
-  let waiting: WebhookAttempt[] = []
+  const open = () => publisher.batch(webhooksAttempts)
+  const waiting: WebhookAttempt[] = []
+  let filling = open()
+  /** On its way, or to be sent again. */
+  let sending: ReturnType<typeof open> | null = null
+  let encoding: Promise<void> | null = null
+  let encodesSoon = false
   let running: Promise<void> | null = null
   let closing = false
+  let closesAtMs = 0
   let left = 0
 
+  const some = () => waiting.length > 0 || filling.size > 0 || sending !== null
+  const full = () => filling.size >= batchMax
+
+  /** What waits, into the batch, as far as there is room. */
+  function encode(): Promise<void> {
+    encoding ??= encodeWaiting().finally(() => {
+      encoding = null
+    })
+    return encoding
+  }
+  async function encodeWaiting(): Promise<void> {
+    const taken = waiting.splice(0, batchMax - filling.size)
+    let added = 0
+    try {
+      for (const value of taken) {
+        const late = filling.add({ key: value.target, value })
+        if (late) await late
+        added++
+      }
+    } finally {
+      if (added < taken.length) waiting.unshift(...taken.slice(added))
+    }
+  }
+  /** Not in this turn: the calls that follow upon these attempts leave first. */
+  function encodeSoon(): void {
+    if (encodesSoon) return
+    encodesSoon = true
+    setImmediate(() =>
+      setImmediate(() => {
+        encodesSoon = false
+        encode().catch(() => {
+          // Whoever publishes meets the same fault, and pauses.
+        })
+      }),
+    )
+  }
+
   async function publish(): Promise<void> {
-    const stop = () => closing && Date.now() > closesAtMs
+    const late = () => closing && Date.now() > closesAtMs
     await sleep(closing ? 0 : gatherMs)
     // What comes while a batch is written is gathered again, unless it fills another one.
     do await publishBatch()
-    while ((closing ? waiting.length > 0 : waiting.length >= batchMax) && !stop())
+    while ((closing ? some() : full()) && !late())
   }
   async function publishBatch(): Promise<void> {
-    const batch = waiting.slice(0, batchMax)
     try {
-      await publisher.publish(
-        webhooksAttempts,
-        batch.map((value) => ({ key: value.target, value })),
-      )
-      waiting = waiting.slice(batch.length)
+      await encode()
+      if (sending === null) {
+        sending = filling
+        filling = open()
+      }
+      await sending.publish()
+      sending = null
       if (left > 0) log.warn({ left }, 'webhooks.attempts-left-out: metrics and health lack them')
       left = 0
     } catch (error) {
@@ -50,25 +97,24 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   function run(): void {
     running ??= publish().finally(() => {
       running = null
-      if (waiting.length > 0 && !closing) run()
+      if (some() && !closing) run()
     })
   }
-  let closesAtMs = 0
   return {
     add(attempt) {
       if (waiting.length >= waitingMax) {
-        // Never what is being published now.
-        waiting.splice(batchMax, 1)
+        waiting.shift()
         left++
       }
       waiting.push(attempt)
+      if (waiting.length >= encodedTogether && !full()) encodeSoon()
       run()
     },
     async close() {
       closing = true
       closesAtMs = Date.now() + closeMs
       await running
-      if (waiting.length > 0) await publish()
+      if (some()) await publish()
     },
   }
 }

@@ -69,8 +69,19 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
     }
     return made
   }
+  function batch(topic: Topic<unknown, SchemaName>) {
+    const messages: OutgoingMessage<unknown, never>[] = []
+    return {
+      get size() {
+        return messages.length
+      },
+      add: (message: OutgoingMessage<unknown, never>) => void messages.push(message),
+      publish: () => publish(topic, messages),
+    }
+  }
   return {
     publish: publish as Publisher['publish'],
+    batch: batch as unknown as Publisher['batch'],
     partitions: () => partitions,
     placeOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
   }

@@ -2,7 +2,6 @@
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Headroom } from '#runtime/consumer/headroom.ts'
-import { Lane } from '#runtime/consumer/lane.ts'
 import { uncommittedMs } from '#runtime/consumer/limits.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
@@ -35,11 +34,13 @@ test('slow commits press at half, quick ones when twice their time is left', () 
   expect(presses(headroomOf(0))).toEqual([uncommittedMs, uncommittedMs])
 })
 
-test('what a lane has left behind points at nothing: it would keep alive all that follows', () => {
-  const entry = (offset: number) => ({ offset, bytes: 0, record: null, next: null })
-  const first = entry(1)
-  const lane = new Lane('a', first)
-  lane.push(entry(2))
-  expect(lane.shift()).toBe(true)
-  expect([lane.head.offset, first.next]).toEqual([2, null])
+test('while a commit is under way what it carries does not press for another one, but still holds work back', () => {
+  const headroom = headroomOf(uncommittedMs)
+  const [pressing] = presses(headroom)
+  headroom.told()
+  expect([headroom.dwindling, headroom.used]).toEqual([false, true])
+  for (let n = 1; n < pressing; n++) headroom.settled()
+  expect(headroom.dwindling).toBe(false)
+  headroom.settled()
+  expect(headroom.dwindling).toBe(true)
 })

@@ -125,24 +125,66 @@ test('every record of an unknown target has its whole wait, whenever the others 
   expect(unknown.left('hook', 1, 5_000)).toEqual({ leftMs: 1_000, first: true })
 })
 
-test('attempts are published in order once the log is back, and never waited for', async () => {
-  const published: number[] = []
-  let away = true
-  const publisher = {
-    async publish(_: unknown, messages: { value: WebhookAttempt }[]) {
-      if (away) throw new Error('away')
-      published.push(...messages.map(({ value }) => value.sequence!))
+describe('attempts', () => {
+  /** A log and a registry that are away until the test says otherwise; batches keep what was added, as the real ones do. */
+  function openAttempts() {
+    const state = { logAway: false, registryAway: false, published: [] as number[], batches: [] as number[] }
+    const batch = () => {
+      const added: number[] = []
+      return {
+        get size() {
+          return added.length
+        },
+        add({ value }: { value: WebhookAttempt }) {
+          if (state.registryAway) throw new Error('away')
+          // As where the schema is not known yet.
+          if (added.length % 7 === 0) return Promise.resolve().then(() => void added.push(value.sequence!))
+          added.push(value.sequence!)
+        },
+        async publish() {
+          if (state.logAway) throw new Error('away')
+          state.batches.push(added.length)
+          state.published.push(...added)
+        },
+      }
+    }
+    const attempts = createAttempts({ batch } as unknown as Publisher, silent)
+    const add = (sequence: number) => attempts.add({ target: 'hook', sequence } as WebhookAttempt)
+    return { state, attempts, add }
+  }
+  const upTo = (end: number) => Array.from({ length: end }, (_, n) => n)
+
+  test.each(['logAway', 'registryAway'] as const)(
+    'are published in order once it is back, and never waited for: %s',
+    async (away) => {
+      const { state, attempts, add } = openAttempts()
+      state[away] = true
+      for (let n = 0; n < 2_500; n++) add(n)
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      for (let n = 2_500; n < 5_000; n++) add(n)
+      state[away] = false
+      await eventually('all are published', () => state.published.length >= 5_000)
+      expect(state.published).toEqual(upTo(5_000))
+      expect(Math.max(...state.batches)).toBeLessThanOrEqual(2_000)
+      add(5_000)
+      await attempts.close()
+      expect(state.published).toEqual(upTo(5_001))
     },
-  } as unknown as Publisher
-  const attempts = createAttempts(publisher, silent)
-  for (let n = 0; n < 2_500; n++) attempts.add({ target: 'hook', sequence: n } as WebhookAttempt)
-  await new Promise((resolve) => setTimeout(resolve, 150))
-  away = false
-  await eventually('all are published', () => published.length === 2_500)
-  expect(published).toEqual(published.toSorted((a, b) => a - b))
-  attempts.add({ target: 'hook', sequence: 9_999 } as WebhookAttempt)
-  await attempts.close()
-  expect(published.at(-1)).toBe(9_999)
+  )
+
+  test('that come while the log is away are bounded: the oldest that are in no batch are left out', async () => {
+    const { state, attempts, add } = openAttempts()
+    state.logAway = true
+    for (let n = 0; n < 30_000; n++) {
+      add(n)
+      if (n % 1_000 === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    state.logAway = false
+    await eventually('the newest are published', () => state.published.at(-1) === 29_999)
+    expect(state.published).toEqual(state.published.toSorted((a, b) => a - b))
+    expect(state.published.length).toBeLessThanOrEqual(24_000)
+    await attempts.close()
+  })
 })
 
 test('settled records are cut, but for those whose ids are read back and for what is not worth it', async () => {

@@ -146,3 +146,35 @@ test('nothing to publish is no call', async () => {
   expect(await publisherOver(eventLog).publish(vectorsCommands, [])).toEqual([])
   expect(appends).toEqual([])
 })
+
+test('a batch is published as it was added; once more, after a failure, under the same event ids', async () => {
+  const log = recordingLog()
+  let fails = true
+  const append: EventLog['append'] = async (...all) => {
+    const first = await log.eventLog.append(...all)
+    if (fails) throw new AppError('log_unavailable', 'It is away.')
+    return first
+  }
+  const batch = publisherOver({ append } as unknown as EventLog).batch(vectorsCommands)
+  for (let n = 0; n < 20; n++) await batch.add(point(`p${n}`))
+  expect(batch.size).toBe(20)
+  await expect(batch.publish()).rejects.toMatchObject({ code: 'log_unavailable' })
+  const ids = (all: Append[]) =>
+    all.flatMap(({ records }) => records.map(({ headers }) => headers![headerNames.eventId])).toSorted()
+  const before = ids(log.appends.splice(0))
+  fails = false
+  const positions = await batch.publish({ timeoutMs: 50 })
+  expect(positions).toHaveLength(20)
+  expect(ids(log.appends)).toEqual(before)
+  expect(new Set(before).size).toBe(20)
+  expect(log.appends[0]!.options).toEqual({ timeoutMs: 50 })
+})
+
+test('a message that cannot be encoded is not in its batch', async () => {
+  const { appends, eventLog } = recordingLog()
+  const batch = publisherOver(eventLog).batch(vectorsCommands)
+  await batch.add(point('a'))
+  expect(() => batch.add({ ...point('b'), value: { vector: 'none' } as never })).toThrow()
+  await batch.publish()
+  expect(appends.flatMap(({ records }) => records)).toHaveLength(1)
+})
