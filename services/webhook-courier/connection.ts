@@ -4,6 +4,7 @@ import type { LookupFunction } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { CallError, callFaultOf } from './call-fault.ts'
 import { joiningConnector } from './joined-writes.ts'
+import { sharedReads } from './shared-reads.ts'
 import type { CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
@@ -107,7 +108,12 @@ export class Connection {
       // The clock of the call is the only one.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: joiningConnector({ lookup, timeout: this.#callMs, autoSelectFamily: true }),
+      connect: joiningConnector({
+        lookup,
+        timeout: this.#callMs,
+        autoSelectFamily: true,
+        onread: sharedReads,
+      }),
     })
     return this.#client
   }
