@@ -18,8 +18,11 @@ export class TargetStates {
     const last = this.#last.get(partition)
     if (last?.target === target) return last
     const key = `${partition}/${target.name}`
-    const state = this.#all.get(key) ?? new TargetState(target, partition, this.#lookup)
-    this.#all.set(key, state)
+    let state = this.#all.get(key)
+    if (!state) {
+      state = new TargetState(target, partition, this.#lookup)
+      this.#all.set(key, state)
+    }
     this.#last.set(partition, state)
     return state
   }
