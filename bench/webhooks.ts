@@ -19,7 +19,7 @@ import {
 const sinkCount = 4
 /** Of courier and floor alike: long enough that both run as they do for hours. */
 const drainedPerSink = 16_000
-const drainRounds = 5
+const drainRounds = 7
 const perSecond = 20
 const pacedCount = 200
 const pacedRounds = 3
