@@ -1,0 +1,91 @@
+/** A broker that has not heard of a topic yet is no proof that the topic is gone. */
+
+import type { Admin } from 'kafkajs'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { AdminCalls } from '#engines/event-log/kafka/admin.ts'
+import { createTopics } from '#engines/event-log/kafka/topics.ts'
+import type { TopicSpec } from '#engines/event-log/port.ts'
+import { AppError } from '#lib/errors.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+afterEach(() => void vi.useRealTimers())
+
+const spec: TopicSpec = {
+  name: 'things',
+  partitions: 1,
+  cleanup: 'delete',
+  retentionMs: null,
+  tombstoneRetentionMs: 1,
+  segmentBytes: 1_048_576,
+  segmentMs: 1,
+  recordBytesMax: 1_000,
+}
+
+/** A cluster whose brokers are asked in turn; a call is repeated every 100 ms, ten seconds long. */
+function openCluster() {
+  const state = { exists: false, lateAnswers: 0, asked: 0 }
+  const holds = () => {
+    state.asked++
+    return state.exists && (state.lateAnswers === 0 || state.lateAnswers-- === 0)
+  }
+  const unknown = () => Object.assign(new Error('unknown'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' })
+  const admin = {
+    describeCluster: async () => ({ brokers: [1, 2, 3] }),
+    createTopics: async () => {
+      state.exists = true
+      return true
+    },
+    deleteTopics: async () => {
+      state.exists = false
+    },
+    fetchTopicMetadata: async () => ({
+      topics: holds() ? [{ name: 'things', partitions: [{ partitionId: 0, leader: 1 }] }] : [],
+    }),
+    async fetchTopicOffsets() {
+      if (!holds()) throw unknown()
+      return [{ partition: 0, low: '0', high: '7' }]
+    },
+    describeConfigs: async () => ({ resources: [{ configEntries: [] }] }),
+  } as unknown as Admin
+  const ask: AdminCalls['ask'] = async (work) => {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await work(admin)
+      } catch (error) {
+        if (error instanceof AppError || tries === 100) throw error
+        vi.advanceTimersByTime(100)
+      }
+    }
+  }
+  return { state, topics: createTopics({ ask, close: async () => {} }) }
+}
+
+test('a topic that was just made is asked for again where a broker does not know it yet', async () => {
+  const { state, topics } = openCluster()
+  await topics.createTopic(spec)
+  state.lateAnswers = 4
+  expect(await topics.offsets('things')).toEqual([{ partition: 0, start: 0, end: 7 }])
+  state.lateAnswers = 3
+  expect(await topics.describeTopic('things')).toMatchObject({ name: 'things', partitions: 1 })
+})
+
+test('a topic that is gone is said to be, soon after it was last seen, and at once when it was deleted here', async () => {
+  const { state, topics } = openCluster()
+  await topics.createTopic(spec)
+  state.exists = false
+  await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
+  expect(state.asked).toBeGreaterThan(10)
+  await topics.createTopic(spec)
+  await topics.deleteTopic('things')
+  state.asked = 0
+  expect(await topics.describeTopic('things')).toBeNull()
+  await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
+  expect(state.asked).toBe(3)
+})
+
+test('a topic that was never seen is not waited for', async () => {
+  const { state, topics } = openCluster()
+  await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
+  expect(await topics.describeTopic('things')).toBeNull()
+  expect(state.asked).toBe(3)
+})
