@@ -4,15 +4,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shareOut } from '#engines/event-log/embedded/assignment.ts'
 import type { Place } from '#engines/event-log/embedded/places.ts'
-import {
-  createCursor,
-  packPrepared,
-  prepare,
-  takeRecords,
-  weigh,
-} from '#engines/event-log/embedded/record-block.ts'
+import { createCursor, prepare, takeRecords, weigh } from '#engines/event-log/embedded/record-block.ts'
 import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'
+import { packRecords } from '#test/support/pack-records.ts'
 import { recordParts } from '#test/support/record-parts.ts'
 
 describe('sharing out partitions', () => {
@@ -74,14 +69,7 @@ describe('packing records', () => {
   )
   const records = fc.array(fc.record({ key: bytes, value: bytes, headers }), { maxLength: 20 })
 
-  const pack = (all: NewRecord[]) => {
-    const prepared = all.map(prepare)
-    return packPrepared(
-      prepared,
-      prepared.reduce((sum, one) => sum + weigh(one), 0),
-      1_700_000_000_123,
-    )
-  }
+  const pack = (all: NewRecord[]) => packRecords(all, 1_700_000_000_123)
 
   test('records come out as they went in, with the offsets counted up', () => {
     fc.assert(

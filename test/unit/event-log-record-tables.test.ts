@@ -3,13 +3,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  createCursor,
-  packPrepared,
-  prepare,
-  takeRecords,
-  weigh,
-} from '#engines/event-log/embedded/record-block.ts'
+import { createCursor, prepare, takeRecords, weigh } from '#engines/event-log/embedded/record-block.ts'
 import {
   createRecordTable,
   type Kind,
@@ -17,6 +11,7 @@ import {
   openRecordTable,
 } from '#engines/event-log/embedded/record-table.ts'
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import { packRecords } from '#test/support/pack-records.ts'
 import { recordParts } from '#test/support/record-parts.ts'
 
 /** Records of one append, at one time. */
@@ -34,9 +29,7 @@ function openTable(kind: Kind) {
     table,
     db,
     add({ records, timestamp }: Append): void {
-      const prepared = records.map(prepare)
-      const bytes = prepared.reduce((sum, one) => sum + weigh(one), 0)
-      const cursor = createCursor(packPrepared(prepared, bytes, timestamp), records.length)
+      const cursor = createCursor(packRecords(records, timestamp), records.length)
       table.insert(cursor, records.length, table.end())
     },
     read(position: number, bytesMax: number): StoredRecord[] {

@@ -18,12 +18,12 @@ const tables = `
   ) strict;
   -- start: first offset that is kept. next_floor: no record gets an offset below it, whatever was deleted.
   -- Below compacted_to each key occurs once, in clean_rows rows; tombstone_due: when the next tombstone may go.
-  -- batches: 1 where a row of its table holds many records.
+  -- kind: rows (one for each record) or batches (of many records in a row).
   create table partitions (
     id integer primary key autoincrement, topic text not null, partition integer not null,
     start integer not null default 0, next_floor integer not null default 0,
     compacted_to integer not null default 0, clean_rows integer not null default 0, tombstone_due integer,
-    batches integer not null,
+    kind text not null,
     unique (topic, partition)
   ) strict;
   create table positions (
@@ -59,7 +59,7 @@ function layTables(db: DatabaseSync): void {
     )
   }
   // Before the second layout every row held one record; tables that are laid so stay so.
-  if (found < 2) db.exec('alter table partitions add column batches integer not null default 0')
+  if (found < 2) db.exec(`alter table partitions add column kind text not null default 'rows'`)
   if (found < layoutVersion) {
     db.prepare(`update meta set value = ? where name = 'layout'`).run(String(layoutVersion))
   }

@@ -12,11 +12,13 @@ export interface ReaderData {
 export type Fetched = { gone: true } | { gone: false; start: number; records: number; block: ArrayBuffer }
 
 const db = openForReading(ownData<ReaderData>().file)
-const select = db.prepare('select start, batches from partitions where id = ?')
+const select = db.prepare('select start, kind from partitions where id = ?')
 const readers = new Map<number, FetchRecords>()
 
 function readerOf(place: number, kind: Kind): FetchRecords {
-  const reader = readers.get(place) ?? openRecordReader(db, place, kind)
+  const known = readers.get(place)
+  if (known) return known
+  const reader = openRecordReader(db, place, kind)
   readers.set(place, reader)
   return reader
 }
@@ -25,16 +27,15 @@ function readerOf(place: number, kind: Kind): FetchRecords {
 function fetch(place: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
-    const found = select.get(place) as { start: number; batches: number } | undefined
+    const found = select.get(place) as { start: number; kind: Kind } | undefined
     if (!found) {
       readers.delete(place)
       return new Transferred<Fetched>({ gone: true }, [])
     }
-    const { start } = found
+    const { start, kind } = found
     if (position < start) {
       return new Transferred<Fetched>({ gone: false, start, records: 0, block: new ArrayBuffer(0) }, [])
     }
-    const kind = found.batches === 1 ? 'batches' : 'rows'
     const { records, block } = readerOf(place, kind)(position, bytesMax)
     return new Transferred<Fetched>({ gone: false, start, records, block }, [block])
   } finally {

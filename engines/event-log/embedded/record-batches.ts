@@ -1,8 +1,8 @@
 /** Many records in one row, as they were appended: a row costs the same for one record as for hundreds. */
 
 import type { DatabaseSync } from 'node:sqlite'
-import { setImmediate } from 'node:timers/promises'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
 import type { FetchRecords, RecordTable } from './record-table.ts'
 
@@ -12,8 +12,6 @@ const rowRecordsMax = 1_024
 /** Removed in one transaction at most: appends wait for no more than this. */
 const sliceBytesMax = 1_048_576
 const sliceRowsMax = 200
-/** Rows looked at before other work of the thread gets its turn. */
-const rowsPerLook = 1_000
 
 /**
  * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32 of
@@ -42,19 +40,11 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
         left -= records
       }
     },
-    async findUnexpired(start, cutoff) {
+    findUnexpired(start, cutoff) {
       const select = db.prepare(
-        `select last, first, ts from ${name} where last >= ? order by last limit ${rowsPerLook}`,
+        `select first, last, ts from ${name} where last >= ? order by last limit ${rowsPerLook}`,
       )
-      let at = start
-      for (;;) {
-        const rows = select.all(at) as { last: number; first: number; ts: number }[]
-        const kept = rows.find((row) => row.ts >= cutoff)
-        if (kept) return Math.max(kept.first, start)
-        if (rows.length === 0) return at
-        at = rows.at(-1)!.last + 1
-        await setImmediate()
-      }
+      return findUnexpired(select, start, cutoff)
     },
     purge(start) {
       const through = endOfSlice(db, name, start)

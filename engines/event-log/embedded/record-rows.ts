@@ -1,15 +1,13 @@
 /** One row for each record: where compaction has to pick among them. */
 
 import type { DatabaseSync } from 'node:sqlite'
-import { setImmediate } from 'node:timers/promises'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { packRows, type Row, recordsPerFetchMax } from './record-block.ts'
 import type { FetchRecords, RecordTable } from './record-table.ts'
 
 /** Rows removed in one transaction: appends wait for no more than this. */
 const rowsPerSlice = 200
-/** Rows looked at before other work of the thread gets its turn. */
-const rowsPerLook = 1_000
 
 /** The value comes last, so that walking over keys and times does not touch it. */
 export const tableOf = (name: string): string =>
@@ -28,17 +26,11 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
         insert.run(first + i, timestamp, key, headers, value)
       }
     },
-    async findUnexpired(start, cutoff) {
-      const select = db.prepare(`select o, ts from ${name} where o >= ? order by o limit ${rowsPerLook}`)
-      let at = start
-      for (;;) {
-        const rows = select.all(at) as { o: number; ts: number }[]
-        const kept = rows.find((row) => row.ts >= cutoff)
-        if (kept) return kept.o
-        if (rows.length === 0) return at
-        at = rows.at(-1)!.o + 1
-        await setImmediate()
-      }
+    findUnexpired(start, cutoff) {
+      const select = db.prepare(
+        `select o as first, o as last, ts from ${name} where o >= ? order by o limit ${rowsPerLook}`,
+      )
+      return findUnexpired(select, start, cutoff)
     },
     purge(start) {
       const lowest = db.prepare(`select min(o) as o from ${name}`).get()?.o as number | null

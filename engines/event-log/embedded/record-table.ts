@@ -20,7 +20,7 @@ export interface RecordTable {
 /** Up to `bytesMax` of records from `position` on, but always one when there is one. */
 export type FetchRecords = (position: number, bytesMax: number) => { records: number; block: ArrayBuffer }
 
-/** As `partitions.batches` says it, for ever: what was laid one way stays so. */
+/** As `partitions.kind` says it, for ever: what was laid one way stays so. */
 export type Kind = 'rows' | 'batches'
 
 const kinds = { rows, batches }

@@ -57,8 +57,8 @@ export function createWriter(db: DatabaseSync) {
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
   )
 
-  function addTable(spec: TopicSpec, { id, start, floor, batches }: PlaceRow): Table {
-    const records = openRecordTable(db, id, batches === 1 ? 'batches' : 'rows')
+  function addTable(spec: TopicSpec, { id, start, floor, kind }: PlaceRow): Table {
+    const records = openRecordTable(db, id, kind)
     const table = { id, topic: spec, start, next: Math.max(floor, records.end()), records }
     tables.set(id, table)
     return table
@@ -172,18 +172,13 @@ interface PlaceRow {
   id: number
   start: number
   floor: number
-  batches: number
+  kind: Kind
 }
 
 /** Compaction picks among records: there each has a row of its own. */
 const kindOf = (spec: TopicSpec): Kind => (spec.cleanup === 'compact' ? 'rows' : 'batches')
 
-const fresh = (id: number, spec: TopicSpec): PlaceRow => ({
-  id,
-  start: 0,
-  floor: 0,
-  batches: kindOf(spec) === 'batches' ? 1 : 0,
-})
+const fresh = (id: number, spec: TopicSpec): PlaceRow => ({ id, start: 0, floor: 0, kind: kindOf(spec) })
 
 const snapshot = (table: Table, partition: number): PlaceSnapshot => ({
   id: table.id,
@@ -216,7 +211,7 @@ function readPlaces(
 ): PlaceSnapshot[] {
   return db
     .prepare(
-      'select id, partition, start, next_floor as floor, batches from partitions where topic = ? order by partition',
+      'select id, partition, start, next_floor as floor, kind from partitions where topic = ? order by partition',
     )
     .all(spec.name)
     .map((row) => {
@@ -243,11 +238,12 @@ function addPartitionRows(
   from: number,
   total: number,
 ): { id: number; partition: number }[] {
-  const insert = db.prepare('insert into partitions (topic, partition, batches) values (?, ?, ?)')
+  const insert = db.prepare('insert into partitions (topic, partition, kind) values (?, ?, ?)')
+  const kind = kindOf(spec)
   const made: { id: number; partition: number }[] = []
   for (let partition = from; partition < total; partition++) {
-    const id = Number(insert.run(spec.name, partition, kindOf(spec) === 'batches' ? 1 : 0).lastInsertRowid)
-    createRecordTable(db, id, kindOf(spec))
+    const id = Number(insert.run(spec.name, partition, kind).lastInsertRowid)
+    createRecordTable(db, id, kind)
     made.push({ id, partition })
   }
   return made
