@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
-import { type NewAgent, provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
-import { readLag } from '#runtime/lag.ts'
+import { readLag } from '#operations/lag.ts'
 import { startPlatform } from '#runtime/start.ts'
+import { type NewAgent, provisionAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 
 const home = process.argv[2]!

@@ -1,8 +1,8 @@
 /** The gateway under measurement, in a process of its own: its relational engine is the PostgreSQL that is named. */
 
 import { pino } from 'pino'
-import { provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
 import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { provisionAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { serveForked } from './forked.ts'
 

@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { relationalWriter } from '#services/relational-writer/service.ts'
+import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 
 const keys = 60

@@ -1,13 +1,13 @@
 /** Each webhook target owns a partition of its own, also when there are more targets than partitions. */
 
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { growTopic } from '#operations/grow.ts'
+import { readLag } from '#operations/lag.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
 import { startConsumer } from '#runtime/consumer.ts'
-import { growTopic } from '#runtime/grow.ts'
-import { readLag } from '#runtime/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { ensureTopics } from '#runtime/topics.ts'
-import { assignPartition, forgetTarget, readAssignments } from '#runtime/webhooks/assignment.ts'
+import { assignPartition, forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { eventually } from '../support/eventually.ts'

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import pino from 'pino'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { outboxPublisher } from '#services/outbox-publisher/service.ts'
-import { webhookRelay } from '#services/webhook-relay/service.ts'
+import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { webhookRelay } from '#services/webhooks/relay/service.ts'
 import { type Answer, call } from './gateway-call.ts'
 
 export interface RelayPlatform {

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
-import { fingerprintOf, isSignedBy, publicKeyObject } from '#runtime/agents/key-pair.ts'
 import {
   deleteAgent,
   listAgents,
@@ -14,7 +13,8 @@ import {
   setAgentTier,
   showAgent,
   waitUntilPublished,
-} from '#runtime/agents.ts'
+} from '#services/identity/agents/agents.ts'
+import { fingerprintOf, isSignedBy, publicKeyObject } from '#services/identity/agents/key-pair.ts'
 import { openControlPlane } from '../support/control-plane.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 

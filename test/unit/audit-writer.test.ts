@@ -7,9 +7,9 @@ import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import { createHandler } from '../../services/audit-writer/handler.ts'
-import { noteOf } from '../../services/audit-writer/note.ts'
-import { auditTime, pruneAuditNotes } from '../../services/audit-writer/retention.ts'
+import { createHandler } from '../../services/audit/writer/handler.ts'
+import { noteOf } from '../../services/audit/writer/note.ts'
+import { auditTime, pruneAuditNotes } from '../../services/audit/writer/retention.ts'
 
 const signal = new AbortController().signal
 

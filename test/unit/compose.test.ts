@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { parseTargets } from '#runtime/webhooks/targets-file.ts'
 import { services } from '#services/index.ts'
+import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
 
 const compose = readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8')
 

@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Head, Heads } from '#services/webhook-courier/heads.ts'
-import { PreviousSequences } from '#services/webhook-courier/previous-sequences.ts'
+import { type Head, Heads } from '#services/webhooks/courier/heads.ts'
+import { PreviousSequences } from '#services/webhooks/courier/previous-sequences.ts'
 
 const headAt = (offset: number): Head => ({
   offset,

@@ -3,7 +3,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { joinWrites } from '#services/webhook-courier/joined-writes.ts'
+import { joinWrites } from '#services/webhooks/courier/joined-writes.ts'
 
 /** A socket whose writes are joined, what they came in as, and what its peer has received once it ended. */
 async function pair() {

@@ -1,14 +1,13 @@
 /** The courier's rules: what an answer means, what becomes of the event, how long it waits, how it is signed. */
 
 import { describe, expect, test } from 'vitest'
-import type { WebhookTarget } from '#runtime/webhooks/target.ts'
-import { decide } from '#services/webhook-courier/decision.ts'
+import { decide } from '#services/webhooks/courier/decision.ts'
 import {
   headerBaseOf,
   requestHeaders,
   signatureOf,
   signingKey,
-} from '#services/webhook-courier/request-headers.ts'
+} from '#services/webhooks/courier/request-headers.ts'
 import {
   type CallFault,
   type CallResult,
@@ -18,7 +17,8 @@ import {
   retryWaitMs,
   verdictOf,
   waitMsMax,
-} from '#services/webhook-courier/verdict.ts'
+} from '#services/webhooks/courier/verdict.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const answered = (status: number, retryAfter: string | null = null): CallResult => ({
   status,

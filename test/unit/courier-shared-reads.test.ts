@@ -3,7 +3,7 @@
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
-import { sharedReads } from '#services/webhook-courier/shared-reads.ts'
+import { sharedReads } from '#services/webhooks/courier/shared-reads.ts'
 
 test('many that read at once keep their bytes apart, however late they are looked at', async () => {
   const size = 300_000

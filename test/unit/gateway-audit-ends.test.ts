@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createEnds, type EndMessage } from '../../services/vector-gateway/audit/ends.ts'
+import { createEnds, type EndMessage } from '../../services/audit/trail/ends.ts'
 
 const end = (id: string) => ({ key: 'scout', value: null, eventId: id }) as EndMessage
 

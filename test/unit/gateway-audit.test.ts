@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import { type AuditTrail, createAuditTrail } from '#services/vector-gateway/audit/trail.ts'
+import { type AuditTrail, createAuditTrail } from '#services/audit/trail/trail.ts'
 
 interface Published {
   event: AuditEvent

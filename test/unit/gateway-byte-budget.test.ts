@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
-import { createByteBudget } from '#services/vector-gateway/points/byte-budget.ts'
+import { createByteBudget } from '#services/vectors/gateway/points/byte-budget.ts'
 
 const requestOf = (headers: Record<string, string>) =>
   Object.assign(new EventEmitter(), { headers }) as unknown as IncomingMessage

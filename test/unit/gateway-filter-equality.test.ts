@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { type Relational, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type FilterCompiler, loadFilterCompiler } from '#services/vector-gateway/search-pg/filter.ts'
-import type { Columns } from '#services/vector-gateway/search-pg/filter-checker.ts'
+import { type FilterCompiler, loadFilterCompiler } from '#services/vectors/gateway/search-pg/filter.ts'
+import type { Columns } from '#services/vectors/gateway/search-pg/filter-checker.ts'
 import { openEmptyRelational } from '#test/support/relational.ts'
 
 const types: Record<string, string> = {

@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { type FilterCompiler, loadFilterCompiler } from '#services/vector-gateway/search-pg/filter.ts'
-import type { Columns } from '#services/vector-gateway/search-pg/filter-checker.ts'
+import { type FilterCompiler, loadFilterCompiler } from '#services/vectors/gateway/search-pg/filter.ts'
+import type { Columns } from '#services/vectors/gateway/search-pg/filter-checker.ts'
 
 interface Hostile {
   /** Must stand in the message. */

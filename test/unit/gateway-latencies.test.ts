@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createLatencies, windowS } from '#services/vector-gateway/observed/latencies.ts'
+import { createLatencies, windowS } from '#services/vectors/gateway/observed/latencies.ts'
 
 test('the p95 is within 3 % of the true one', () => {
   fc.assert(

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createApplied } from '#services/vector-gateway/operations/applied.ts'
+import { createApplied } from '#services/vectors/gateway/operations/applied.ts'
 import {
   createOperationIds,
   lastPositions,
   newOperationNumber,
-} from '#services/vector-gateway/operations/operation-id.ts'
-import { createOperations } from '#services/vector-gateway/operations/operations.ts'
+} from '#services/vectors/gateway/operations/operation-id.ts'
+import { createOperations } from '#services/vectors/gateway/operations/operations.ts'
 
 const ids = createOperationIds(randomBytes(32))
 const operation = { number: newOperationNumber(), epoch: 3, last: [{ partition: 11, offset: 2 ** 40 }] }

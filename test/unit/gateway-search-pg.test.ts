@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
 import { toSqlText } from '#engines/relational/sql-values.ts'
 import { AppError } from '#lib/errors.ts'
-import { loadPgSearch } from '#services/vector-gateway/search-pg/search.ts'
+import { loadPgSearch } from '#services/vectors/gateway/search-pg/search.ts'
 
 const catalogue = [
   ...['collection:text', 'id:text'].map((column) => `embeddings:${column}`),

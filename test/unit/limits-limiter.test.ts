@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import type { Limiter } from '#services/vector-gateway/limits/limiter.ts'
+import type { Limiter } from '#services/limits/limiter.ts'
 import { agentCaller, createSharedWorld, type Outcome, pass, tryBegin } from '../support/limits-clock.ts'
 
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
-import { createPostgresLimits } from '#services/vector-gateway/limits/postgres-limits.ts'
-import type { LeaseAsk } from '#services/vector-gateway/limits/shared-limits.ts'
+import { createPostgresLimits } from '#services/limits/postgres-limits.ts'
+import type { LeaseAsk } from '#services/limits/shared-limits.ts'
 
 const askOver = (state: string) =>
   createPostgresLimits({ query: () => Promise.reject(new SqlFault(state, 'somebody was in the way')) })

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
-import { leaseFrom, newSharedAgent, utcDay } from '#services/vector-gateway/limits/shared-agent.ts'
-import type { LeaseAnswer, LeaseAsk } from '#services/vector-gateway/limits/shared-limits.ts'
+import { leaseFrom, newSharedAgent, utcDay } from '#services/limits/shared-agent.ts'
+import type { LeaseAnswer, LeaseAsk } from '#services/limits/shared-limits.ts'
 import { openEmptyRelational, silentLog } from '../support/relational.ts'
 
 let relational: Relational

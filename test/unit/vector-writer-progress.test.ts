@@ -1,9 +1,9 @@
 /** What vectors.progress says after restarts. */
 
 import { describe, expect, it } from 'vitest'
-import { createProgress } from '#runtime/index-writer/progress.ts'
-import { vectorsIndex } from '#runtime/indexes.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
+import { vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { createProgress } from '#services/vectors/index/progress.ts'
 
 function keeper(stored: VectorsProgress[]) {
   return createProgress({

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
-import type { WebhookTarget } from '#runtime/webhooks/target.ts'
-import { chooseTargets, namesOf } from '#services/webhook-relay/events/choose-targets.ts'
-import { eventIdOf } from '#services/webhook-relay/events/deliveries.ts'
-import { prepareEvent, refuseSecrets } from '#services/webhook-relay/events/event-body.ts'
-import { topLevelMembers } from '#services/webhook-relay/events/top-level-members.ts'
+import { chooseTargets, namesOf } from '#services/webhooks/relay/events/choose-targets.ts'
+import { eventIdOf } from '#services/webhooks/relay/events/deliveries.ts'
+import { prepareEvent, refuseSecrets } from '#services/webhooks/relay/events/event-body.ts'
+import { topLevelMembers } from '#services/webhooks/relay/events/top-level-members.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const event = { event: 'task.completed', agent: 'WHALE', task_id: 't-1', result: { a: 1 }, ts: 1_767_225_600 }
 const prepare = (value: unknown) =>

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
-import type { WebhookTarget } from '#runtime/webhooks/target.ts'
 import type { FleetEvent } from '#schemas/types.ts'
-import { createDeliveries } from '#services/webhook-relay/events/deliveries.ts'
-import { createFleetHandler } from '#services/webhook-relay/events/fleet-events.ts'
+import { createDeliveries } from '#services/webhooks/relay/events/deliveries.ts'
+import { createFleetHandler } from '#services/webhooks/relay/events/fleet-events.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const target = (name: string): [string, WebhookTarget] => [
   name,

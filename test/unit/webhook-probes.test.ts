@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import type { WebhookTarget } from '#runtime/webhooks/target.ts'
-import { openProbes } from '#services/webhook-relay/targets/probes.ts'
+import { openProbes } from '#services/webhooks/relay/targets/probes.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** What clients sent, by connection; it answers nothing. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { containsSecret, redact } from '#runtime/webhooks/secrets.ts'
+import { containsSecret, redact } from '#services/webhooks/targets/secrets.ts'
 
 const secret = 'p4ss/word+"ß"\\end'
 const keys = {

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { loadTargets, parseTargets, watchTargets } from '#runtime/webhooks/targets-file.ts'
+import { loadTargets, parseTargets, watchTargets } from '#services/webhooks/targets/targets-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 

@@ -1,0 +1,281 @@
+/**
+ * One record of webhooks.deliveries in; a call, and what becomes of the record, out. Retries wait in their lane; a target
+ * that is away opens its breaker: nothing of it is given up, and one head alone tries on.
+ */
+
+import type { LookupFunction } from 'node:net'
+import type { Logger } from 'pino'
+import { describeError } from '#lib/errors.ts'
+import { done, type Hold, type Outcome, park, persevere, postpone, retry } from '#lib/outcome.ts'
+import type { CallContext, LaneCallContext } from '#runtime/consumer.ts'
+import type { Message } from '#runtime/messages.ts'
+import type { WebhookDelivery } from '#schemas/types.ts'
+import { redact } from '../targets/secrets.ts'
+import type { WebhookTargets } from '../targets/target.ts'
+import { stateRecord, tellAttempt } from './attempt-records.ts'
+import type { Attempts } from './attempts.ts'
+import { decide } from './decision.ts'
+import type { Head } from './heads.ts'
+import { Lanes } from './lanes.ts'
+import type { LoadWatch } from './load-watch.ts'
+import { requestHeaders } from './request-headers.ts'
+import type { Skips } from './skips.ts'
+import type { TargetState } from './target-state.ts'
+import { TargetStates } from './target-states.ts'
+import { UnknownTargets } from './unknown-targets.ts'
+import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdictOf } from './verdict.ts'
+
+type Delivery = Message<WebhookDelivery>
+
+/** A delivery at work. */
+interface Work {
+  state: TargetState
+  head: Head
+  message: Delivery
+  delivery: WebhookDelivery
+  context: LaneCallContext
+}
+
+export interface CourierParts {
+  targets(): WebhookTargets
+  /** Records of targets that no file names wait this long for one that does. */
+  unknownMs: number
+  names: { lookup: LookupFunction; forget(hostname: string): void }
+  attempts: Attempts
+  skips: Skips
+  load: LoadWatch
+  log: Logger
+  /** Asks the waiting heads of a partition again, soon. */
+  wake(partition: number): void
+}
+
+/** Longest time that a head waits without being asked again, whatever it waits for. */
+const askAgainMs = 60_000
+
+export class Courier {
+  readonly lanes: Lanes
+  readonly #parts: CourierParts
+  readonly #states: TargetStates
+  readonly #unknown: UnknownTargets
+
+  constructor(parts: CourierParts) {
+    this.#parts = parts
+    this.#states = new TargetStates(parts.names.lookup)
+    this.lanes = new Lanes(parts.targets)
+    this.#unknown = new UnknownTargets(parts.unknownMs)
+  }
+
+  /** Null: a call runs, and the context hears of its outcome. */
+  handle(message: Delivery, context: LaneCallContext): Promise<Outcome | Hold> | null {
+    const work = this.#begin(message, context)
+    if ('kind' in work) return Promise.resolve(work)
+    this.#call(work)
+    return null
+  }
+
+  /** A record that was settled before this process had its partition. */
+  passed(message: Delivery): void {
+    if (message.value === null) return
+    this.#parts.load.came(message.value.target, message.timestamp)
+    this.lanes.settled(message.value, message)
+  }
+
+  /** Partitions that come anew: somebody else may have delivered meanwhile. */
+  gained(partitions: readonly number[]): void {
+    for (const partition of partitions) this.lanes.forget(partition)
+    this.keep((partition) => !partitions.includes(partition))
+  }
+
+  /** Forgets what it knows of targets in other partitions. */
+  keep(owned: (partition: number) => boolean): void {
+    this.#states.keep((state) => owned(state.partition))
+  }
+
+  /** The targets file changed. */
+  renew(targets: WebhookTargets): void {
+    const partitions = new Set(this.#unknown.renew(targets))
+    for (const state of this.states()) {
+      partitions.add(state.partition)
+      const target = targets.targets.get(state.target.name)
+      if (target) state.renew(target)
+    }
+    // Records of the others ask for them anew, and wait.
+    this.#states.keep((state) => targets.targets.has(state.target.name))
+    for (const partition of partitions) this.#parts.wake(partition)
+  }
+
+  /** Targets for which a head waits: an operator may have given it up. */
+  waiting(): string[] {
+    const stuck = this.states().filter(
+      ({ firstHead, breaker }) => firstHead !== null && (firstHead.attempts > 0 || breaker === 'open'),
+    )
+    return [...stuck.map((state) => state.target.name), ...this.#unknown.names()]
+  }
+
+  states(): TargetState[] {
+    return this.#states.all()
+  }
+
+  /** An operator gave something of these targets up. */
+  skipped(names: readonly string[]): void {
+    for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wake(partition)
+    for (const state of this.states()) {
+      if (!names.includes(state.target.name)) continue
+      state.hasten()
+      this.#parts.wake(state.partition)
+    }
+  }
+
+  /** Calls that run end as they are. */
+  stop(): void {
+    for (const state of this.states()) state.stop()
+  }
+
+  close(): void {
+    for (const state of this.states()) state.close()
+  }
+
+  /** The work of a call, or what becomes of a record for which none is made now. */
+  #begin(message: Delivery, context: LaneCallContext): Work | Outcome | Hold {
+    const delivery = message.value
+    if (delivery === null) return park('no_value')
+    const target = this.#parts.targets().targets.get(delivery.target)
+    if (!target) return this.#wait(delivery.target, message, context)
+    const state = this.#states.of(target, message.partition)
+    const head = state.headOf(message.offset, delivery, context.attempt - 1)
+    const work: Work = { state, head, message, delivery, context }
+    if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
+      return this.#park(work, null, 'skipped')
+    }
+    const waitMs = state.waitMs(head, Date.now())
+    return waitMs > 0 ? postpone('waits its turn', Math.min(waitMs, askAgainMs), context.spent) : work
+  }
+
+  #call(work: Work): void {
+    const { state, message, delivery, context } = work
+    if (context.attempt === 1) this.#parts.load.came(state.target.name, message.timestamp)
+    const headers = requestHeaders(state.headers, delivery, {
+      sequence: delivery.sequence ?? message.offset,
+      previous: this.lanes.previousOf(delivery, message),
+      attempt: context.attempt,
+      nowMs: Date.now(),
+    })
+    const request = { headers, body: delivery.body, stopper: context }
+    state.call(request, (result) => context.end(this.#ended(work, result)))
+  }
+
+  #ended(work: Work, result: CallResult): Outcome | Hold {
+    const { head, state, message, context } = work
+    try {
+      head.attempts = context.attempt
+      const outcome = this.#conclude(work, result)
+      if (state.roomForOthers()) this.#parts.wake(message.partition)
+      return outcome
+    } catch (error) {
+      // Whoever called this reads an answer, and would take the fault for one of the connection.
+      return retry(describeError(error))
+    }
+  }
+
+  #conclude(work: Work, result: CallResult): Outcome | Hold {
+    const { state, head, message, context } = work
+    // It may have arrived, so it counts as an attempt, but says nothing of the target.
+    if (result.fault === 'stopped') return persevere('stopped', 0, context.spent)
+    const { target } = state
+    const verdict = verdictOf(result)
+    const breakerOpen = state.breaker === 'open'
+    this.#noteAnswer(state, verdict, result)
+    const nowMs = Date.now()
+    const ageMs = nowMs - message.timestamp
+    const decision = decide({ verdict, spent: context.spent, breakerOpen, ageMs }, target)
+    let waitMs: number
+    switch (decision.kind) {
+      case 'deliver':
+        this.#settle(work)
+        tellAttempt(this.#parts, work, 'success', result)
+        return done
+      case 'park': {
+        const code = codeOf(result)
+        return this.#park(work, result, decision.why === 'answer' ? code : `held_too_long: ${code}`)
+      }
+      case 'retry':
+        waitMs = retryWaitMs(decision.spent, target.backoffMs, result, nowMs)
+        return this.#again(work, result, decision.spent, waitMs)
+      case 'hold':
+        waitMs = outageWaitMs(decision.tries, target.backoffMs, result, nowMs)
+        return this.#again(work, result, decision.spent, waitMs)
+      case 'outage': {
+        const tries = this.#away(state, head, codeOf(result))
+        waitMs = outageWaitMs(tries, target.backoffMs, result, nowMs)
+        state.nextTryAt(head, nowMs + waitMs)
+        return this.#again(work, result, decision.spent, waitMs)
+      }
+    }
+  }
+
+  #again(work: Work, result: CallResult, spent: number, waitMs: number): Hold {
+    work.head.dueAtMs = Date.now() + waitMs
+    const { target } = work.state
+    const { targets, log } = this.#parts
+    if (result.location !== null && !work.state.toldOfRedirect) {
+      work.state.toldOfRedirect = true
+      // What stands behind the question mark may be a token.
+      const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
+      log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
+    }
+    tellAttempt(this.#parts, work, 'retry', result)
+    return persevere(codeOf(result), waitMs, spent)
+  }
+
+  #park(work: Work, result: CallResult | null, reason: string): Outcome {
+    this.#settle(work)
+    tellAttempt(this.#parts, work, 'dead_letter', result)
+    return park(reason, { tried: result !== null })
+  }
+
+  /** The head is through: its lane has a new last sequence. */
+  #settle({ state, message, delivery }: Work): void {
+    state.leave(message.offset)
+    if (state.roomForOthers()) this.#parts.wake(message.partition)
+    this.lanes.settled(delivery, message)
+  }
+
+  /** Any whole answer closes the breaker, but those of a target that is away. */
+  #noteAnswer(state: TargetState, verdict: Verdict, result: CallResult): void {
+    const { load, log, names, attempts } = this.#parts
+    const { target } = state
+    if (result.status === null) names.forget(target.url.hostname)
+    if (state.breaker === 'closed') load.tried(target.name, verdict !== 'delivered', result.tookMs)
+    if (verdict === 'away') return
+    if (state.answered()) {
+      log.info({ target: target.name }, 'webhooks.target-back')
+      attempts.add(stateRecord(state, null))
+    }
+  }
+
+  #away(state: TargetState, head: Head, code: string): number {
+    const opens = state.breaker === 'closed'
+    const tries = state.away(head)
+    if (opens) {
+      const { log, attempts } = this.#parts
+      log.warn({ target: state.target.name, code }, 'webhooks.target-away: its events wait, in order')
+      attempts.add(stateRecord(state, null))
+    }
+    return tries
+  }
+
+  #wait(target: string, { partition, offset, timestamp }: Delivery, { spent }: CallContext): Outcome | Hold {
+    // An operator who forgets the target gives up what waits for it.
+    if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
+    const { leftMs, first } = this.#unknown.left(target, partition, timestamp)
+    if (first) {
+      this.#parts.log.warn(
+        { target },
+        'webhooks.target-unknown: its events wait for a targets file that names it',
+      )
+    }
+    return leftMs > 0
+      ? postpone('unknown target', Math.min(leftMs, askAgainMs), spent)
+      : park('target_removed')
+  }
+}
