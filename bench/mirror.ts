@@ -11,6 +11,7 @@ import { openPostgres } from '#engines/relational/postgres.ts'
 import { createScope } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { contextOf } from '#runtime/start.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { openPostgres as startPostgres } from '../scripts/servers/postgres.ts'
@@ -141,6 +142,7 @@ async function layBareTables(server: Relational): Promise<void> {
 async function writerRate(url: string, all: Point[]): Promise<number> {
   const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
   const platform = await openPlatform({
+    migrations: migrationFolders,
     env: { FLOTILLA_HOME: home, DATABASE_URL: url },
     needs: ['mirror'],
     producerName: 'bench',

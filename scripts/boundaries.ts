@@ -52,7 +52,8 @@ export function importsOf(file: string, text: string): string[] {
 /** The room that a file lies in; null for a folder that these rules do not know. */
 export function roomOf(file: string): string | null {
   const [first = '', second = ''] = file.split('/')
-  if (file === 'services/index.ts') return 'services'
+  // The lists of all services and all migrations.
+  if (/^services\/[^/]+\.ts$/.test(file)) return 'services'
   if (first === 'services' || first === 'packages') {
     const room = `${first}/${second}`
     return room in mayImport ? room : null

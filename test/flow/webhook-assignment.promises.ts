@@ -7,6 +7,7 @@ import { handOverAdded } from '#runtime/added-partitions.ts'
 import { startConsumer } from '#runtime/consumer.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { ensureTopics } from '#runtime/topics.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { assignPartition, forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -20,7 +21,14 @@ const group = 'webhook-courier'
 /** `environment` names empty engines; where they are embedded, one process owns them and two platforms share it. */
 export function describeAssignment(driver: string, environment: () => Promise<Record<string, string>>): void {
   async function open(env: Record<string, string>): Promise<Platform> {
-    const platform = await openPlatform({ env, needs: [], producerName: 'test', log: silentLog, lock: true })
+    const platform = await openPlatform({
+      migrations: migrationFolders,
+      env,
+      needs: [],
+      producerName: 'test',
+      log: silentLog,
+      lock: true,
+    })
     onTestFinished(() => platform.close())
     return platform
   }

@@ -10,6 +10,7 @@ import type { OutgoingMessage, Position } from '#runtime/messages.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
 import type { WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
@@ -48,6 +49,7 @@ export async function openCourierPlatform(options: CourierPlatformOptions = {}):
   writeTargets(home, options.targets ?? {})
   const start = () =>
     startPlatform({
+      migrations: migrationFolders,
       services: [webhookCourier],
       chosen: [],
       env: { FLOTILLA_HOME: home, OPS_PORT: '0', ...options.env },

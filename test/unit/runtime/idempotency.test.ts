@@ -4,12 +4,13 @@ import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { type Answer, type Attempt, idOfSeed, withIdempotency } from '#runtime/idempotency.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { openEmptyRelational, silentLog } from '../../support/relational.ts'
 
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.idempotency_keys'))

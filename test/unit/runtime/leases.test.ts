@@ -2,13 +2,14 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { acquireLease, leaseLeftMs, releaseLease, renewLease, withLease } from '#runtime/leases.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { eventually } from '../../support/eventually.ts'
 import { openEmptyRelational, silentLog } from '../../support/relational.ts'
 
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.leases'))

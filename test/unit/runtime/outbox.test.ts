@@ -8,6 +8,7 @@ import { acquireLease } from '#runtime/leases.ts'
 import { outboxLeaseName, publishOutbox, writeOutbox } from '#runtime/outbox.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import type { AgentChange } from '#schemas/types.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { agentsChanges, catalog } from '#topics/catalog.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
 import { openEmptyRelational, silentLog } from '../../support/relational.ts'
@@ -15,7 +16,7 @@ import { openEmptyRelational, silentLog } from '../../support/relational.ts'
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.leases; delete from platform.outbox'))

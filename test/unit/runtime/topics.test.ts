@@ -6,6 +6,7 @@ import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { ensureTopics, topicSpecOf } from '#runtime/topics.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { auditEvents, catalog, vectorsCommands } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { openEmptyRelational, silentLog } from '../../support/relational.ts'
@@ -14,7 +15,7 @@ import { temporaryFolder } from '../../support/temporary.ts'
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 beforeEach(async () => {

@@ -4,13 +4,14 @@ import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { createLimiter } from '#services/limits/limiter.ts'
 import { createMemoryLimits } from '#services/limits/memory-limits.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { tryBegin } from '../../../support/limits-clock.ts'
 import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
 
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 

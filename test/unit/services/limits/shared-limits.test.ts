@@ -4,12 +4,13 @@ import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { leaseFrom, newSharedAgent, utcDay } from '#services/limits/shared-agent.ts'
 import type { LeaseAnswer, LeaseAsk } from '#services/limits/shared-limits.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
 
 let relational: Relational
 beforeAll(async () => {
   relational = await openEmptyRelational()
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
 })
 afterAll(() => relational.close())
 
