@@ -10,7 +10,6 @@ import { loadSchemas } from '#lib/schema-files.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
 import { type ConsumerOptions, startConsumer } from '#runtime/consumer.ts'
 import { auditEvents } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { type Bench, type BenchRow, median } from './bench.ts'
 import { fillTopic, type KafkaStage, openKafkaStage } from './kafka-stage.ts'
 
@@ -137,7 +136,7 @@ async function runBare(stage: KafkaStage, group: string, handled: () => void): P
 async function runRuntime(stage: KafkaStage, way: 'batch' | 'lanes', group: string, handled: () => void) {
   const common = {
     group,
-    topic: auditEvents as unknown as Topic<never, 'audit-event'>,
+    topic: auditEvents,
     callTimeoutMs: 30_000,
     retriesMax: 3,
     backoff: { baseMs: 100, maxMs: 1_000 },

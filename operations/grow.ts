@@ -34,11 +34,7 @@ export interface GrowParts {
  * Resolves with the topic's new place. Throws AppError `group_active` while groups have members, `conflict` while they
  * have something left to read, `bad_request` for a count that is not larger.
  */
-export async function growTopic(
-  parts: GrowParts,
-  topic: Topic<never>,
-  partitions: number,
-): Promise<TopicPlace> {
+export async function growTopic(parts: GrowParts, topic: Topic, partitions: number): Promise<TopicPlace> {
   const place = parts.places.get(topic.name)
   if (!place) throw new AppError('not_found', `There is no topic named ${topic.name}.`)
   if (partitions <= place.partitions || partitions > partitionsMax) {
@@ -56,7 +52,7 @@ export async function growTopic(
 }
 
 /** The topic's groups, once none of the platform has members and these have nothing left to read. */
-async function drainedGroups(parts: GrowParts, topic: Topic<never>): Promise<string[]> {
+async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> {
   for (const { group, topic: name, members, lag } of await readLag(parts)) {
     if (members > 0) {
       throw new AppError(
@@ -77,7 +73,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic<never>): Promise<str
 
 async function growInPlace(
   parts: GrowParts,
-  topic: Topic<never>,
+  topic: Topic,
   place: TopicPlace,
   partitions: number,
   groups: string[],
@@ -100,7 +96,7 @@ async function growInPlace(
  */
 async function growByCopy(
   parts: GrowParts,
-  topic: Topic<never>,
+  topic: Topic,
   place: TopicPlace,
   partitions: number,
   groups: string[],
@@ -128,7 +124,7 @@ async function growByCopy(
   return grown
 }
 
-async function settle(parts: GrowParts, topic: Topic<never>, place: TopicPlace): Promise<TopicPlace> {
+async function settle(parts: GrowParts, topic: Topic, place: TopicPlace): Promise<TopicPlace> {
   await parts.relational.query(
     'update platform.topics set physical_name = $2, epoch = $3, partitions = $4 where name = $1',
     [topic.name, place.physicalName, place.epoch, place.partitions],

@@ -29,7 +29,7 @@ export interface LaneCallContext extends CallContext {
 
 interface CommonOptions<S extends SchemaName> {
   group: string
-  topic: Topic<never, S>
+  topic: Topic<S>
   /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry`. */
   callTimeoutMs: number
   /** Retries of a record before it is parked (outcome `retry`). */

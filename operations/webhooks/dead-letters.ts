@@ -9,9 +9,8 @@ import {
 import type { Codec } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 
-const topic = webhooksDeliveries as unknown as Topic<never, 'webhook-delivery'>
+const topic = webhooksDeliveries
 const discardedAtOnce = 500
 
 export interface ParkedDelivery {

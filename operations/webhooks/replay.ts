@@ -13,7 +13,6 @@ import {
 import type { Position } from '#runtime/messages.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { deliveryOfLetter } from './dead-letters.ts'
 
 export interface ReplayParts extends DeadLetterDependencies {
@@ -25,7 +24,7 @@ export type Replayed = { key: string } & (
   | { status: 'refused'; code: string; message: string }
 )
 
-const topic = webhooksDeliveries as unknown as Topic<never>
+const topic = webhooksDeliveries
 /** Letters that are held in memory at once; a value has 256 KiB at most. */
 const heldMax = 200
 

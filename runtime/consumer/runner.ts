@@ -21,7 +21,7 @@ export type AnyMessage = Message<never>
 /** What the partitions of one group in one process share. */
 export interface GroupContext {
   options: AnyOptions
-  topic: Topic<never>
+  topic: Topic
   codec: Codec
   publisher: Publisher
   log: Logger

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { SchemaName } from '#topics/topic.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer } from '../consumer.ts'
 import { Calls } from './calls.ts'
 import { CommitPace } from './committer.ts'
@@ -50,7 +50,7 @@ class Member implements LaneConsumer {
   constructor(dependencies: ConsumerDependencies, options: AnyOptions) {
     this.#dependencies = dependencies
     this.#options = options
-    this.#topicName = dependencies.publisher.placeOf(options.topic as Topic<never>).physicalName
+    this.#topicName = dependencies.publisher.placeOf(options.topic).physicalName
     this.#log = dependencies.log.child({ group: options.group, topic: this.#topicName })
   }
 
@@ -126,7 +126,7 @@ class Member implements LaneConsumer {
     this.#unregister = registered.unregister
     const context: GroupContext = {
       options,
-      topic: options.topic as Topic<never>,
+      topic: options.topic,
       codec,
       publisher,
       log: this.#log,

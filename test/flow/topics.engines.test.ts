@@ -13,7 +13,7 @@ import { silentLog } from '../support/relational.ts'
 import { databaseUrl, kafkaBrokers } from '../support/servers.ts'
 
 /** The catalogue under names of this test's own: the broker serves other tests, too. */
-function ownCatalog(): Topic<never>[] {
+function ownCatalog(): Topic[] {
   const prefix = `t${randomUUID().slice(0, 8)}.`
   return catalog.map((topic) => ({
     ...topic,

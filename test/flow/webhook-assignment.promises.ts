@@ -10,12 +10,11 @@ import { ensureTopics } from '#runtime/topics.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { assignPartition, forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
-const topic = webhooksDeliveries as unknown as Topic<never>
+const topic = webhooksDeliveries
 const group = 'webhook-courier'
 
 /** `environment` names empty engines; where they are embedded, one process owns them and two platforms share it. */

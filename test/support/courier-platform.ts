@@ -14,7 +14,6 @@ import { migrationFolders } from '#services/migrations.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { eventually } from './eventually.ts'
 
 export type TargetEntry = { url: string } & Record<string, unknown>
@@ -136,7 +135,7 @@ function writeTargets(home: string, targets: Record<string, TargetEntry>): void 
 }
 
 async function readAttempts({ engines, codec, publisher }: Platform): Promise<WebhookAttempt[]> {
-  const topic = webhooksAttempts as unknown as Topic<never, 'webhook-attempt'>
+  const topic = webhooksAttempts
   const found: WebhookAttempt[] = []
   let reading = Promise.resolve()
   const tail = await engines.eventLog.tail({

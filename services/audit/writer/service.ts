@@ -8,7 +8,6 @@ import { createArrivals, createPace } from '#runtime/pace.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { createHandler } from './handler.ts'
 import { pruneAuditNotes } from './retention.ts'
 
@@ -61,7 +60,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     {
       mode: 'batch',
       group: 'audit-writer',
-      topic: auditEvents as unknown as Topic<never, 'audit-event'>,
+      topic: auditEvents,
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
@@ -82,7 +81,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
 
 /** Handshakes and operations of every gateway since the topic was made. */
 async function recordsEver({ engines, publisher }: Context): Promise<number> {
-  const { physicalName } = publisher.placeOf(auditEvents as unknown as Topic<never>)
+  const { physicalName } = publisher.placeOf(auditEvents)
   const ranges = await engines.eventLog.offsets(physicalName)
   return ranges.reduce((sum, range) => sum + range.end, 0)
 }

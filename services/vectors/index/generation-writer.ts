@@ -7,7 +7,6 @@ import type { Message } from '#runtime/messages.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { writeFailures } from './failures.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
 import { createProgress } from './progress.ts'
@@ -50,8 +49,8 @@ export async function startGenerationWriter(
 ): Promise<RunningConsumer> {
   const { engines, publisher, log } = context
   const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
-  const topic = vectorsCommands as unknown as Topic<never, 'vector-upsert'>
-  const { epoch } = publisher.placeOf(topic as unknown as Topic<never>)
+  const topic = vectorsCommands
+  const { epoch } = publisher.placeOf(topic)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const handler = writer.openGeneration(generation, epoch)
   const consumer = await startConsumer(

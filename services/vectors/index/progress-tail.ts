@@ -7,7 +7,6 @@ import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsProgress } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import type { Index } from './indexes.ts'
 
 const catchUpTimeoutMs = 15_000
@@ -29,7 +28,7 @@ export async function openProgressTail(parts: {
   publisher: Publisher
 }): Promise<ProgressTail> {
   const greatest = new Map<string, VectorsProgress>()
-  const topic = vectorsProgress as unknown as Topic<never, 'vectors-progress'>
+  const topic = vectorsProgress
   const keep = (record: VectorsProgress) => {
     const place = placeOf(record)
     const known = greatest.get(place)
@@ -44,7 +43,7 @@ export async function openProgressTail(parts: {
       if (message.value?.index === parts.index.name) keep(message.value)
     }
   }
-  const { physicalName } = parts.publisher.placeOf(topic as unknown as Topic<never>)
+  const { physicalName } = parts.publisher.placeOf(topic)
   const tail = await parts.eventLog.tail({
     topic: physicalName,
     from: 'beginning',

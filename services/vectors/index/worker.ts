@@ -5,7 +5,6 @@ import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { pruneFailures } from './failures.ts'
 import { type IndexWriter, startGenerationWriter, type WriterContext } from './generation-writer.ts'
 import { openProgressTail, type ProgressTail } from './progress-tail.ts'
@@ -60,7 +59,7 @@ interface Running {
 
 function partsOf({ context, writer }: Running): RebuildParts {
   const { eventLog, relational } = context.engines
-  const { physicalName } = context.publisher.placeOf(vectorsCommands as unknown as Topic<never>)
+  const { physicalName } = context.publisher.placeOf(vectorsCommands)
   return { eventLog, relational, index: writer.index, engine: writer.engine, physicalName }
 }
 
@@ -94,7 +93,7 @@ async function switchWhenRipe(running: Running): Promise<void> {
   const parts = partsOf(running)
   const generations = await listGenerations(parts.relational, parts.index)
   if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
-  const { epoch } = context.publisher.placeOf(vectorsCommands as unknown as Topic<never>)
+  const { epoch } = context.publisher.placeOf(vectorsCommands)
   const lease = { name: `switch-${writer.index.name}`, holder: context.instanceId, ttlMs: switchLeaseMs }
   await withLease(parts.relational, lease, async () => {
     await progressTail.catchUp()

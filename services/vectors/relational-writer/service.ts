@@ -5,7 +5,6 @@ import type { Closeable } from '#lib/resource.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/pace.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
 import { relationalIndex } from '../index/indexes.ts'
 import { startIndexWriter } from '../index/worker.ts'
@@ -36,7 +35,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
   const { eventLog, mirror } = context.engines
   const stopping = new AbortController()
   const pace = mirror.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
-  const { physicalName } = context.publisher.placeOf(vectorsCommands as unknown as Topic<never>)
+  const { physicalName } = context.publisher.placeOf(vectorsCommands)
   const writer: IndexWriter = {
     index: relationalIndex,
     engine: mirror,
@@ -65,7 +64,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
 
 /** On one machine with everything else: searches and the vector engine come first, the mirror may lag behind. */
 function paceOf(context: Context, released: AbortSignal): Pace {
-  const topics = [auditEvents, vectorsCommands] as unknown as Topic<never>[]
+  const topics = [auditEvents, vectorsCommands]
   const busy = createArrivals({
     async total() {
       const names = topics.map((topic) => context.publisher.placeOf(topic).physicalName)

@@ -3,7 +3,6 @@
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { readPlace } from '#runtime/added-partitions.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 
 type Gained = { partition: number; committed: number | null }[]
 type Positions = Map<number, number> | undefined
@@ -20,7 +19,7 @@ export function positionsOfAdded(
       return undefined
     }
     // Asked first: a partition that is counted here has its row by the time that those are read.
-    const { partitions } = await readPlace(relational, webhooksDeliveries as unknown as Topic<never>)
+    const { partitions } = await readPlace(relational, webhooksDeliveries)
     const positions = new Map(await handOver(gained))
     for (const { partition, committed } of gained) {
       if (committed === null && partition >= partitions) positions.set(partition, 0)

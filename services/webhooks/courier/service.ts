@@ -7,7 +7,6 @@ import { type LaneConsumer, startConsumer } from '#runtime/consumer.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { createNameLookup } from '../targets/name-lookup.ts'
 import { checkTargetsFile, targetsFileOf, webhookSettings } from '../targets/settings.ts'
 import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
@@ -34,7 +33,7 @@ const config = Type.Object({
 })
 
 export const courierGroup = 'webhook-courier'
-const topic = webhooksDeliveries as unknown as Topic<never, 'webhook-delivery'>
+const topic = webhooksDeliveries
 /** A call ends by its own clock; the consumer's only finds what that one missed. */
 const callTimeoutMs = callMs + 250
 /** A member that was killed keeps its partitions for so long; Kafka takes no less. */

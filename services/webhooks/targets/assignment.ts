@@ -7,9 +7,8 @@ import { AppError } from '#lib/errors.ts'
 import { addPartitions, readPlace } from '#runtime/added-partitions.ts'
 import type { TopicPlace } from '#runtime/messages.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 
-const topic = webhooksDeliveries as unknown as Topic<never>
+const topic = webhooksDeliveries
 /** Others may take a free partition at the same moment: each try sees one more of them. */
 const triesMax = 1_000
 /** While another process adds partitions. */

@@ -43,8 +43,8 @@ export interface Standings {
 
 /** Newest attempts that are looked through, for each partition of webhooks.attempts. */
 const attemptsRead = 5_000
-const deliveries = webhooksDeliveries as unknown as Topic<never, 'webhook-delivery'>
-const attempts = webhooksAttempts as unknown as Topic<never, 'webhook-attempt'>
+const deliveries = webhooksDeliveries
+const attempts = webhooksAttempts
 
 /** Every target that owns a partition, and those of `names` that do not yet; by name. */
 export async function readStandings(parts: StandingParts, names: Iterable<string>): Promise<Standings> {
@@ -169,7 +169,7 @@ async function readAttempts(parts: StandingParts, targets: readonly string[]) {
 /** Null for a record that is none. */
 async function readable<S extends SchemaName>(
   codec: Codec,
-  topic: Topic<never, S>,
+  topic: Topic<S>,
   record: StoredRecord,
 ): Promise<Message<Schemas[S]> | null> {
   try {
@@ -179,6 +179,6 @@ async function readable<S extends SchemaName>(
   }
 }
 
-function physicalName(places: ReadonlyMap<string, TopicPlace>, topic: Topic<never>): string {
+function physicalName(places: ReadonlyMap<string, TopicPlace>, topic: Topic): string {
   return places.get(topic.name)?.physicalName ?? topic.name
 }

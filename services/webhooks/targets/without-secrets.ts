@@ -8,7 +8,7 @@ import { containsSecret, redact } from './secrets.ts'
 
 export interface WithoutSecretsParts<S extends SchemaName> {
   codec: Codec
-  topic: Topic<never, S>
+  topic: Topic<S>
   /** Those of now: the targets file may have changed since the record was written. */
   secrets(): readonly string[]
 }

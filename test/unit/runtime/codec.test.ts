@@ -5,7 +5,7 @@ import { createCodec } from '#runtime/codec.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { agentsChanges, auditEvents, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
-import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { SchemaName } from '#topics/topic.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
 
 const progress = {
@@ -22,8 +22,7 @@ function stored(value: Buffer | null, key: Buffer | null = Buffer.from('key')): 
 }
 
 /** A topic of any name with the schema of vectors.progress. */
-const topicWith = (name: string, schema: SchemaName) =>
-  ({ ...vectorsProgress, name, schema }) as unknown as Topic<never>
+const topicWith = (name: string, schema: SchemaName) => ({ ...vectorsProgress, name, schema })
 
 test('a value comes back as it was, with the place, key and headers of its record', async () => {
   const codec = createCodec(createMemoryRegistry())

@@ -28,9 +28,9 @@ async function openLog(): Promise<EventLog> {
   return eventLog
 }
 
-const commands = vectorsCommands as unknown as Topic<never>
-const audit = auditEvents as unknown as Topic<never>
-const ensure = (eventLog: EventLog, topics: readonly Topic<never>[] = catalog) =>
+const commands = vectorsCommands
+const audit = auditEvents
+const ensure = (eventLog: EventLog, topics: readonly Topic[] = catalog) =>
   ensureTopics({ eventLog, relational, log: silentLog, topics })
 
 test('every topic of the catalogue is made, and each reader begins at the beginning', async () => {
@@ -103,7 +103,7 @@ test('many instances that start at once agree', async () => {
   for (const places of all) expect([...places]).toEqual([...all[0]!])
 })
 
-test.each<[string, Partial<Topic<never>>, RegExp]>([
+test.each<[string, Partial<Topic>, RegExp]>([
   [
     'more partitions than the log has',
     { partitions: 24 },

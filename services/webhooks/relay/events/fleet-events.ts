@@ -6,7 +6,6 @@ import { type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
 import { headerNames, type Message } from '#runtime/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
 import { withoutSecrets } from '../../targets/without-secrets.ts'
 import type { RelayContext } from '../relay.ts'
@@ -14,7 +13,7 @@ import { chooseTargets } from './choose-targets.ts'
 import type { Deliveries, DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
 
-const topic = fleetEvents as unknown as Topic<never, 'fleet-event'>
+const topic = fleetEvents
 const publishTimeoutMs = 5_000
 const callTimeoutMs = 20_000
 /** Follow an event through the log; everything else of the record's headers was about the record. */

@@ -9,11 +9,10 @@ import type { Codec, Publisher, StoredRecord } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
 import { createSightings, type Sighting } from './sightings.ts'
 
-const topic = webhooksAttempts as unknown as Topic<never, 'webhook-attempt'>
+const topic = webhooksAttempts
 /** Newest attempts that are looked through at the start, for each partition. */
 const recalledMax = 500
 const outcomes = ['success', 'retry', 'dead_letter'] as const
@@ -77,7 +76,7 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   follow()
   targets.onChange(follow)
   const { eventLog } = parts.engines
-  const { physicalName } = parts.publisher.placeOf(topic as unknown as Topic<never>)
+  const { physicalName } = parts.publisher.placeOf(topic)
   const tail = await eventLog.tail({
     topic: physicalName,
     from: 'end',
