@@ -1,4 +1,4 @@
-/** The consumer runtime on Kafka beside a bare kafkajs eachBatch loop that decodes the same records. */
+/** The consumer runtime on Kafka compared with a bare kafkajs eachBatch loop that decodes the same records. */
 
 import { randomBytes } from 'node:crypto'
 import avro from 'avsc'
@@ -22,7 +22,7 @@ type Way = 'bare' | 'batch' | 'lanes'
 export const consumerBench: Bench = {
   name: 'consumer',
   purpose:
-    'records a second on Kafka: the consumer runtime beside a bare kafkajs eachBatch loop that decodes the same records',
+    'records a second on Kafka: the consumer runtime compared with a bare kafkajs eachBatch loop that decodes the same records',
   async run(report) {
     const stage = await openKafkaStage()
     try {

@@ -1,4 +1,4 @@
-/** The relational-writer on PostgreSQL: draining a filled log beside a bare COPY of the same rows into the same tables. */
+/** The relational-writer on PostgreSQL: draining a filled log, compared with a bare COPY of the same rows into the same tables. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ const log = pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2
 
 export const mirrorBench: Bench = {
   name: 'mirror',
-  purpose: `rows a second of the relational-writer on PostgreSQL, draining ${points.toLocaleString('en')} points from a filled log, beside bare COPY (one connection, one transaction) into tables with the same indexes`,
+  purpose: `rows a second of the relational-writer on PostgreSQL, draining ${points.toLocaleString('en')} points from a filled log, compared with bare COPY (one connection, one transaction) into tables with the same indexes`,
   async run(report) {
     const scope = createScope(() => {})
     try {

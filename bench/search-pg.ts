@@ -1,4 +1,4 @@
-/** search-pg through the gateway on PostgreSQL beside the same statement by pg alone, with and without a filter. */
+/** search-pg through the gateway on PostgreSQL compared with the same statement by pg alone, with and without a filter. */
 
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -36,7 +36,7 @@ const log = pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2
 
 export const searchPgBench: Bench = {
   name: 'search-pg',
-  purpose: `p95 of search-pg over ${points.toLocaleString('en')} clustered points on PostgreSQL through the gateway, one client, beside the same statement by pg alone`,
+  purpose: `p95 of search-pg over ${points.toLocaleString('en')} clustered points on PostgreSQL through the gateway, one client, compared with the same statement by pg alone`,
   async run(report) {
     const scope = createScope(() => {})
     try {
