@@ -11,7 +11,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
 import type { EventLog } from './event-log/port.ts'
-import type { Mirror } from './relational/mirror-port.ts'
+import type { Mirror } from './relational/mirror/port.ts'
 import type { Relational } from './relational/port.ts'
 import type { SchemaRegistry } from './schema-registry/port.ts'
 import { collections } from './vectors/collections.ts'
@@ -224,10 +224,10 @@ async function openRelational({ settings, directory, log }: OpenEnginesOptions):
 
 async function openMirror({ settings, directory, log }: OpenEnginesOptions): Promise<Mirror> {
   if (!settings.DATABASE_URL) {
-    const { openPgliteMirror } = await import('./relational/mirror-pglite.ts')
+    const { openPgliteMirror } = await import('./relational/mirror/pglite.ts')
     return openPgliteMirror({ directory: folder(directory, 'mirror'), log })
   }
-  const { openPostgresMirror } = await import('./relational/mirror-postgres.ts')
+  const { openPostgresMirror } = await import('./relational/mirror/postgres.ts')
   return openPostgresMirror({ url: settings.DATABASE_URL, log })
 }
 

@@ -20,7 +20,7 @@ const rooms = new Set([...Object.keys(mayImport), 'test', 'bench', 'scripts'])
 
 /** Files of engines/ that are no drivers. */
 const portFiles =
-  /^engines\/[^/]+\/port\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/(mirror-port|migrate)\.ts$/
+  /^engines\/[^/]+\/port\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/(mirror\/port|migrate)\.ts$/
 const compositionFile = 'engines/open.ts'
 const servicesList = 'services/index.ts'
 

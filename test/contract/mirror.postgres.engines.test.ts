@@ -1,4 +1,4 @@
-import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
+import { openPostgresMirror } from '#engines/relational/mirror/postgres.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 import { describeMirror } from './mirror.contract.ts'

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
-import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
+import { openPostgresMirror } from '#engines/relational/mirror/postgres.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'

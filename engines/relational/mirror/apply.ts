@@ -1,9 +1,9 @@
 /** Operations and positions in; one transaction that has both in the tables out: staged by COPY, then one upsert each. */
 
-import type { MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './mirror-port.ts'
-import { buildingTables, liveTables, type Tables } from './mirror-tables.ts'
-import type { CopyColumn, CopyValue, Relational, SqlTransaction } from './port.ts'
-import { relationalUnavailable } from './sql-faults.ts'
+import type { CopyColumn, CopyValue, Relational, SqlTransaction } from '../port.ts'
+import { relationalUnavailable } from '../sql-faults.ts'
+import type { MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './port.ts'
+import { buildingTables, liveTables, type Tables } from './tables.ts'
 
 export async function applyOperations(
   relational: Relational,

@@ -2,18 +2,18 @@
 
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
-import { applyOperations, readPositions } from './mirror-apply.ts'
+import { type Relational, sqlState } from '../port.ts'
+import { relationalUnavailable } from '../sql-faults.ts'
+import { applyOperations, readPositions } from './apply.ts'
 import {
   adoptGeneration,
   createGeneration,
   dropGeneration,
   promoteGeneration,
   readLiveGeneration,
-} from './mirror-generations.ts'
-import type { Mirror } from './mirror-port.ts'
-import { prepareMirror } from './mirror-prepare.ts'
-import { type Relational, sqlState } from './port.ts'
-import { relationalUnavailable } from './sql-faults.ts'
+} from './generations.ts'
+import type { Mirror } from './port.ts'
+import { prepareMirror } from './prepare.ts'
 
 export interface MirrorDriver {
   driver: Mirror['driver']

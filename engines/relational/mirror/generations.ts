@@ -1,7 +1,7 @@
 /** Generations of the mirror's tables: made beside the live ones, put in their place in one transaction, dropped. */
 
-import { buildingTables, createTables, dropTables, liveTables } from './mirror-tables.ts'
-import type { Relational, SqlExecutor } from './port.ts'
+import type { Relational, SqlExecutor } from '../port.ts'
+import { buildingTables, createTables, dropTables, liveTables } from './tables.ts'
 
 export async function readLiveGeneration(executor: SqlExecutor): Promise<number> {
   const { rows } = await executor.query<{ generation: number }>(

@@ -1,8 +1,8 @@
 /** A connection in, one that acts as the reading role under a read's settings, and what it has prepared, out. */
 
 import type pg from 'pg'
-import type { ReadOptions } from './mirror-port.ts'
-import { readerRole } from './mirror-tables.ts'
+import type { ReadOptions } from './port.ts'
+import { readerRole } from './tables.ts'
 
 const settleTimeoutMs = 3_000
 /** Statements that a connection has prepared: with more it makes place for a fresh one. */

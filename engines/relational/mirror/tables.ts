@@ -1,7 +1,7 @@
 /** The tables of the mirror: a generation in, where its tables are, how they are made, and who may read them, out. */
 
 import { AppError } from '#lib/errors.ts'
-import { type Relational, type SqlExecutor, sqlState } from './port.ts'
+import { type Relational, type SqlExecutor, sqlState } from '../port.ts'
 
 export const readerRole = 'flotilla_reader'
 

@@ -4,7 +4,7 @@
  */
 
 import type { Closeable } from '#lib/resource.ts'
-import type { Relational, SqlResult, SqlValue } from './port.ts'
+import type { Relational, SqlResult, SqlValue } from '../port.ts'
 
 /** One statement of a reader. */
 export interface ReadOptions {
