@@ -2,7 +2,7 @@
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type CopyColumn, type CopyValue, sqlState } from '#engines/relational/port.ts'
-import { type RelationalHarness, useRelational } from './relational.contract.ts'
+import { type RelationalHarness, useRelational } from './relational-harness.ts'
 
 const columns: CopyColumn[] = [
   { name: 'id', type: 'text' },

@@ -1,15 +1,11 @@
 /** What every relational driver promises. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { type Relational, type SqlExecutor, type SqlValue, sqlState } from '#engines/relational/port.ts'
 import { eventually } from '../support/eventually.ts'
 import { describeCopy } from './relational-copy.contract.ts'
+import { type RelationalHarness, useRelational } from './relational-harness.ts'
 import { describeMigrations } from './relational-migrations.contract.ts'
-
-export interface RelationalHarness {
-  /** Opens an empty database of its own. */
-  open(): Promise<Relational>
-}
 
 export function describeRelational(driver: string, harness: RelationalHarness): void {
   describe(`relational: ${driver}`, () => {
@@ -19,17 +15,6 @@ export function describeRelational(driver: string, harness: RelationalHarness): 
     describeCopy(harness)
     describeMigrations(harness)
   })
-}
-
-/** One database for the tests of a describe block. */
-export function useRelational(harness: RelationalHarness): () => Relational {
-  let relational: Relational
-  beforeAll(async () => {
-    relational = await harness.open()
-    await relational.query('create extension if not exists vector')
-  })
-  afterAll(() => relational.close())
-  return () => relational
 }
 
 function describeStatements(harness: RelationalHarness): void {

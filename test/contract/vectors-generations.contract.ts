@@ -1,7 +1,7 @@
 /** What every vector engine promises about generations: built aside, put in place at once. */
 
 import { expect, test } from 'vitest'
-import type { VectorsContext } from './vectors.contract.ts'
+import type { VectorsContext } from './vectors-harness.ts'
 
 export function describeVectorGenerations({ fresh, vector, upsert }: VectorsContext): void {
   test('a generation is built aside and takes the place of the live one at once', async () => {

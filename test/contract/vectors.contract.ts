@@ -5,28 +5,8 @@ import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { vectorOf } from '#test/support/vectors.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
+import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
-
-/** Where one test's points lie. */
-export interface VectorsPlace {
-  collections: readonly [string, string]
-  open(): Promise<VectorStore>
-}
-
-export interface VectorsHarness {
-  dimension: number
-  /** A new, empty place, removed when the running test ends. */
-  place(): Promise<VectorsPlace>
-}
-
-/** What the suites work with. */
-export interface VectorsContext {
-  dimension: number
-  /** A store in a new place, closed after the test, and its first collection. */
-  fresh(): Promise<{ store: VectorStore; name: string; other: string; place: VectorsPlace }>
-  vector(...head: number[]): Float32Array
-  upsert(id: string, vector: Float32Array, payload?: object): PointOperation
-}
 
 export function describeVectors(driverName: string, harness: VectorsHarness): void {
   const opened: VectorStore[] = []

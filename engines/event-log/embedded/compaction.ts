@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
-import { nameOf } from './record-table.ts'
+import { nameOf } from './table-kinds.ts'
 import type { Table } from './writer.ts'
 
 /** Keys that one round remembers. */

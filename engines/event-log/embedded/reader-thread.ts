@@ -2,7 +2,8 @@
 
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { openForReading } from './layout.ts'
-import { type FetchRecords, type Kind, openRecordReader } from './record-table.ts'
+import type { FetchRecords } from './record-table.ts'
+import { type Kind, openRecordReader } from './table-kinds.ts'
 
 export interface ReaderData {
   file: string

@@ -4,7 +4,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCursor } from './record-block.ts'
-import { createRecordTable, type Kind, nameOf, openRecordTable, type RecordTable } from './record-table.ts'
+import type { RecordTable } from './record-table.ts'
+import { createRecordTable, type Kind, nameOf, openRecordTable } from './table-kinds.ts'
 
 /** One partition, as the threads speak of it. */
 export interface PlaceSnapshot {

@@ -7,7 +7,7 @@
 
 import { setPriority } from 'node:os'
 import { DatabaseSync } from 'node:sqlite'
-import type { MergeOrder } from './merge.ts'
+import type { MergeOrder } from './merge-order.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec } from './zvec-index.ts'
 

@@ -2,16 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-
-export interface MergeOrder {
-  /** The SQLite file and the table of points in it. */
-  database: string
-  table: string
-  /** Where the index is made; must not exist. */
-  path: string
-  dimension: number
-  nativeModule: string
-}
+import type { MergeOrder } from './merge-order.ts'
 
 const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))
 
