@@ -68,26 +68,19 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       deliver(block.take(), block.next)
     }
   }
-
   function deliver(records: StoredRecord[], next: number): void {
     position = next
     if (records.length === 0) return
     deliveredTo = Math.max(deliveredTo, next)
     delivering = true
-    try {
-      options.records(records)
-    } catch (error) {
-      options.fault(error)
-    }
+    reportThrown(options.fault, () => options.records(records))
     delivering = false
   }
-
   function readFrom(from: number): void {
     if (reading || place.gone) return
     if (from < place.start) outside(from)
     else if (from < place.end) read(from, place.end)
   }
-
   function read(from: number, end: number): void {
     reading = true
     const mine = epoch
@@ -105,19 +98,11 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       },
     )
   }
-
   function accept(fetched: Fetched & { gone: false }, from: number, end: number): void {
-    const { records, block, start } = fetched
-    place.start = Math.max(place.start, start)
-    if (from < start) {
-      outside(from)
-      return
-    }
-    // No record where some were: the rest was removed, and the end is the next position.
-    const next = records === 0 ? end : lastOffset(block, records) + 1
-    waiting = { next, take: () => takeRecords(createCursor(block, records), records, place.partition) }
+    place.start = Math.max(place.start, fetched.start)
+    if (from < fetched.start) outside(from)
+    else waiting = blockOf(fetched, end, place.partition)
   }
-
   /** Only what is about to be delivered stops the reader: a block before it comes first. */
   function outside(from: number): void {
     if (position !== from || stopped) return
@@ -126,20 +111,15 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       setImmediate(pump)
       return
     }
-    stand()
-    try {
-      options.misplaced({ position: from, start: place.start, end: place.end })
-    } catch (error) {
-      options.fault(error)
-    }
+    halt()
+    const { misplaced } = options
+    reportThrown(options.fault, () => misplaced({ position: from, start: place.start, end: place.end }))
   }
-
-  function stand(): void {
+  function halt(): void {
     epoch++
     position = null
     waiting = null
   }
-
   const heard: PlaceReader = {
     appended(first, count, take) {
       const idle = !stopped && !paused && !reading && !delivering && !waiting
@@ -156,7 +136,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     started: () => started,
     seek(offset) {
       if (stopped) return
-      stand()
+      halt()
       started = true
       position = offset
       if (offset < place.start || offset > place.end) outside(offset)
@@ -171,8 +151,23 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     },
     stop() {
       stopped = true
-      stand()
+      halt()
       place.readers.delete(heard)
     },
+  }
+}
+
+/** Where no record came although some were there, they were removed meanwhile: the end is the next position. */
+function blockOf({ records, block }: Fetched & { gone: false }, end: number, partition: number): Block {
+  const next = records === 0 ? end : lastOffset(block, records) + 1
+  return { next, take: () => takeRecords(createCursor(block, records), records, partition) }
+}
+
+/** A listener that throws must not stop the reader. */
+function reportThrown(fault: (error: unknown) => void, call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    fault(error)
   }
 }

@@ -100,7 +100,7 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     let merged: OpenIndex | undefined
     try {
       merged = await options.merge(signal)
-      await catchUp(merged.index, changed)
+      await catchUp(merged.index, table, changed)
       // Ended, or dropped and built anew meanwhile: what was merged may lack what happened then.
       if (ended || current !== replaced) throw new Error('the index was replaced meanwhile')
       current = merged
@@ -116,18 +116,6 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       return false
     } finally {
       changed = undefined
-    }
-  }
-  /** Applies what changed while the index was made; returns in the tick in which nothing is left. */
-  async function catchUp(index: NeighbourIndex, rows: Set<number>): Promise<void> {
-    while (rows.size > 0) {
-      await breathe()
-      for (const n of [...rows].slice(0, rowsPerSlice)) {
-        rows.delete(n)
-        const row = table.byRow(n)
-        if (row) index.upsert([{ ...row, tokens: tokensOf(row.payload) }])
-        else index.remove([n])
-      }
     }
   }
   function discardAll(): void {
@@ -170,6 +158,19 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       ended = true
       discardAll()
     },
+  }
+}
+
+/** Applies what changed while the index was made; returns in the tick in which nothing is left. */
+async function catchUp(index: NeighbourIndex, table: PointsTable, rows: Set<number>): Promise<void> {
+  while (rows.size > 0) {
+    await breathe()
+    for (const n of [...rows].slice(0, rowsPerSlice)) {
+      rows.delete(n)
+      const row = table.byRow(n)
+      if (row) index.upsert([{ ...row, tokens: tokensOf(row.payload) }])
+      else index.remove([n])
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The queue of one topic-partition: appends in, one batch in flight, each append's offset out. The batch at the head is
- * repeated unchanged until it is acknowledged or every caller in it has given up; nothing ever overtakes it.
+ * Delivers a batch of appends to one partition: repeats it until it is acknowledged, gives each append its offset, and
+ * ends early only for what no repetition can change.
  */
 
 import type { Message } from 'kafkajs'
@@ -11,19 +11,16 @@ import { faultType, partitionNotFound } from './faults.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
-export const laneLimits = { bytesMax: 32 * 1_048_576, recordsMax: 50_000 }
-/** What one send takes from the queue. */
-const batchLimits = { records: 500, bytes: 800_000 }
 /** A single append goes out in one send up to here (kafkajs's work grows with the square), and to the topic's limit. */
 const sendRecordsMax = 2_000
-const batchHeaderBytes = 100
-const retryPause = { baseMs: 25, maxMs: 500 }
-/** Tries of one batch after which the client itself is suspected. */
-const suspectAfter = 3
+export const batchHeaderBytes = 100
+export const retryPause = { baseMs: 25, maxMs: 500 }
+/** After this many tries of one batch the client itself may be broken, and is renewed. */
+const renewAfter = 3
 
 export interface Append {
   records: NewRecord[]
-  /** As stored, with all that Kafka writes beside the records. */
+  /** As stored, with all that Kafka adds to the records. */
   bytes: number
   /** Bytes of the largest record, as its topic's limit counts them. */
   largest: number
@@ -32,25 +29,14 @@ export interface Append {
   reject(error: AppError): void
 }
 
-export interface Lane {
-  /** False when the lane is full. An append that is larger than the whole queue passes when the queue is empty. */
-  offer(append: Append): boolean
-  /** Resolves when nothing waits and nothing is in flight. */
-  idle(): Promise<void>
-}
-
-interface LaneParts {
+interface DeliveryParts {
   topic: string
   partition: number
   sender: Sender
   facts: TopicFactsCache
-  /** Called when bytes enter (positive) or leave (negative) the queue. */
-  count(bytes: number): void
-  /** Called when nothing waits and nothing is in flight any more. */
-  drained(): void
 }
 
-/** What Kafka writes beside a record, and beside each of its headers: lengths, time, offset. */
+/** What Kafka adds to a record and to each of its headers: lengths, time, offset. */
 const frameBytes = { record: 40, header: 10 }
 
 /** Bytes of all records as stored, and of the largest one as its topic's limit counts them. */
@@ -68,60 +54,8 @@ export function measure(records: NewRecord[]): { bytes: number; largest: number 
   return { bytes, largest }
 }
 
-export function createLane({ topic, partition, sender, facts, count, drained }: LaneParts): Lane {
-  const queue: Append[] = []
-  const queued = { bytes: 0, records: 0 }
-  let draining: Promise<void> | undefined
-
-  function remove(append: Append): void {
-    queued.bytes -= append.bytes
-    queued.records -= append.records.length
-    count(-append.bytes)
-  }
-  async function drain(): Promise<void> {
-    for (let failures = 0; queue.length > 0; ) {
-      const known = await factsNow().catch((error: unknown) => error as AppError)
-      if (known instanceof Error) {
-        if (known.code === 'not_found') rejectAll(known)
-        else await sleep(backoffMs(failures++, retryPause))
-        dropSettled()
-        continue
-      }
-      failures = 0
-      const batch = take(known)
-      if (batch.length > 0) await deliver(batch, known)
-    }
-    draining = undefined
-    drained()
-  }
-  async function factsNow(): Promise<TopicFacts> {
-    let known = await facts.get(topic)
-    if (partition < 0 || partition >= known.partitions) known = await facts.refresh(topic)
-    if (partition < 0 || partition >= known.partitions) throw partitionNotFound(topic, partition)
-    return known
-  }
-  /** Takes appends from the head; those that gave up or are too large fall out here. */
-  function take(known: TopicFacts): Append[] {
-    const batch: Append[] = []
-    const bytesMax = Math.min(batchLimits.bytes, known.batchBytesMax - batchHeaderBytes)
-    let [bytes, records] = [0, 0]
-    for (let head = queue[0]; head; head = queue[0]) {
-      const fits = bytes + head.bytes <= bytesMax && records + head.records.length <= batchLimits.records
-      if (batch.length > 0 && !fits && !head.settled) break
-      queue.shift()
-      remove(head)
-      if (head.settled) continue
-      if (head.largest > known.recordBytesMax) {
-        head.reject(tooLarge(topic, known.recordBytesMax))
-        continue
-      }
-      batch.push(head)
-      bytes += head.bytes
-      records += head.records.length
-      if (bytes > bytesMax) break
-    }
-    return batch
-  }
+/** The returned function settles every append of the batch that it is given. */
+export function createDelivery({ topic, partition, sender, facts }: DeliveryParts) {
   async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
     const records = batch.length === 1 ? batch[0]!.records : batch.flatMap((append) => append.records)
     const bytes = batch.reduce((sum, append) => sum + append.bytes, batchHeaderBytes)
@@ -150,11 +84,11 @@ export function createLane({ topic, partition, sender, facts, count, drained }: 
         if (final) for (const append of batch) append.reject(final)
       }
       if (batch.every((append) => append.settled)) return null
-      if (attempt >= suspectAfter) sender.renew()
+      if (attempt >= renewAfter) sender.renew()
       await sleep(backoffMs(attempt, retryPause))
     }
   }
-  /** What no repetition mends; everything else is repeated. */
+  /** The answer to what no repetition can change; null for everything else, which is repeated. */
   async function finalFault(error: unknown): Promise<AppError | null> {
     const type = faultType(error)
     if (type === 'MESSAGE_TOO_LARGE' || type === 'RECORD_LIST_TOO_LARGE') {
@@ -173,33 +107,10 @@ export function createLane({ topic, partition, sender, facts, count, drained }: 
       return cause instanceof AppError && cause.code === 'not_found' ? cause : null
     }
   }
-  function rejectAll(error: AppError): void {
-    for (const append of queue) append.reject(error)
-  }
-  /** While nothing can be sent, those that gave up must not fill the memory. */
-  function dropSettled(): void {
-    for (const append of queue.splice(0)) {
-      if (append.settled) remove(append)
-      else queue.push(append)
-    }
-  }
-  return {
-    offer(append) {
-      const bytes = queued.bytes + append.bytes
-      const records = queued.records + append.records.length
-      if (queue.length > 0 && (bytes > laneLimits.bytesMax || records > laneLimits.recordsMax)) return false
-      queue.push(append)
-      queued.bytes = bytes
-      queued.records = records
-      count(append.bytes)
-      draining ??= drain()
-      return true
-    },
-    idle: () => draining ?? Promise.resolve(),
-  }
+  return deliver
 }
 
-function tooLarge(topic: string, bytesMax?: number): AppError {
+export function tooLarge(topic: string, bytesMax?: number): AppError {
   const limit = bytesMax === undefined ? 'the limit' : `${bytesMax} bytes`
   return new AppError('payload_too_large', `A record is larger than ${limit} of ${topic}.`)
 }
