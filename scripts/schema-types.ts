@@ -1,6 +1,7 @@
 /** Avro schemas in, TypeScript interfaces out: the types of values are never written by hand. */
 
 type Avro = string | Avro[] | { type: Avro; [attribute: string]: unknown }
+type NamedAvro = { type: Avro; name: string; namespace?: string }
 
 const primitives: Record<string, string> = {
   null: 'null',
@@ -98,7 +99,7 @@ function shortName(name: string): string {
 }
 
 function fullName(schema: Avro): string {
-  const { name, namespace } = schema as unknown as { name: string; namespace?: string }
+  const { name, namespace } = schema as NamedAvro
   return namespace === undefined || name.includes('.') ? name : `${namespace}.${name}`
 }
 

@@ -26,7 +26,7 @@ export interface EmbeddedLogOptions {
   directory: string
   /** Between two rounds that remove what is expired or superseded. */
   sweepEveryMs?: number
-  /** Hears of listeners that threw and of background work that failed (and is tried again). Default: a warning. */
+  /** Called when a listener threw, and when background work failed (it is tried again). Default: prints to stderr. */
   onFault?: (error: unknown) => void
 }
 
@@ -49,7 +49,7 @@ interface Parts {
 
 /** Opens the log, also one whose process was killed. Throws `invalid_configuration` for a file of a newer layout. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
-  const { directory, sweepEveryMs = 5_000, onFault = warn } = options
+  const { directory, sweepEveryMs = 5_000, onFault = printFault } = options
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
   const places = createPlaces()
@@ -74,6 +74,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
       return call(...args)
     }
   }
+  // Object.fromEntries forgets which name has which call: every one comes back under its own name.
   const calls = Object.fromEntries(
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
   ) as unknown as Administration
@@ -152,6 +153,6 @@ function createCheckpointer(threads: Threads, fault: (error: unknown) => void): 
   }
 }
 
-function warn(error: unknown): void {
-  process.emitWarning(`event log: ${describeError(error)}`)
+function printFault(error: unknown): void {
+  console.error(`event log: ${describeError(error)}`)
 }

@@ -54,6 +54,7 @@ function encodeRow(columns: CopyColumn[], row: CopyValue[]): Buffer {
 }
 
 function encodeField(type: CopyType, value: CopyValue): Buffer | null {
+  // A row's values are of its columns' types, which TypeScript cannot follow through the table of encoders.
   return value === null ? null : encoders[type](value as never)
 }
 

@@ -53,6 +53,7 @@ export function copyIn(
       handleEmptyQuery() {},
       handleCopyData() {},
     }
+    // The types of pg know a part of what pg itself calls on a Submittable.
     client.query(submittable as unknown as pg.Submittable)
   })
 }

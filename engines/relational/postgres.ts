@@ -10,6 +10,7 @@ import { type CopyResult, copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
+import { textTypes } from './text-types.ts'
 import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
 
 export interface PostgresOptions {
@@ -100,7 +101,6 @@ function copied(result: CopyResult): number {
 
 function connectionConfig(options: PostgresOptions) {
   const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
-  const asText = { getTypeParser: () => (text: string) => text }
   return {
     connectionString: options.url,
     application_name: 'flotilla',
@@ -109,7 +109,7 @@ function connectionConfig(options: PostgresOptions) {
     query_timeout: statementTimeoutMs + graceMs,
     idle_in_transaction_session_timeout: idleTransactionMs,
     keepAlive: true,
-    types: asText as unknown as pg.CustomTypesConfig,
+    types: textTypes,
   }
 }
 

@@ -11,6 +11,7 @@ import { range } from '../contract/event-log/world.ts'
 /** A partition with records at the given offsets; each fetch brings two of them. */
 function openReader(options: { start?: number; offsets: number[]; misplaced?: boolean }) {
   const { start = 0, offsets } = options
+  // The reader uses no other part of a partition.
   const place = {
     id: 1,
     partition: 0,

@@ -59,6 +59,7 @@ const recordsOf = (decoded: Pick<Decoded, 'responses'>) =>
   )
 
 async function expectSame(bytes: Buffer): Promise<StoredRecord[]> {
+  // What kafkajs calls an answer has no type of its own.
   const ours = decodeFetchResponse(bytes) as unknown as Decoded
   const expected = recordsOf(await theirs.decode(bytes))
   const records = recordsOf(ours)

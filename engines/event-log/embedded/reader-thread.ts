@@ -1,5 +1,6 @@
 /** The thread that reads: a position in, a block of records out, so that no reader waits for a disk sync. */
 
+import { firstRow } from '#lib/sqlite-rows.ts'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { openForReading } from './layout.ts'
 import type { FetchRecords } from './record-table.ts'
@@ -28,7 +29,7 @@ function readerOf(place: number, kind: Kind): FetchRecords {
 function fetch(place: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
-    const found = select.get(place) as { start: number; kind: Kind } | undefined
+    const found = firstRow<{ start: number; kind: Kind }>(select, place)
     if (!found) {
       readers.delete(place)
       return new Transferred<Fetched>({ gone: true }, [])

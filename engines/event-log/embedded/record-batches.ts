@@ -1,6 +1,7 @@
 /** Many records in one row, as they were appended: a row costs the same for one record as for hundreds. */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { eachRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
@@ -62,7 +63,7 @@ function endOfSlice(db: DatabaseSync, name: string, start: number): number | nul
   )
   let through: number | null = null
   let bytes = 0
-  for (const row of select.iterate(start) as Iterable<unknown> as Iterable<{ last: number; size: number }>) {
+  for (const row of eachRow<{ last: number; size: number }>(select, start)) {
     bytes += row.size
     if (through !== null && bytes > sliceBytesMax) break
     through = row.last
@@ -80,7 +81,7 @@ export function openForReading(db: DatabaseSync, name: string): FetchRecords {
   return (position, bytesMax) => {
     const batches: Batch[] = []
     let [records, bytes] = [0, 0]
-    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+    for (const row of eachRow<Row>(select, position)) {
       const whole = batchOf(row)
       let batch = cutBatch(whole, position, recordsPerFetchMax - records, bytesMax - bytes)
       if (batch.records === 0) {

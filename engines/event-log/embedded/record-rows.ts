@@ -1,6 +1,7 @@
 /** One row for each record: where compaction has to pick among them. */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { eachRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { packRows, type Row, recordsPerFetchMax } from './record-block.ts'
@@ -54,7 +55,7 @@ export function openForReading(db: DatabaseSync, name: string): FetchRecords {
   return (position, bytesMax) => {
     const rows: Row[] = []
     let bytes = 0
-    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+    for (const row of eachRow<Row>(select, position)) {
       const size = row[5].length
       if (rows.length > 0 && bytes + size > bytesMax) break
       rows.push(row)

@@ -1,6 +1,7 @@
 /** What the writing thread does: appends, positions and topics in, committed rows out. */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { allRows } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCursor } from './record-block.ts'
@@ -69,11 +70,11 @@ export function createWriter(db: DatabaseSync) {
     tables,
     load: (): { topics: TopicSnapshot[]; positions: PositionRow[] } => ({
       topics: readTopics(db).map((spec) => ({ spec, places: readPlaces(db, spec, addTable) })),
-      positions: db
-        .prepare(
+      positions: allRows<PositionRow>(
+        db.prepare(
           'select group_name as "group", topic, partition, position as offset, metadata from positions',
-        )
-        .all() as unknown as PositionRow[],
+        ),
+      ),
     }),
 
     /** Offsets of the first record of each append; -1 for a partition that is gone. */
@@ -210,15 +211,11 @@ function readPlaces(
   spec: TopicSpec,
   add: (spec: TopicSpec, row: PlaceRow) => Table,
 ): PlaceSnapshot[] {
-  return db
-    .prepare(
-      'select id, partition, start, next_floor as floor, kind from partitions where topic = ? order by partition',
-    )
-    .all(spec.name)
-    .map((row) => {
-      const place = row as unknown as PlaceRow & { partition: number }
-      return snapshot(add(spec, place), place.partition)
-    })
+  const select = db.prepare(
+    'select id, partition, start, next_floor as floor, kind from partitions where topic = ? order by partition',
+  )
+  const rows = allRows<PlaceRow & { partition: number }>(select, spec.name)
+  return rows.map((row) => snapshot(add(spec, row), row.partition))
 }
 
 function insertTopic(db: DatabaseSync, spec: TopicSpec): void {

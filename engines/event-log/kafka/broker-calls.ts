@@ -20,6 +20,7 @@ export function changeExchanges<P>(
   call: 'fetch' | 'produce',
   change: (exchange: Exchange, parts: P) => Exchange,
 ): void {
+  // The types of kafkajs describe its public interface, and these calls are not in it.
   const original = broker as unknown as CalledBroker
   const called = original[call]
   const lookupRequest = (key: number, versions: unknown) => {

@@ -75,6 +75,7 @@ export function watchMembership(
   const findGroupCoordinator = cluster.findGroupCoordinator.bind(cluster)
   cluster.findGroupCoordinator = (named) => findGroupCoordinator(named).catch(throwAsMoved)
   function watch(watched: Broker): void {
+    // The types of kafkajs describe its public interface, and these calls are not in it.
     const broker = watched as unknown as GroupBroker
     originals.set(watched, broker.offsetCommit.bind(broker))
     quickenFetches(watched)

@@ -29,6 +29,7 @@ export interface ProduceParts {
 
 /** From now on the producers of this client write their requests here, wherever possible. */
 export function quickenProducers(kafka: Kafka): void {
+  // The types of kafkajs describe its public interface, and this is not in it.
   const made = kafka as unknown as Record<symbol, (options: unknown) => Cluster>
   const name = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === 'private:Kafka:createCluster',

@@ -9,6 +9,7 @@ import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
 import { relationalUnavailable, translateFault } from '../sql-faults.ts'
 import { fromTextResult, toSqlText } from '../sql-values.ts'
 import { createStatementNames } from '../statement-names.ts'
+import { textTypes } from '../text-types.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { createReadSessions } from './read-session.ts'
 
@@ -89,7 +90,7 @@ function openPool(url: string, log: Logger): pg.Pool {
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     max: connectionsMax,
-    types: { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig,
+    types: textTypes,
   })
   pool.on('error', (error) => log.warn({ reason: describeError(error) }, 'mirror.connection-lost'))
   pool.on('connect', (client) => client.on('error', () => {}))
@@ -97,7 +98,8 @@ function openPool(url: string, log: Logger): pg.Pool {
 }
 
 async function query<Row>(client: pg.ClientBase, { text, params, name }: Statement, timeoutMs: number) {
-  const result = await client.query({
+  // pg has these two options of a query; its types lack them.
+  const config: pg.QueryArrayConfig & { queryMode: 'extended'; query_timeout: number } = {
     text,
     values: params.map(parameterOf),
     rowMode: 'array',
@@ -105,7 +107,8 @@ async function query<Row>(client: pg.ClientBase, { text, params, name }: Stateme
     queryMode: 'extended',
     query_timeout: timeoutMs,
     ...(name === undefined ? {} : { name }),
-  } as unknown as pg.QueryArrayConfig)
+  }
+  const result = await client.query(config)
   return fromTextResult<Row>({
     fields: result.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
     rows: result.rows as (string | null)[][],

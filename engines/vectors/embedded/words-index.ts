@@ -1,6 +1,7 @@
 /** Filter words and row numbers go into a SQLite file that may be lost at any time; rows that have words come out. */
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { wideToken } from '../filter-tokens.ts'
 
 /** As a limit: all of them. */
@@ -62,7 +63,7 @@ function openWords(db: DatabaseSync, t: string): Words {
   function rarestFirst(words: string[]): string[] {
     if (words.length < 2) return words
     return words
-      .map((word) => ({ word, count: (howRare.get(word) as { c: number }).c }))
+      .map((word) => ({ word, count: firstRow<{ c: number }>(howRare, word)!.c }))
       .sort((a, b) => a.count - b.count)
       .slice(0, wordsInSqlMax)
       .map(({ word }) => word)
@@ -73,10 +74,10 @@ function openWords(db: DatabaseSync, t: string): Words {
       for (const word of after) if (!before.includes(word)) add.run(word, n)
     },
     rowsWith: (words, limit) =>
-      (listing(words.length).all(...rarestFirst(words), limit) as { n: number }[]).map((row) => row.n),
-    countWith: (words) => (counting(words.length).get(...rarestFirst(words), everyRow) as { c: number }).c,
+      allRows<{ n: number }>(listing(words.length), ...rarestFirst(words), limit).map((row) => row.n),
+    countWith: (words) => firstRow<{ c: number }>(counting(words.length), ...rarestFirst(words), everyRow)!.c,
     decides: (words) => words <= wordsInSqlMax,
-    wideRows: (limit) => (wide.all(limit) as { n: number }[]).map((row) => row.n),
+    wideRows: (limit) => allRows<{ n: number }>(wide, limit).map((row) => row.n),
     clear: () => db.exec(`delete from ${t}`),
     drop: () => db.exec(`drop table ${t}`),
   }
