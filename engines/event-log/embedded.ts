@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
-import { createPlaces, type Places } from './embedded/places.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
+import { createTopics, type Topics } from './embedded/topics.ts'
 import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
 import type { EventLog, NewRecord, Tail } from './port.ts'
 
@@ -40,7 +40,7 @@ export interface EmbeddedLog extends EventLog {
 
 interface Parts {
   threads: Threads
-  places: Places
+  topics: Topics
   queue: WriteQueue
   groups: Groups
   tails: Set<Tail>
@@ -52,19 +52,19 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   const { directory, sweepEveryMs = 5_000, onFault = printFault } = options
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
-  const places = createPlaces()
-  for (const topic of threads.loaded.topics) places.add(topic)
-  hearCleaner(threads, places, onFault)
+  const topics = createTopics()
+  for (const topic of threads.loaded.topics) topics.add(topic)
+  hearCleaner(threads, topics, onFault)
   const positions = createPositions(threads.loaded.positions)
   const queue = createWriteQueue(threads.writer.call.write, createCheckpointer(threads, onFault))
   const { fetch } = threads.reader.call
   const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
-  const administration = createAdministration({ threads, places, positions, groups, queue })
-  return assemble({ threads, places, queue, groups, tails: new Set(), fault: onFault }, administration)
+  const administration = createAdministration({ threads, topics, positions, groups, queue })
+  return assemble({ threads, topics, queue, groups, tails: new Set(), fault: onFault }, administration)
 }
 
 function assemble(parts: Parts, administration: Administration): EmbeddedLog {
-  const { threads, places, queue, groups, tails, fault } = parts
+  const { threads, topics, queue, groups, tails, fault } = parts
   const write = threads.writer.call
   let closing: Promise<void> | undefined
 
@@ -83,15 +83,15 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     driver: 'embedded',
     ...calls,
     append: whileOpen(async (topic, partition, records, options) => {
-      const place = places.place(topic, partition)
-      if (place.topic.spec.cleanup === 'compact') refuseKeyless(records)
-      return queue.append(place, records, options?.timeoutMs ?? appendTimeoutMs)
+      const state = topics.partition(topic, partition)
+      if (state.topic.spec.cleanup === 'compact') refuseKeyless(records)
+      return queue.append(state, records, options?.timeoutMs ?? appendTimeoutMs)
     }),
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
-    consume: whileOpen(async (options) => groups.join(places.topic(options.topic), options)),
+    consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),
     tail: whileOpen(async (options) => {
       const parts = { fetch: threads.reader.call.fetch, fault, alive: threads.alive }
-      const tail = createTail(places.topic(options.topic), options, parts)
+      const tail = createTail(topics.topic(options.topic), options, parts)
       tails.add(tail)
       const close = async () => {
         tails.delete(tail)
@@ -125,12 +125,12 @@ function refuseKeyless(records: NewRecord[]): void {
   }
 }
 
-function hearCleaner(threads: Threads, places: Places, fault: (error: unknown) => void): void {
-  threads.writer.on('trimmed', ({ place: id, start }: { place: number; start: number }) => {
-    const place = places.byId(id)
-    if (!place) return
-    place.start = Math.max(place.start, start)
-    for (const reader of [...place.readers]) reader.changed()
+function hearCleaner(threads: Threads, topics: Topics, fault: (error: unknown) => void): void {
+  threads.writer.on('trimmed', ({ id, start }: { id: number; start: number }) => {
+    const state = topics.byId(id)
+    if (!state) return
+    state.start = Math.max(state.start, start)
+    for (const reader of [...state.readers]) reader.changed()
   })
   threads.writer.on('fault', (message: string) => fault(new Error(message)))
 }

@@ -2,24 +2,23 @@
 
 import { expect, test } from 'vitest'
 import { createPartitionReader, type ReaderOptions } from '#engines/event-log/embedded/partition-reader.ts'
-import type { Place } from '#engines/event-log/embedded/places.ts'
 import type { Fetched } from '#engines/event-log/embedded/reader-thread.ts'
 import { packRows, type Row } from '#engines/event-log/embedded/record-block.ts'
+import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { range } from '../contract/event-log/world.ts'
 
 /** A partition with records at the given offsets; each fetch brings two of them. */
 function openReader(options: { start?: number; offsets: number[]; misplaced?: boolean }) {
   const { start = 0, offsets } = options
-  // The reader uses no other part of a partition.
-  const place = {
+  const state = {
     id: 1,
     partition: 0,
     start,
     end: offsets.at(-1)! + 1,
     gone: false,
     readers: new Set(),
-  } as unknown as Place
+  } as unknown as PartitionState
   const open: { from: number; answer(kept?: number): void; fail(): void }[] = []
   const heard = { offsets: [] as number[], misplaced: [] as unknown[], faults: 0 }
   const fetch: ReaderOptions['fetch'] = (_, from) =>
@@ -27,7 +26,7 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
       open.push({
         from,
         fail: () => reject(new Error('disk')),
-        answer(kept = place.start) {
+        answer(kept = state.start) {
           const rows = offsets
             .filter((o) => o >= Math.max(from, kept))
             .slice(0, 2)
@@ -43,7 +42,7 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
       })
     })
   const reader = createPartitionReader({
-    place,
+    state,
     fetch,
     bytesMax: 1_000,
     records: (records) => void heard.offsets.push(...records.map((one) => one.offset)),
@@ -57,7 +56,7 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
-  return { place, reader, open, heard, answerAll }
+  return { state, reader, open, heard, answerAll }
 }
 
 test('a seek drops what was being read for the old position', async () => {
@@ -89,26 +88,26 @@ test('the next block is asked for while one is delivered, and one more waits dur
 })
 
 test('a start that moved while it was reading is an alarm, not a gap', async () => {
-  const { reader, open, heard, answerAll, place } = openReader({ offsets: range(0, 10) })
+  const { reader, open, heard, answerAll, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   open.shift()!.answer(5)
   await eventually('the alarm', () => heard.misplaced.length === 1)
   expect(heard).toMatchObject({ offsets: [], misplaced: [{ position: 0, start: 5, end: 10 }] })
   expect(reader.position()).toBeNull()
-  expect(place.start).toBe(5)
+  expect(state.start).toBe(5)
   reader.seek(5)
   await answerAll()
   expect(heard.offsets).toEqual(range(5, 10))
 })
 
 test('what was read before the start moved is delivered before the alarm', async () => {
-  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+  const { reader, open, heard, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.pause()
   open.shift()!.answer()
   await new Promise((resolve) => setImmediate(resolve))
-  place.start = 6
-  for (const one of place.readers) one.changed()
+  state.start = 6
+  for (const one of state.readers) one.changed()
   expect(heard.misplaced).toEqual([])
   reader.resume()
   expect(heard).toMatchObject({ offsets: [0, 1], misplaced: [{ position: 2, start: 6, end: 10 }] })
@@ -124,8 +123,8 @@ test('a reader without alarms goes on at the first record that is kept', async (
 })
 
 test('holes are passed over, also one that reaches to the end', async () => {
-  const { reader, heard, answerAll, place } = openReader({ offsets: [0, 3, 9] })
-  place.end = 15
+  const { reader, heard, answerAll, state } = openReader({ offsets: [0, 3, 9] })
+  state.end = 15
   reader.seek(0)
   await answerAll()
   expect(heard).toMatchObject({ offsets: [0, 3, 9], misplaced: [] })
@@ -143,12 +142,12 @@ test('a read that fails is a fault, and is repeated', async () => {
 })
 
 test('nothing is heard after stop, nor after the partition is gone', async () => {
-  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+  const { reader, open, heard, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.stop()
   open.shift()!.answer()
   await new Promise((resolve) => setImmediate(resolve))
   expect(heard.offsets).toEqual([])
-  expect(place.readers.size).toBe(0)
+  expect(state.readers.size).toBe(0)
   expect(open).toEqual([])
 })

@@ -16,7 +16,7 @@ export interface Cleaner {
 export function createCleaner(
   db: DatabaseSync,
   writer: Writer,
-  trimmed: (place: number, start: number) => void,
+  trimmed: (id: number, start: number) => void,
 ): Cleaner {
   let running: Promise<void> = Promise.resolve()
 

@@ -2,8 +2,8 @@
 
 import type { ConsumeOptions, GroupConsumer } from '../port.ts'
 import { createMember, type MemberParts } from './member.ts'
-import type { Topic } from './places.ts'
 import { createSubscription, type Subscription } from './subscription.ts'
+import type { Topic } from './topics.ts'
 
 export interface Groups {
   join(topic: Topic, options: ConsumeOptions): GroupConsumer

@@ -4,9 +4,9 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
-import { rangeOf } from './places.ts'
 import type { Positions } from './positions.ts'
 import { type Member, noteLoss, type Subscription } from './subscription.ts'
+import { rangeOf } from './topics.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export const fetchBytesDefault = 1_048_576
@@ -37,7 +37,7 @@ export function createMember(
 
   function openReader(partition: number): PartitionReader {
     return createPartitionReader({
-      place: topic.places[partition]!,
+      state: topic.partitions[partition]!,
       fetch: parts.fetch,
       bytesMax: options.fetchBytesMax ?? fetchBytesDefault,
       records: (records) => listener.records(partition, records),
@@ -60,7 +60,7 @@ export function createMember(
     const still = () => [...gained].filter(([partition, reader]) => readers.get(partition) === reader)
     const told = still().map(
       ([partition]): GainedPartition => ({
-        ...rangeOf(topic.places[partition]!),
+        ...rangeOf(topic.partitions[partition]!),
         committed: parts.positions.get(group, topic.spec.name, partition),
         former: subscription.unfinished.has(partition) ? 'unknown' : 'none',
       }),

@@ -1,16 +1,16 @@
 /** Reads one partition for one reader: a position in, records in order out; caught up, it is handed what is written. */
 
 import type { StoredRecord } from '../port.ts'
-import type { Place, PlaceReader } from './places.ts'
 import type { Fetched } from './reader-thread.ts'
 import { createCursor, lastOffset, takeRecords } from './record-block.ts'
+import type { PartitionListener, PartitionState } from './topics.ts'
 
 /** After a failed read. */
 const retryAfterMs = 200
 
 export interface ReaderOptions {
-  place: Place
-  fetch(place: number, position: number, bytesMax: number): Promise<Fetched>
+  state: PartitionState
+  fetch(id: number, position: number, bytesMax: number): Promise<Fetched>
   bytesMax: number
   records(records: StoredRecord[]): void
   /** The position is outside of the log. Undefined: the reader goes on at the first record that is kept. */
@@ -39,7 +39,7 @@ interface Block {
 }
 
 export function createPartitionReader(options: ReaderOptions): PartitionReader {
-  const { place, bytesMax } = options
+  const { state, bytesMax } = options
   /** Next to be delivered. */
   let position: number | null = null
   let deliveredTo = 0
@@ -77,14 +77,14 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     delivering = false
   }
   function readFrom(from: number): void {
-    if (reading || place.gone) return
-    if (from < place.start) outside(from)
-    else if (from < place.end) read(from, place.end)
+    if (reading || state.gone) return
+    if (from < state.start) outside(from)
+    else if (from < state.end) read(from, state.end)
   }
   function read(from: number, end: number): void {
     reading = true
     const mine = epoch
-    options.fetch(place.id, from, bytesMax).then(
+    options.fetch(state.id, from, bytesMax).then(
       (fetched) => {
         reading = false
         if (mine === epoch && !fetched.gone) accept(fetched, from, end)
@@ -99,28 +99,28 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     )
   }
   function accept(fetched: Fetched & { gone: false }, from: number, end: number): void {
-    place.start = Math.max(place.start, fetched.start)
+    state.start = Math.max(state.start, fetched.start)
     if (from < fetched.start) outside(from)
-    else waiting = blockOf(fetched, end, place.partition)
+    else waiting = blockOf(fetched, end, state.partition)
   }
   /** Only what is about to be delivered stops the reader: a block before it comes first. */
   function outside(from: number): void {
     if (position !== from || stopped) return
     if (!options.misplaced) {
-      position = place.start
+      position = state.start
       setImmediate(pump)
       return
     }
     halt()
     const { misplaced } = options
-    reportThrown(options.fault, () => misplaced({ position: from, start: place.start, end: place.end }))
+    reportThrown(options.fault, () => misplaced({ position: from, start: state.start, end: state.end }))
   }
   function halt(): void {
     epoch++
     position = null
     waiting = null
   }
-  const heard: PlaceReader = {
+  const heard: PartitionListener = {
     appended(first, count, take) {
       const idle = !stopped && !paused && !reading && !delivering && !waiting
       if (idle && position === first && take) deliver(take(), first + count)
@@ -128,7 +128,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     },
     changed: pump,
   }
-  place.readers.add(heard)
+  state.readers.add(heard)
 
   return {
     position: () => position,
@@ -139,7 +139,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       halt()
       started = true
       position = offset
-      if (offset < place.start || offset > place.end) outside(offset)
+      if (offset < state.start || offset > state.end) outside(offset)
       else pump()
     },
     pause() {
@@ -152,7 +152,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     stop() {
       stopped = true
       halt()
-      place.readers.delete(heard)
+      state.readers.delete(heard)
     },
   }
 }

@@ -17,28 +17,28 @@ const db = openForReading(ownData<ReaderData>().file)
 const select = db.prepare('select start, kind from partitions where id = ?')
 const readers = new Map<number, FetchRecords>()
 
-function readerOf(place: number, kind: Kind): FetchRecords {
-  const known = readers.get(place)
+function readerOf(id: number, kind: Kind): FetchRecords {
+  const known = readers.get(id)
   if (known) return known
-  const reader = openRecordReader(db, place, kind)
-  readers.set(place, reader)
+  const reader = openRecordReader(db, id, kind)
+  readers.set(id, reader)
   return reader
 }
 
 /** Reads up to `bytesMax`, but always one record. Start and records are of one moment. */
-function fetch(place: number, position: number, bytesMax: number): Transferred<Fetched> {
+function fetch(id: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
-    const found = firstRow<{ start: number; kind: Kind }>(select, place)
+    const found = firstRow<{ start: number; kind: Kind }>(select, id)
     if (!found) {
-      readers.delete(place)
+      readers.delete(id)
       return new Transferred<Fetched>({ gone: true }, [])
     }
     const { start, kind } = found
     if (position < start) {
       return new Transferred<Fetched>({ gone: false, start, records: 0, block: new ArrayBuffer(0) }, [])
     }
-    const { records, block } = readerOf(place, kind)(position, bytesMax)
+    const { records, block } = readerOf(id, kind)(position, bytesMax)
     return new Transferred<Fetched>({ gone: false, start, records, block }, [block])
   } finally {
     db.exec('commit')

@@ -3,8 +3,8 @@
 import type { GroupConsumer } from '../port.ts'
 import { shareOut } from './assignment.ts'
 import type { PartitionReader } from './partition-reader.ts'
-import type { Topic } from './places.ts'
 import type { Positions } from './positions.ts'
+import type { Topic } from './topics.ts'
 
 export interface Member {
   consumer: GroupConsumer
@@ -46,7 +46,7 @@ export function createSubscription(group: string, topic: Topic): Subscription {
 /** All losses come before any gain, so that no partition ever has two owners. */
 function share({ topic, members }: Subscription): void {
   const next = shareOut(
-    topic.places.length,
+    topic.partitions.length,
     members.map((member) => member.consumer.assignment()),
   )
   const present = [...members]

@@ -19,7 +19,7 @@ function openParts() {
   const db = openForWriting(file)
   const writer = createWriter(db)
   const loaded = writer.load()
-  const cleaner = createCleaner(db, writer, (place, start) => emit('trimmed', { place, start }))
+  const cleaner = createCleaner(db, writer, (id, start) => emit('trimmed', { id, start }))
   return { db, writer, cleaner, loaded }
 }
 
@@ -51,7 +51,7 @@ const handlers = {
   addPartitions: (spec: TopicSpec, from: number, total: number) =>
     parts().writer.addPartitions(spec, from, total),
   deleteTopic: (name: string) => parts().writer.deleteTopic(name),
-  trim: (place: number, before: number) => parts().writer.trim(place, before),
+  trim: (id: number, before: number) => parts().writer.trim(id, before),
   deleteGroup: (group: string) => parts().writer.deleteGroup(group),
   compactNow: (topic: string) => parts().cleaner.compactNow(topic),
   sweepNow: () => parts().cleaner.sweep(),
