@@ -1,4 +1,7 @@
-/** The embedded event log: one SQLite file, a thread that writes it, a thread that reads it, groups in memory. */
+/**
+ * The event log of a single process: one SQLite file, a thread that writes it, a thread that reads it, and consumer
+ * groups in memory.
+ */
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,9 +15,9 @@ import { createTopics, type Topics } from './embedded/topics.ts'
 import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
 import type { EventLog, NewRecord, Tail } from './port.ts'
 
-/** Bytes written to the WAL before it is carried over into the file. */
+/** Bytes written to the WAL before a checkpoint copies it into the file. */
 const checkpointEveryBytes = 4_194_304
-/** What a commit writes beside its records: whole pages. */
+/** What a commit writes in addition to its records: whole pages. */
 const pageBytesPerCommit = 8_192
 const appendTimeoutMs = 2_000
 const pingTimeoutMs = 2_000
@@ -54,7 +57,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
   const topics = createTopics()
   for (const topic of threads.loaded.topics) topics.add(topic)
-  hearCleaner(threads, topics, onFault)
+  followCleaner(threads, topics, onFault)
   const positions = createPositions(threads.loaded.positions)
   const queue = createWriteQueue(threads.writer.call.write, createCheckpointer(threads, onFault))
   const { fetch } = threads.reader.call
@@ -125,7 +128,7 @@ function refuseKeyless(records: NewRecord[]): void {
   }
 }
 
-function hearCleaner(threads: Threads, topics: Topics, fault: (error: unknown) => void): void {
+function followCleaner(threads: Threads, topics: Topics, fault: (error: unknown) => void): void {
   threads.writer.on('trimmed', ({ id, start }: { id: number; start: number }) => {
     const state = topics.byId(id)
     if (!state) return
@@ -135,7 +138,7 @@ function hearCleaner(threads: Threads, topics: Topics, fault: (error: unknown) =
   threads.writer.on('fault', (message: string) => fault(new Error(message)))
 }
 
-/** Carries the WAL over into the file by the reading thread, so that no commit waits for it. */
+/** Lets the reading thread copy the WAL into the file, so that no commit waits for it. */
 function createCheckpointer(threads: Threads, fault: (error: unknown) => void): (bytes: number) => void {
   let since = 0
   let running = false

@@ -1,4 +1,7 @@
-/** Topics and groups by an operator's hand: made, described, grown, cut, removed; one change after the other. */
+/**
+ * What operators do with topics and groups of the embedded log: create, describe, grow, cut and delete, one change
+ * after the other.
+ */
 
 import { AppError } from '#lib/errors.ts'
 import type { EventLog } from '../port.ts'
@@ -10,7 +13,7 @@ import type { WriteQueue } from './write-queue.ts'
 
 const callTimeoutMs = 10_000
 const partitionsMax = 10_000
-/** As Kafka has it (org.apache.kafka.common.internals.Topic). */
+/** As in Kafka (org.apache.kafka.common.internals.Topic). */
 const topicName = /^[A-Za-z0-9._-]{1,249}$/
 
 export type Administration = Pick<

@@ -1,4 +1,7 @@
-/** A stored record over the bytes of a block: its parts are made when somebody asks for them, which of many nobody does. */
+/**
+ * A stored record as a view of the bytes that came from the file. Its parts are made only when they are asked for:
+ * most never are.
+ */
 
 import type { StoredRecord } from '../port.ts'
 
@@ -110,7 +113,7 @@ function textIn(json: Buffer, from: number, to: number, name: string): Buffer | 
   return undefined
 }
 
-/** Where the closing quote stands; -1 when something is escaped before it. */
+/** Index of the closing quote; -1 when something is escaped before it. */
 function endOfText(json: Buffer, from: number, to: number): number {
   for (let at = from; at < to; at++) {
     if (json[at] === quote) return at

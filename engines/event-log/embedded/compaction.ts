@@ -1,4 +1,7 @@
-/** Compaction of one partition: of each key the last record stays, under its own offset; the head is left alone. */
+/**
+ * Compacts one partition: the last record of each key is kept under its own offset, and the newest part is left
+ * alone.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-/** Where the records of a table that are young enough begin. */
+/** Finds the first record of a table that has not expired. */
 
 import type { StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-/** Consumer groups in the memory of the one process: who is in, who owns what, whose work may still be running. */
+/** Keeps the consumer groups of the one process in memory: their members and what each of them owns. */
 
 import type { ConsumeOptions, GroupConsumer } from '../port.ts'
 import { createMember, type MemberParts } from './member.ts'

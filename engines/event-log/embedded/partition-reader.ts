@@ -1,4 +1,7 @@
-/** Reads one partition for one reader: a position in, records in order out; caught up, it is handed what is written. */
+/**
+ * Reads one partition in order for one member or tail: from the file at first, and from memory once it has caught
+ * up.
+ */
 
 import type { StoredRecord } from '../port.ts'
 import type { Fetched } from './reader-thread.ts'
@@ -20,7 +23,7 @@ export interface ReaderOptions {
 }
 
 export interface PartitionReader {
-  /** Next offset to be delivered; null while it stands still. */
+  /** Next offset to be delivered; null while it reads nothing. */
   position(): number | null
   /** Behind the last record that was ever delivered. */
   deliveredTo(): number
@@ -120,7 +123,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     position = null
     waiting = null
   }
-  const heard: PartitionListener = {
+  const partitionListener: PartitionListener = {
     appended(first, count, take) {
       const idle = !stopped && !paused && !reading && !delivering && !waiting
       if (idle && position === first && take) deliver(take(), first + count)
@@ -128,7 +131,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     },
     changed: pump,
   }
-  state.readers.add(heard)
+  state.readers.add(partitionListener)
 
   return {
     position: () => position,
@@ -152,7 +155,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     stop() {
       stopped = true
       halt()
-      state.readers.delete(heard)
+      state.readers.delete(partitionListener)
     },
   }
 }

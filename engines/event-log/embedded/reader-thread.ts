@@ -1,4 +1,4 @@
-/** The thread that reads: a position in, a block of records out, so that no reader waits for a disk sync. */
+/** The thread that reads the file of the log, so that no reader waits for a disk sync. */
 
 import { firstRow } from '#lib/sqlite-rows.ts'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
@@ -25,7 +25,7 @@ function readerOf(id: number, kind: Kind): FetchRecords {
   return reader
 }
 
-/** Reads up to `bytesMax`, but always one record. Start and records are of one moment. */
+/** Reads up to `bytesMax`, but always one record. Both start and records come from one snapshot. */
 function fetch(id: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
@@ -48,7 +48,7 @@ function fetch(id: number, position: number, bytesMax: number): Transferred<Fetc
 const handlers = {
   fetch,
   ping: () => db.prepare('select 1').get() !== undefined,
-  /** Moves what is committed from the WAL into the file, beside the writer. */
+  /** Copies what is committed from the WAL into the file while the writer goes on. */
   checkpoint(): void {
     db.exec('pragma wal_checkpoint(passive)')
   },

@@ -1,4 +1,7 @@
-/** Many records in one row, as they were appended: a row costs the same for one record as for hundreds. */
+/**
+ * The table layout that keeps many records in one row, as they were appended: a row costs the same for one record as
+ * for hundreds.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { eachRow } from '#lib/sqlite-rows.ts'
@@ -7,7 +10,7 @@ import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
 import type { FetchRecords, RecordTable } from './record-table.ts'
 
-/** A row ends here (a larger record has one of its own), so that whoever wants one of its records reads little beside it. */
+/** A row ends here (a larger record has one of its own), so that reading one of its records reads little else. */
 const rowBytesMax = 65_536
 const rowRecordsMax = 1_024
 /** Removed in one transaction at most: appends wait for no more than this. */
@@ -56,7 +59,7 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   }
 }
 
-/** Last offset of the rows that one transaction removes; null when none lies wholly below `start`. */
+/** Last offset of the rows that one transaction removes; null when none is wholly below `start`. */
 function endOfSlice(db: DatabaseSync, name: string, start: number): number | null {
   const select = db.prepare(
     `select last, length(lengths) + length(bytes) as size from ${name} where last < ? order by last limit ${sliceRowsMax}`,

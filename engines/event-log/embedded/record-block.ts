@@ -1,4 +1,4 @@
-/** Records in, one ArrayBuffer out, and back: how many records cross a thread border as one. */
+/** Packs many records into one ArrayBuffer and unpacks them, so that they cross a thread border as one. */
 
 import type { NewRecord, StoredRecord } from '../port.ts'
 import { BlockRecord, fields, weightAt } from './block-record.ts'
@@ -31,7 +31,7 @@ export function prepare(record: NewRecord): PreparedRecord {
   return { key: record.key, value: record.value, headers }
 }
 
-/** Packs records; `bytes` is the sum of their weights. Offsets are filled in by whoever knows them. */
+/** Packs records; `bytes` is the sum of their weights. Offsets are filled in where they are known. */
 export function packPrepared(records: PreparedRecord[], bytes: number, timestamp: number): ArrayBuffer {
   const block = new ArrayBuffer(records.length * fieldBytes + bytes)
   const numbers = new Float64Array(block, 0, records.length * fields)
@@ -156,7 +156,7 @@ export interface BlockCursor {
   batch(recordsMax: number, bytesMax: number): Omit<Batch, 'first'>
   /** Passes over records without looking at them. */
   skip(count: number): void
-  /** Another cursor at the same place. */
+  /** Another cursor at the same record. */
   fork(): BlockCursor
 }
 

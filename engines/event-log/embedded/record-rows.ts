@@ -1,4 +1,6 @@
-/** One row for each record: where compaction has to pick among them. */
+/**
+ * The table layout that keeps each record in a row of its own, for topics where compaction picks among records.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { eachRow } from '#lib/sqlite-rows.ts'
@@ -43,7 +45,7 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   }
 }
 
-/** SQLite joins blobs byte by byte, and calls the result a text until it is told otherwise: one buffer a row, not three. */
+/** SQLite joins blobs byte by byte, and calls the result a text without the cast: one buffer a row, not three. */
 const columns = `o, ts, length(key), length(value), length(headers),
   cast(coalesce(key, x'') || coalesce(value, x'') || coalesce(headers, x'') as blob)`
 

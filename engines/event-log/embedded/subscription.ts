@@ -1,4 +1,6 @@
-/** The members of one group on one topic: partitions are shared out anew when members or partitions come and go. */
+/**
+ * The members of one group on one topic; partitions are shared out again when members or partitions come or go.
+ */
 
 import type { GroupConsumer } from '../port.ts'
 import { shareOut } from './assignment.ts'
@@ -19,7 +21,7 @@ export interface Subscription {
   members: Member[]
   /** Partitions whose last owner may still be working on records that it did not commit. */
   unfinished: Set<number>
-  /** Shares out anew, soon: joins of one moment make one rebalance. */
+  /** Shares out again, soon: joins that come together make one rebalance. */
   rebalance(): void
 }
 

@@ -1,4 +1,4 @@
-/** A tail: reads all partitions of a topic, from its beginning or its end, and knows when it has caught up. */
+/** Reads all partitions of a topic, from its beginning or its end, and knows when it has caught up. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Tail, TailOptions } from '../port.ts'

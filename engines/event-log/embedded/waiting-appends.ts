@@ -1,4 +1,4 @@
-/** Appends that wait for their turn: a bounded queue per partition in, fair batches out. */
+/** Appends that wait to be written: a bounded queue for each partition, from which batches are taken fairly. */
 
 import { AppError } from '#lib/errors.ts'
 import type { PreparedRecord } from './record-block.ts'

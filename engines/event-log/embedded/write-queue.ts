@@ -1,4 +1,4 @@
-/** Group commit: what is to be written now becomes one batch, two batches under way at most, answers in order. */
+/** Group commit: whatever waits to be written becomes one batch, and at most two batches are under way. */
 
 import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
@@ -25,7 +25,7 @@ interface Commit {
 }
 
 export interface WriteQueue {
-  /** Resolves with the offset of the first record when all are durable and every reader has heard of them. */
+  /** Resolves with the offset of the first record when all are durable and every reader was notified. */
   append(state: PartitionState, records: NewRecord[], timeoutMs: number): Promise<number>
   /** Resolves when the positions are durable; they are written in the order of the calls. */
   commit(rows: PositionRow[]): Promise<void>
@@ -33,7 +33,7 @@ export interface WriteQueue {
   settled(): Promise<void>
 }
 
-/** `write` is the writing thread; `wrote` hears the size of each batch that is durable. */
+/** `write` is the writing thread; `wrote` is called with the size of each batch that is durable. */
 export function createWriteQueue(
   write: (batch: WriteBatch) => Promise<number[]>,
   wrote: (bytes: number) => void,
@@ -47,9 +47,9 @@ export function createWriteQueue(
 
   const nothingWaits = () => appends.empty() && commits.length === 0
 
-  /** All calls of one moment come into one batch. */
+  /** All calls of one tick share a batch. */
   function schedule(): void {
-    if (nothingWaits() && underWay === 0) for (const heard of idle.splice(0)) heard()
+    if (nothingWaits() && underWay === 0) for (const resolve of idle.splice(0)) resolve()
     if (scheduled || underWay >= batchesUnderWayMax || nothingWaits()) return
     scheduled = true
     queueMicrotask(() => {
@@ -152,7 +152,7 @@ function checkSizes(state: PartitionState, sizes: number[]): number {
   return bytes
 }
 
-/** Tells the readers first: who awaits an append may rely on tails that are not current any more. */
+/** Notifies the readers first: whoever awaits an append may rely on tails being no longer current. */
 function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, total: number): void {
   const cursor = createCursor(block, total)
   for (const [i, one] of appends.entries()) {

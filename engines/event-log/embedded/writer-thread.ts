@@ -1,4 +1,4 @@
-/** The one thread that writes the file: calls in, durable transactions out; cleans up between them. */
+/** The one thread that writes the file of the log; between writes it cleans up. */
 
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
@@ -23,7 +23,7 @@ function openParts() {
   return { db, writer, cleaner, loaded }
 }
 
-/** A failed round is tried again with the next one; what it says is told to the main thread. */
+/** A failed round is tried again with the next one; its message is sent to the main thread. */
 async function sweepForEver(): Promise<void> {
   while (open) {
     try {

@@ -1,4 +1,4 @@
-/** What the writing thread does: appends, positions and topics in, committed rows out. */
+/** Writes appends, positions and topics to the file in durable transactions; runs in the writing thread. */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { allRows } from '#lib/sqlite-rows.ts'
@@ -8,7 +8,7 @@ import { createCursor } from './record-block.ts'
 import type { RecordTable } from './record-table.ts'
 import { createRecordTable, type Kind, nameOf, openRecordTable } from './table-kinds.ts'
 
-/** One partition, as the threads speak of it. */
+/** One partition as the threads describe it to each other. */
 export interface PartitionSnapshot {
   id: number
   partition: number
@@ -158,7 +158,7 @@ export function createWriter(db: DatabaseSync) {
   }
 }
 
-/** Appends to one partition that stand side by side are written as one. */
+/** Appends to one partition that follow each other are written as one. */
 function neighbours(appends: Appended[]): Appended[][] {
   const runs: Appended[][] = []
   for (const one of appends) {

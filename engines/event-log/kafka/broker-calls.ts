@@ -1,4 +1,7 @@
-/** One kind of call to a kafkajs broker in; the same call, with its encoding or decoding changed, out. */
+/**
+ * Changes how one kind of call to a kafkajs broker is encoded or decoded; everything else of the broker remains as
+ * it is.
+ */
 
 import type { Broker } from 'kafkajs'
 

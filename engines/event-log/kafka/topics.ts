@@ -1,4 +1,4 @@
-/** Topics of the cluster: created with our settings, described in the port's terms, grown, emptied, removed. */
+/** Creates, describes, grows, empties and deletes the topics of the cluster, in the terms of the port. */
 
 import kafkajs, { type Admin } from 'kafkajs'
 import type { PartitionRange, TopicSpec } from '../port.ts'
@@ -97,7 +97,7 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
   return (found?.partitions ?? []).map(({ partitionId }) => partitionId)
 }
 
-/** As `partitionsOf`; throws, so that it is asked again, where a broker denies a topic that another one knew a moment ago. */
+/** As `partitionsOf`; throws, so that the call is repeated, where a broker denies a topic that was known a short while ago. */
 async function knownPartitions(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<number[]> {
   const partitions = await partitionsOf(admin, topic)
   if (partitions.length > 0) knownTopics.add(topic)
@@ -105,7 +105,7 @@ async function knownPartitions(admin: Admin, topic: string, knownTopics: KnownTo
   return partitions
 }
 
-/** A topic that was just made is known to the brokers, and has leaders, a moment later. */
+/** A topic that was just made is known to the brokers, and has leaders, only a little later. */
 async function untilLed(admin: Admin, topic: string): Promise<void> {
   const { topics } = await admin.fetchTopicMetadata()
   const partitions = topics.find(({ name }) => name === topic)?.partitions ?? []
