@@ -1,4 +1,7 @@
-/** Reads settings from environment variables into the type that their schema describes, and reports all problems at once. */
+/**
+ * Reads settings from environment variables into the type that their schema describes, and reports all problems at
+ * once.
+ */
 
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'

@@ -1,4 +1,4 @@
-/** Fails when an import runs against the one direction cli → services → runtime → engines | topics → lib. */
+/** Fails when an import goes against the one direction cli → services → runtime → engines | topics → lib. */
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** Rows in, PostgreSQL's binary COPY format out (postgresql.org/docs: COPY, Binary Format). */
+/**
+ * Encodes rows in PostgreSQL's binary COPY format (postgresql.org/docs: COPY, Binary Format). pg has no encoder for
+ * it, and pg-copy-streams moves bytes but does not make them.
+ */
 
 import type { CopyColumn, CopyType, CopyValue } from './port.ts'
 

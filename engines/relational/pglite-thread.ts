@@ -1,4 +1,4 @@
-/** The embedded Postgres in its own thread: statements in, results as text out, strictly one after the other. */
+/** The thread that the embedded Postgres runs in: statements one after the other, results as text. */
 
 import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'

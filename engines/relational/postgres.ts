@@ -1,4 +1,4 @@
-/** The relational engine on a PostgreSQL server: a bounded pool of connections behind the port. */
+/** The relational engine on a PostgreSQL server: a bounded pool of connections. */
 
 import pg from 'pg'
 import type { Logger } from 'pino'
@@ -34,7 +34,7 @@ const idleTransactionMs = 30_000
 export async function openPostgres(options: PostgresOptions): Promise<Relational> {
   const config = connectionConfig(options)
   const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10 })
-  // A connection that breaks while nobody waits on it would end the process otherwise.
+  // Without this, a connection that breaks while it is idle would end the process.
   const brokeIdle = (error: Error) =>
     options.log.warn({ reason: describeError(error) }, 'relational.connection-lost')
   pool.on('error', brokeIdle)

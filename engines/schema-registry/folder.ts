@@ -1,4 +1,6 @@
-/** The schema registry of a single installation: subjects and ids come from the committed file of published schemas. */
+/**
+ * The schema registry of a single installation: subjects and ids come from the committed file of published schemas.
+ */
 
 import { AppError } from '#lib/errors.ts'
 import {
@@ -44,7 +46,7 @@ function readPublished(directory: string): PublishedSchemas {
   } catch (cause) {
     throw new AppError(
       'invalid_configuration',
-      `${publishedFileName} beside the schemas cannot be read; restore it from version control.`,
+      `${publishedFileName} in the schemas folder cannot be read; restore it from version control.`,
       { cause },
     )
   }

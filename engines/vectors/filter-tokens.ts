@@ -1,4 +1,6 @@
-/** A payload comes in, short words go out, one per (path, value): an index of words answers any equality filter. */
+/**
+ * Turns a payload into short words, one per path and value, so that an index of words answers any equality filter.
+ */
 
 import { hash } from 'node:crypto'
 import { isObject } from './filter.ts'

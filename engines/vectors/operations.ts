@@ -1,4 +1,4 @@
-/** Operations on points come in, the same ones go out checked and each id once: what every driver does before a write. */
+/** Checks operations on points and keeps one for each id: what every driver does before a write. */
 
 import { AppError } from '#lib/errors.ts'
 import type { PointOperation } from './port.ts'

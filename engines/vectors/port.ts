@@ -3,8 +3,8 @@
  *
  * Ids are any strings of 1 to 512 code points and come back as they were given. Payloads are JSON objects and come back
  * equal, key by key. Vectors are float32; a driver may give them back up to a positive factor. Every call takes effect
- * in the live generation, unless it names another: a generation is a complete set of collections, built beside the
- * live one by a rebuild and put in its place at once.
+ * in the live generation, unless it names another: a generation is a complete set of collections, which a
+ * rebuild fills while the live one is used and which then replaces it at once.
  */
 
 import type { Closeable } from '#lib/resource.ts'

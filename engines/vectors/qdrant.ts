@@ -1,4 +1,4 @@
-/** The Qdrant vector engine: the port's calls become Qdrant's; it starts, and goes on, while Qdrant is away. */
+/** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
@@ -37,7 +37,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const generations = createGenerations(writing, call, collections, dimension)
   const readiness = keepReady(generations)
 
-  /** Runs work on a prepared Qdrant; once more when a collection was just replaced, or was lost. */
+  /** Runs work on a prepared Qdrant, and repeats it once when a collection was just replaced, or was lost. */
   async function run<T>(work: () => Promise<T>): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       if (readiness.closed()) throw new AppError('shutting_down', 'The vector engine is closed.')

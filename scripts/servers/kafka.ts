@@ -1,4 +1,7 @@
-/** Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and started again. */
+/**
+ * Starts Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and
+ * started again.
+ */
 
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

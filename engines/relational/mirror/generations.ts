@@ -1,4 +1,7 @@
-/** Generations of the mirror's tables: made beside the live ones, put in their place in one transaction, dropped. */
+/**
+ * Creates, promotes and drops generations of the mirror's tables; promoting one replaces the live tables in one
+ * transaction.
+ */
 
 import type { Relational, SqlExecutor } from '../port.ts'
 import { buildingTables, createTables, dropTables, liveTables } from './tables.ts'

@@ -1,4 +1,7 @@
-/** The embedded mirror: a cluster and a thread of its own, so that a scan never delays a handshake; exact, without an index. */
+/**
+ * The embedded mirror. It has a cluster and a thread of its own, so that a scan never delays a handshake, and no
+ * vector index.
+ */
 
 import type { Logger } from 'pino'
 import { openPglite, type Pglite } from '../pglite.ts'

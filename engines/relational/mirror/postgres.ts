@@ -1,4 +1,7 @@
-/** The mirror on a PostgreSQL server: a pool for writing, one for reading, and a connection for what takes long. */
+/**
+ * The mirror on a PostgreSQL server: a pool for writing, a pool for reading, and a connection for work that takes
+ * long.
+ */
 
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'

@@ -1,4 +1,7 @@
-/** A database in, one with the mirror's schemas, reading role and live tables out; done again, nothing changes. */
+/**
+ * Brings a database to where the mirror can use it: schemas, reading role and live tables. Running it again changes
+ * nothing.
+ */
 
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'

@@ -1,4 +1,4 @@
-/** Read-only statements in, rows out: connections of a PostgreSQL server that act as the reading role and nothing else. */
+/** Runs read-only statements on connections that act as the reading role and nothing else. */
 
 import pg from 'pg'
 import type { Logger } from 'pino'
@@ -60,7 +60,7 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
       return result
     } catch (error) {
       const fault = translateFault(error)
-      // A connection that is not as it should be is never used again.
+      // A connection with the wrong settings is never used again.
       client.release(fault instanceof AppError || !sessions.isSettled(client))
       throw fault
     }

@@ -1,4 +1,4 @@
-/** The tables of the mirror: a generation in, where its tables are, how they are made, and who may read them, out. */
+/** The tables of the mirror by generation: where they are, how they are made, and who may read them. */
 
 import { AppError } from '#lib/errors.ts'
 import { type Relational, type SqlExecutor, sqlState } from '../port.ts'
@@ -32,7 +32,7 @@ export function indexName(tables: Tables): string {
 }
 
 /**
- * Empty tables without the vector index. Collections and ids sort code point by code point; a vector stands in its row,
+ * Empty tables without the vector index. Collections and ids sort code point by code point; a vector is kept in its row,
  * because a scan that fetches each from a second table takes four times as long.
  */
 export async function createTables(tx: SqlExecutor, tables: Tables): Promise<void> {
@@ -69,7 +69,7 @@ export async function ensureReader(relational: Relational): Promise<void> {
   )
 }
 
-/** Roles belong to the whole server: another database of it may have made this one, or be at it. */
+/** Roles belong to the whole server: another database of it may have made this one, or be making it. */
 const ensureRole = `do $$
   declare
     may text := case when current_setting('server_version_num')::int >= 160000 then 'SET' else 'MEMBER' end;

@@ -1,4 +1,4 @@
-/** Complete sets of collections side by side: one is live, others are being built, dropped ones are cleared away. */
+/** Complete sets of collections: one is live, others are being built, and dropped ones are removed. */
 
 import { AppError } from '#lib/errors.ts'
 import { breathe } from './breathe.ts'
@@ -49,9 +49,9 @@ export function openGenerations(
     for (const collection of left?.values() ?? []) collection.end()
     return left
   }
-  /** Frees a dropped generation's rows little by little, so that nobody waits for a large table to go. */
+  /** Frees a dropped generation's rows little by little, so that no call waits for a large table to be deleted. */
   async function clear(generation: number, left?: Map<string, PointCollection>): Promise<void> {
-    // Who began to read before the flip still finds everything.
+    // A read that began before the promotion still finds everything.
     for (const collection of left?.values() ?? []) {
       await collection.unread()
       collection.forgetWords()

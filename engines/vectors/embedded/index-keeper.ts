@@ -1,4 +1,7 @@
-/** Keeps one collection's index in step with its table: drops it when it fails, builds it again, optimizes it when due. */
+/**
+ * Keeps the index of one collection in step with its table: drops it when it fails, builds it again, merges it when
+ * due.
+ */
 
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
@@ -13,7 +16,7 @@ const rebuildWaitMs = 5_000
 
 export interface OpenIndex {
   index: NeighbourIndex
-  /** Where its files lie; undefined for one in memory. */
+  /** Where its files are; undefined for one in memory. */
   folder?: string
   /** Removes what it left on disk, after `close`. */
   discard(): void
@@ -44,7 +47,7 @@ export interface IndexKeeperOptions {
   name: string
   table: PointsTable
   create: () => OpenIndex
-  /** Makes an index with a complete graph from the table beside the present one. */
+  /** Makes an index with a complete graph from the table while the present one is used. */
   merge: (signal: AbortSignal) => Promise<OpenIndex>
   /** The index of the last run, when that ended cleanly. */
   opened: OpenIndex | undefined
@@ -101,7 +104,7 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     try {
       merged = await options.merge(signal)
       await catchUp(merged.index, table, changed)
-      // Ended, or dropped and built anew meanwhile: what was merged may lack what happened then.
+      // Ended, or dropped and built again meanwhile: the merged one may lack what changed then.
       if (ended || current !== replaced) throw new Error('the index was replaced meanwhile')
       current = merged
       closeQuietly(replaced.index, () => replaced.discard())

@@ -1,4 +1,4 @@
-/** Orders a new index from a process of its own; resolves when its files are complete. */
+/** Has a new index built by a process of its own; resolves when its files are complete. */
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

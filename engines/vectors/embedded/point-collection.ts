@@ -1,4 +1,6 @@
-/** One collection of one generation: its table, its index, who reads it and where its writes go. */
+/**
+ * One collection of one generation: its table, its index, the reads that use it and the target of its writes.
+ */
 
 import { sleep } from '#lib/backoff.ts'
 import type { CollectionStats } from '../port.ts'
@@ -17,7 +19,7 @@ const rowsPerSlice = 64
 export interface PointCollection {
   /** Unique in the folder of indexes. */
   name: string
-  /** Runs a query; what it reads stays until it ends. */
+  /** Runs a query; what it reads is kept until it ends. */
   read<T>(work: (reader: PointReader) => T | Promise<T>): Promise<T>
   /** Resolves when no query runs any more. */
   unread(): Promise<void>
@@ -29,7 +31,7 @@ export interface PointCollection {
   prepare(): Promise<void>
   /** No write reaches it any more. */
   end(): void
-  /** When nobody reads it any more. */
+  /** Called when nothing reads it any more. */
   forgetWords(): void
 }
 

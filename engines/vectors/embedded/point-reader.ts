@@ -1,4 +1,4 @@
-/** Queries on one collection come in, points come out: the index proposes, the table decides. */
+/** Answers queries on one collection: the index proposes candidates, the table decides. */
 
 import { filterTokens } from '../filter-tokens.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
@@ -9,11 +9,11 @@ import { candidates, createCounter, indexedConditionsMax, matchesRow, rowsPerSli
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
-/** Up to so many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
+/** Up to this many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
 const comparedMax = 64
 /** The index is asked for more and more until ties at the cut are in; beyond this the table is scanned. */
 const proposedMax = 4_096
-/** Up to so many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
+/** Up to this many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
 const sortedMax = 2_000
 
 export interface FoundPoint extends StoredPoint {

@@ -1,4 +1,6 @@
-/** The SQLite file that holds every point: tables per collection and generation, and which generation is live. */
+/**
+ * The SQLite file that holds every point: tables per collection and generation, and which generation is live.
+ */
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'

@@ -1,4 +1,6 @@
-/** Points go into one SQLite table, the truth of one collection; rows come out by id, by number and in order. */
+/**
+ * The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order.
+ */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
@@ -40,7 +42,7 @@ export interface PointsTable {
   /** All row numbers, at most `limit`. */
   rowNumbers(limit: number): number[]
   countAll(): number
-  /** Deletes up to `limit` rows without telling the indexes; false when none was left. */
+  /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
   purge(limit: number): boolean
 }
 

@@ -1,4 +1,4 @@
-/** Vectors come in and are kept in memory, every one of them is compared with a query: slow with many, never wrong. */
+/** Keeps vectors in memory and compares every one of them with a query: slow with many, never wrong. */
 
 import { createBest, dot, norm } from '../score.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'

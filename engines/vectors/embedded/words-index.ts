@@ -1,4 +1,4 @@
-/** Filter words and row numbers go into a SQLite file that may be lost at any time; rows that have words come out. */
+/** Finds the rows that have filter words, in a SQLite file that may be lost at any time. */
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
@@ -18,7 +18,7 @@ export interface Words {
   rowsWith(words: string[], limit: number): number[]
   /** How many `rowsWith` has; exact only where `decides`. */
   countWith(words: string[]): number
-  /** True when so many words are all checked here. */
+  /** True when this many words are all checked here. */
   decides(words: number): boolean
   /** Row numbers kept under the wide word. */
   wideRows(limit: number): number[]

@@ -1,4 +1,7 @@
-/** Writes come in, run in order in small slices, and resolve when durable and indexed; searches run between slices. */
+/**
+ * Runs writes in order and in small slices, between which searches run. A write resolves when it is durable and
+ * indexed.
+ */
 
 import { AppError } from '#lib/errors.ts'
 import { breathe } from './breathe.ts'

@@ -1,4 +1,4 @@
-/** Vectors and filter words go into a zvec collection on disk, row numbers of near neighbours come out. */
+/** An index on disk by zvec: keeps vectors and filter words, finds the row numbers of near neighbours. */
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
