@@ -124,8 +124,8 @@ function vectorsOf(body: unknown, expected: number): Float32Array[] {
   const data = (body as { data?: { index?: number; embedding?: unknown }[] } | null)?.data
   if (!Array.isArray(data) || data.length !== expected) throw refused('does not answer in the form of OpenAI')
   const vectors = new Array<Float32Array>(expected)
-  for (const [place, { index, embedding }] of data.entries()) {
-    vectors[index ?? place] = normalised(embedding)
+  for (const [position, { index, embedding }] of data.entries()) {
+    vectors[index ?? position] = normalised(embedding)
   }
   for (let n = 0; n < expected; n++) if (!vectors[n]) throw refused('leaves out texts')
   return vectors

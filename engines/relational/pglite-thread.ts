@@ -70,7 +70,7 @@ const handlers = {
     assertCurrent(id)
     return (await translated(() => db.query(statement, [], { blob: new Blob([data]) }))).affectedRows ?? 0
   },
-  /** Resolves with the command tag of the commit. Ending a transaction that is gone already is no fault for a rollback. */
+  /** Resolves with the command tag of the commit. A rollback may end a transaction that is gone already. */
   async end(id: number, how: 'commit' | 'rollback'): Promise<string> {
     if (how === 'rollback' && current?.id !== id) return 'ROLLBACK'
     assertCurrent(id)

@@ -161,7 +161,7 @@ function demandTableName(name: string): void {
 function unavailable(): AppError {
   return new AppError(
     'vector_engine_unavailable',
-    'The vector engine does not answer; try again in a moment.',
+    'The vector engine does not answer; try again in a second.',
     {
       retryAfter: 1,
     },

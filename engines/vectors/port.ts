@@ -94,7 +94,7 @@ export interface VectorStore extends Closeable {
 
   /**
    * Applies operations in order; an id that comes twice ends as its last operation says. Resolves when all of it is
-   * durable and visible to every later call. Deleting what is absent is no fault. Throws AppError
+   * durable and visible to every later call. Deleting what is absent does nothing. Throws AppError
    * `vector_engine_unavailable` when the engine is away (nothing, some or all of it may then be applied: repeat it) and
    * `validation_failed` when the engine refuses the points for good.
    */
@@ -111,7 +111,7 @@ export interface VectorStore extends Closeable {
   liveGeneration(): Promise<number>
   /** Creates empty collections of a generation that is not live; a half-built one of that number is emptied. */
   createGeneration(generation: number): Promise<void>
-  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one afterwards. */
+  /** Replaces the live generation by another one, at once for every reader, and drops the old one afterwards. */
   promoteGeneration(generation: number): Promise<void>
   dropGeneration(generation: number): Promise<void>
 

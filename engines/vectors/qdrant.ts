@@ -56,17 +56,17 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     return Promise.reject(new AppError('collection_not_found', `There is no collection "${collection}".`))
   }
   async function write(collection: string, operations: PointOperation[], generation?: number): Promise<void> {
-    const place = collectionOf(collection, generation)
+    const name = collectionOf(collection, generation)
     const pointId = createPointIds(collection)
     const last = lastPerId(operations)
     const upserts = last.filter((operation): operation is Upsert => operation.kind === 'upsert')
     const deleted = last.filter((operation) => operation.kind === 'delete').map(({ id }) => pointId(id))
     for (const points of inBatches(upserts.map((operation) => toQdrantPoint(operation, pointId)))) {
-      await call('upsert', () => writing.upsert(place, { wait: true, points }))
+      await call('upsert', () => writing.upsert(name, { wait: true, points }))
     }
     for (let i = 0; i < deleted.length; i += idsPerDelete) {
       const points = deleted.slice(i, i + idsPerDelete)
-      await call('delete', () => writing.delete(place, { wait: true, points }))
+      await call('delete', () => writing.delete(name, { wait: true, points }))
     }
   }
   return {

@@ -1,6 +1,6 @@
 /** Computes exact cosine scores and keeps the best k: the one order of hits, which all drivers share. */
 
-/** What decides a hit's place. */
+/** What decides where a hit is in the order. */
 export interface Scored {
   id: string
   score: number

@@ -14,7 +14,7 @@ export interface KafkaCluster {
   brokers: string[]
   /** Node ids, from 1. */
   nodes: number[]
-  /** kill -9, without any goodbye. */
+  /** kill -9, without leaving the cluster first. */
   kill9(node: number): Promise<void>
   /** SIGTERM: leaders move away first. */
   stop(node: number): Promise<void>

@@ -1,4 +1,4 @@
-/** Many instances that start at once on databases that nobody has used, of one server. */
+/** Many instances that start at the same time on unused databases of one server. */
 
 import { expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'

@@ -106,7 +106,7 @@ export function describeCopy(harness: RelationalHarness): void {
       expect(await countOf('bulk.vectors')).toBe(3_000)
     })
 
-    test('no rows are no fault', async () => {
+    test('copying no rows works', async () => {
       expect(await db().copy('bulk.rows', columns, [])).toBe(0)
     })
 

@@ -271,17 +271,17 @@ function describeSignals(harness: RelationalHarness): void {
     await db().listen('news', (payload) => second.push(payload))
     await db().listen('other', () => second.push('never'))
     await db().query(`select pg_notify('news', $1)`, ['one'])
-    await eventually('both heard', () => first.length === 1 && second.length === 1)
+    await eventually('both are notified', () => first.length === 1 && second.length === 1)
     await stop()
     await db().query(`notify news, 'two'`)
-    await eventually('the second heard', () => second.length === 2)
+    await eventually('the second is notified', () => second.length === 2)
     expect(first).toEqual(['one'])
     expect(second).toEqual(['one', 'two'])
   })
 
   test('a signal of a transaction comes with its commit, and never when it is rolled back', async () => {
-    const heard: string[] = []
-    await db().listen('committed', (payload) => heard.push(payload))
+    const payloads: string[] = []
+    await db().listen('committed', (payload) => payloads.push(payload))
     await db()
       .transaction(async (tx) => {
         await tx.query(`notify committed, 'lost'`)
@@ -289,7 +289,7 @@ function describeSignals(harness: RelationalHarness): void {
       })
       .catch(() => {})
     await db().transaction((tx) => tx.query(`notify committed, 'kept'`))
-    await eventually('heard', () => heard.length > 0)
-    expect(heard).toEqual(['kept'])
+    await eventually('notified', () => payloads.length > 0)
+    expect(payloads).toEqual(['kept'])
   })
 }

@@ -1,3 +1,5 @@
+/** The contract of search-pg, run on a real Postgres. */
+
 import { openPostgresMirror } from '#engines/relational/mirror/postgres.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'

@@ -127,7 +127,7 @@ describe('the queue of a partition', () => {
     expect(await append()).toBeGreaterThan(0)
   })
 
-  test('while nobody answers for the topic, callers are refused in time and nothing is kept', async () => {
+  test('while no broker answers for the topic, callers are refused in time and nothing is kept', async () => {
     const away: TopicFactsCache = {
       ...facts,
       get: () => Promise.reject(new AppError('log_unavailable', 'away')),

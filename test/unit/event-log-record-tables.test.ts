@@ -90,7 +90,7 @@ describe.each<Kind>(['rows', 'batches'])('records in %s', (kind) => {
     )
   })
 
-  test('what lies below the start is removed, and nothing above it', () => {
+  test('what is below the start is removed, and nothing above it', () => {
     fc.assert(
       fc.property(appends, fc.nat(50), (all, start) => {
         const table = openTable(kind)

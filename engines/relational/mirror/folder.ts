@@ -54,17 +54,17 @@ export function openMirrorFolder(directory: string, boot = bootId()): MirrorFold
   }
 }
 
-function reasonToDiscard(place: {
+function reasonToDiscard(folder: {
   cluster: string
   openMark: string
   madeMark: string
   boot: string | null
 }): MirrorFolder['discarded'] {
-  if (!existsSync(place.cluster)) return undefined
-  if (!existsSync(place.madeMark)) return 'it was never finished'
-  if (!existsSync(place.openMark)) return undefined
-  const usedBy = readFileSync(place.openMark, 'utf8')
-  if (place.boot !== null && usedBy === place.boot) return undefined
+  if (!existsSync(folder.cluster)) return undefined
+  if (!existsSync(folder.madeMark)) return 'it was never finished'
+  if (!existsSync(folder.openMark)) return undefined
+  const usedBy = readFileSync(folder.openMark, 'utf8')
+  if (folder.boot !== null && usedBy === folder.boot) return undefined
   return 'the machine stopped while it was open'
 }
 

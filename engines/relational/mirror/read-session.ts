@@ -5,7 +5,7 @@ import type { ReadOptions } from './port.ts'
 import { readerRole } from './tables.ts'
 
 const settleTimeoutMs = 3_000
-/** Statements that a connection has prepared: with more it makes place for a fresh one. */
+/** Statements that a connection has prepared: with more it is replaced by a fresh one. */
 const preparedMax = 200
 
 export interface ReadSessions {

@@ -32,7 +32,7 @@ export interface IndexKeeper {
   /** Points that a search has to scan because the graph does not hold them yet. */
   unindexed(): number
   /**
-   * Puts an index in place whose graph holds all points. False when that failed, as when `signal` or a close ended it:
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended it:
    * the present one goes on.
    */
   merge(signal: AbortSignal): Promise<boolean>

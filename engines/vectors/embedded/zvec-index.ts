@@ -86,7 +86,7 @@ function wrap(zvec: Zvec, collection: ZVecCollection): ZvecIndex {
       }
     },
     remove(ns) {
-      // Absent ones answer "not ok", which is no fault.
+      // Absent ones answer "not ok", which is expected.
       for (let i = 0; i < ns.length; i += documentsPerCall) {
         collection.deleteSync(ns.slice(i, i + documentsPerCall).map(String))
       }

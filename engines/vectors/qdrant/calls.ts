@@ -75,7 +75,7 @@ function translate(what: string, error: unknown, log: QdrantLog): Error {
 export function unavailable(): AppError {
   return new AppError(
     'vector_engine_unavailable',
-    'The vector engine does not answer; try again in a moment.',
+    'The vector engine does not answer; try again in a second.',
     {
       retryAfter: 1,
     },
