@@ -40,7 +40,10 @@ export function optionalText(description: string) {
   return Type.Optional(Type.String({ minLength: 1, description }))
 }
 
-/** Throws AppError `invalid_configuration` when `url` is set and is not a URL; it may hold a password, so it is not quoted. */
+/**
+ * Throws AppError `invalid_configuration` when `url` is set and is not a URL; it may hold a password, so it is not
+ * quoted.
+ */
 export function requireUrl(name: string, url: string | undefined): void {
   if (url === undefined || URL.canParse(url)) return
   throw new AppError('invalid_configuration', `${name} is not a URL.`)

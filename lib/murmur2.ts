@@ -1,9 +1,10 @@
 /**
- * Kafka's default partitioner for records with a key, so that every driver and every language chooses the same partition.
+ * Kafka's default partitioner for records with a key, so that every driver and every language chooses the same
+ * partition.
  *
- * kafkajs exports its own only as a partitioner over the metadata of a topic. It computes with BigInt, 30 to 100 times
- * slower, and importing it would load the whole Kafka client into every embedded platform. The murmur packages of npm
- * hash texts, not bytes.
+ * kafkajs exports its own only as a partitioner over the metadata of a topic. It computes with BigInt, 30 to 100
+ * times slower, and importing it would load the whole Kafka client into every embedded platform. The murmur packages
+ * of npm hash texts, not bytes.
  */
 
 /** MurmurHash2, 32 bit, seed 0x9747b28c (org.apache.kafka.common.utils.Utils#murmur2). */

@@ -14,7 +14,9 @@ export interface Scope extends Closeable {
   add<T extends Closeable>(name: string, resource: T): T
 }
 
-/** A scope closes what was added to it, last first. Every close is tried; a fault goes to `onError` and is not thrown. */
+/**
+ * A scope closes what was added to it, last first. Every close is tried; a fault goes to `onError` and is not thrown.
+ */
 export function createScope(onError: (name: string, error: unknown) => void = () => {}): Scope {
   const opened: { name: string; resource: Closeable }[] = []
   let closing: Promise<void> | undefined

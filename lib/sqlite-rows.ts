@@ -1,4 +1,7 @@
-/** Typed rows of SQLite: node:sqlite calls every row a record of unknown columns, because only the SQL text knows them. */
+/**
+ * Typed rows of SQLite: node:sqlite calls every row a record of unknown columns, because only the SQL text knows
+ * them.
+ */
 
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 

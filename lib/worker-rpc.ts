@@ -1,8 +1,9 @@
 /**
  * Typed calls into a worker thread and events out of it: each embedded engine runs in a thread of its own.
  *
- * What libraries lack: comlink leaves calls open for ever when the thread dies, bounds nothing and loses the code of an
- * error; tinypool and piscina run tasks on any of many equal threads, while an engine is one thread that owns its files.
+ * What libraries lack: comlink leaves calls open for ever when the thread dies, bounds nothing and loses the code of
+ * an error; tinypool and piscina run tasks on any of many equal threads, while an engine is one thread that owns its
+ * files.
  */
 
 import { type MessagePort, parentPort, type TransferListItem, Worker, workerData } from 'node:worker_threads'

@@ -1,6 +1,4 @@
-/**
- * Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions.
- */
+/** Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions. */
 
 import { setImmediate } from 'node:timers/promises'
 import type { Embedder } from './port.ts'

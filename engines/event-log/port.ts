@@ -25,7 +25,10 @@ export interface StoredRecord {
   headers: Record<string, string>
   /** What key and value (or more of it) weigh, in drivers that know without making them. */
   readonly bytes?: number
-  /** The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked for. */
+  /**
+   * The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked
+   * for.
+   */
   headerBytes?(name: string): Buffer | undefined
 }
 
@@ -76,11 +79,11 @@ export interface EventLog extends Closeable {
 
   /**
    * Appends records to one partition in this order and resolves with the offset of the first; the others follow it
-   * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other.
-   * A retry inside may store records twice; it never loses or re-orders them.
-   * Throws AppError `log_unavailable` after `timeoutMs` (default 2,000), `overloaded` when the partition's queue is
-   * full, `payload_too_large` for a record above the topic's limit, `not_found` for a topic or partition that does
-   * not exist. What was refused may still be stored once. No records at all: writes nothing, resolves with the next offset.
+   * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other. A retry
+   * inside may store records twice; it never loses or re-orders them. Throws AppError `log_unavailable` after
+   * `timeoutMs` (default 2,000), `overloaded` when the partition's queue is full, `payload_too_large` for a record
+   * above the topic's limit, `not_found` for a topic or partition that does not exist. What was refused may still be
+   * stored once. No records at all: writes nothing, resolves with the next offset.
    */
   append(
     topic: string,

@@ -19,7 +19,9 @@ export function copyStatement(table: string, columns: CopyColumn[], source: stri
   return `copy ${table.split('.').map(quoteIdentifier).join('.')} (${names}) from ${source} with (format binary)`
 }
 
-/** Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer. */
+/**
+ * Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer.
+ */
 export function* copyChunks(
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,

@@ -1,6 +1,4 @@
-/**
- * Keeps the thread of the embedded Postgres running: starts it at once, and again with its listeners when it died.
- */
+/** Keeps the thread of the embedded Postgres running: starts it at once, and again with its listeners when it died. */
 
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
@@ -18,7 +16,10 @@ const closeTimeoutMs = 10_000
 const restartMs = 1_000
 
 export interface Supervisor {
-  /** The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after close. */
+  /**
+   * The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after
+   * close.
+   */
   get(): Thread
   listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
   /** Ends this thread, whatever it is doing: the next call gets a fresh one. */

@@ -22,7 +22,8 @@ export interface PgliteOptions {
 export interface Pglite extends Relational {
   /**
    * One statement in a read-only transaction that `begin` opens. Past `timeoutMs` its caller gets SQLSTATE 57014; the
-   * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is then started again.
+   * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is then started
+   * again.
    */
   read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<SqlResult<Row>>
 }

@@ -1,6 +1,4 @@
-/**
- * Sends rows to a PostgreSQL server through COPY FROM STDIN, as a query object of pg (its Submittable protocol).
- */
+/** Sends rows to a PostgreSQL server through COPY FROM STDIN, as a query object of pg (its Submittable protocol). */
 
 import type pg from 'pg'
 import { copyChunks, copyHeader, copyTrailer } from './copy-format.ts'
@@ -17,7 +15,9 @@ interface Connection {
   stream: { writableNeedDrain: boolean; once(event: 'drain' | 'close', listener: () => void): void }
 }
 
-/** `fault` is what the source of the rows threw: the server then keeps none, and the connection can be used as before. */
+/**
+ * `fault` is what the source of the rows threw: the server then keeps none, and the connection can be used as before.
+ */
 export type CopyResult = { rows: number } | { fault: unknown }
 
 /** Resolves once the server has taken all rows; rejects with the server's or the connection's fault. */

@@ -15,7 +15,10 @@ export const lockedOut = ['57014', '55P03', '40P01']
 
 const triesMax = 20
 
-/** Tries again after each fault of one of these SQLSTATEs, a bounded number of times; any other fault is thrown as it is. */
+/**
+ * Tries again after each fault of one of these SQLSTATEs, a bounded number of times; any other fault is thrown as it
+ * is.
+ */
 export async function whileRacing<T>(
   states: readonly string[],
   pauseMs: number,

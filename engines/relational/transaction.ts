@@ -1,6 +1,4 @@
-/**
- * One transaction around a piece of work, and the guard against using the port inside it; both drivers share this.
- */
+/** One transaction around a piece of work, and the guard against using the port inside it; both drivers share this. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { SqlExecutor, SqlTransaction } from './port.ts'

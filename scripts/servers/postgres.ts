@@ -14,7 +14,10 @@ import { installPostgres } from './install.ts'
 import type { RunningServer } from './registry.ts'
 
 const user = 'postgres'
-/** No power cut is survived, but every kill: what was committed has been given to the system (synchronous_commit stays on). */
+/**
+ * No power cut is survived, but every kill: what was committed has been given to the system (synchronous_commit stays
+ * on).
+ */
 const settings = ['fsync=off', 'full_page_writes=off', 'shared_buffers=64MB', 'max_connections=200']
 
 export interface RunningPostgres extends RunningServer {

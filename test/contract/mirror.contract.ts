@@ -1,4 +1,7 @@
-/** What every driver of the relational mirror promises: rows with their positions, reads that can only read, generations. */
+/**
+ * What every driver of the relational mirror promises: rows with their positions, reads that can only read,
+ * generations.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow } from '#engines/relational/mirror/port.ts'

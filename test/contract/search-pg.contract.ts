@@ -1,4 +1,6 @@
-/** What search-pg promises on every relational mirror: the nearest rows of a table that an SQL condition lets through. */
+/**
+ * What search-pg promises on every relational mirror: the nearest rows of a table that an SQL condition lets through.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Mirror, MirrorRow } from '#engines/relational/mirror/port.ts'

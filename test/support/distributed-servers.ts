@@ -1,6 +1,6 @@
 /**
- * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed names,
- * so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
+ * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed
+ * names, so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
  */
 
 import { QdrantClient } from '@qdrant/js-client-rest'

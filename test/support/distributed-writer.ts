@@ -1,4 +1,7 @@
-/** An agent that writes, overwrites and deletes points while its platform comes and goes, and knows what must be there. */
+/**
+ * An agent that writes, overwrites and deletes points while its platform comes and goes, and knows what must be
+ * there.
+ */
 
 import { type AcceptedOperation, type Client, ProblemError } from '#client/client.ts'
 import { sleep } from '#lib/backoff.ts'

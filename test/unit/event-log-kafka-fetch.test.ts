@@ -1,6 +1,4 @@
-/**
- * Answers to fetches, compared with kafkajs's own reader: the same records, and its way for all that is unusual.
- */
+/** Answers to fetches, compared with kafkajs's own reader: the same records, and its way for all that is unusual. */
 
 import { createRequire } from 'node:module'
 import fc from 'fast-check'

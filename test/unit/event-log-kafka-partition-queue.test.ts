@@ -1,4 +1,7 @@
-/** The queue of one partition in the Kafka producer, against a sender that fails on demand: order, repetition, deadlines, bounds. */
+/**
+ * The queue of one partition in the Kafka producer, against a sender that fails on demand: order, repetition,
+ * deadlines, bounds.
+ */
 
 import { describe, expect, test } from 'vitest'
 import { createProducer } from '#engines/event-log/kafka/producer.ts'

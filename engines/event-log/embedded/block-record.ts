@@ -5,7 +5,10 @@
 
 import type { StoredRecord } from '../port.ts'
 
-/** Numbers in front of a block's bytes, five a record: offset, timestamp, length of key, value and headers (-1 is null). */
+/**
+ * Numbers in front of a block's bytes, five a record: offset, timestamp, length of key, value and headers (-1 is
+ * null).
+ */
 export const fields = 5
 
 /** What key, value and headers of the record whose numbers begin at `field` weigh together. */

@@ -7,7 +7,10 @@ import { allRows } from '#lib/sqlite-rows.ts'
 /** Rows looked at before other work of the thread gets its turn. */
 export const rowsPerLook = 1_000
 
-/** `select` gives `rowsPerLook` rows from the one that holds an offset on: offsets of their first and last record, and their time. */
+/**
+ * `select` gives `rowsPerLook` rows from the one that holds an offset on: offsets of their first and last record, and
+ * their time.
+ */
 export async function findUnexpired(select: StatementSync, start: number, cutoff: number): Promise<number> {
   let at = start
   for (;;) {

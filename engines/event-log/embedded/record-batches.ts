@@ -18,8 +18,9 @@ const sliceBytesMax = 1_048_576
 const sliceRowsMax = 200
 
 /**
- * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32 of
- * each record (key, value, headers; -1 is null), in the byte order of the machine; `bytes` are its parts in that order.
+ * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32
+ * of each record (key, value, headers; -1 is null), in the byte order of the machine; `bytes` are its parts in that
+ * order.
  */
 export const tableOf = (name: string): string =>
   `create table ${name} (

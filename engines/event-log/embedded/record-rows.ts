@@ -1,6 +1,4 @@
-/**
- * The table layout that keeps each record in a row of its own, for topics where compaction picks among records.
- */
+/** The table layout that keeps each record in a row of its own, for topics where compaction picks among records. */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { eachRow } from '#lib/sqlite-rows.ts'

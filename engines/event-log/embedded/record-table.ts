@@ -1,4 +1,6 @@
-/** What the threads of the log ask of a partition's table; `table-kinds.ts` has the two ways in which one is laid out. */
+/**
+ * What the threads of the log ask of a partition's table; `table-kinds.ts` has the two ways in which one is laid out.
+ */
 
 import type { BlockCursor } from './record-block.ts'
 

@@ -1,6 +1,4 @@
-/**
- * The members of one group on one topic; partitions are shared out again when members or partitions come or go.
- */
+/** The members of one group on one topic; partitions are shared out again when members or partitions come or go. */
 
 import type { GroupConsumer } from '../port.ts'
 import { shareOut } from './assignment.ts'

@@ -1,6 +1,4 @@
-/**
- * Starts the two threads of the log, limits how long a caller waits for them, and ends them in reverse order.
- */
+/** Starts the two threads of the log, limits how long a caller waits for them, and ends them in reverse order. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'

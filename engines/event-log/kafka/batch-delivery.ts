@@ -66,7 +66,7 @@ export function createDelivery({ topic, partition, sender, facts }: DeliveryPart
       if (first === null) return
       end = first + chunk.length
     }
-    // Counted back from the end: where several chunks were written and others wrote between them, the last offset is true.
+    // Counted back from the end: where others wrote between the chunks of this batch, the last offset is true.
     let offset = end - records.length
     for (const append of batch) {
       append.resolve(offset)

@@ -1,8 +1,9 @@
 /**
- * Creates kafkajs clients from the connection settings, with our logger and short retries (the driver repeats by itself).
+ * Creates kafkajs clients from the connection settings, with our logger and short retries (the driver repeats by
+ * itself).
  *
- * kafkajs sets one timer with a negative time. It fires at once, as meant, but Node prints a TimeoutNegativeWarning once
- * a process; it is harmless, and `node --disable-warning=TimeoutNegativeWarning` hides it.
+ * kafkajs sets one timer with a negative time. It fires at once, as meant, but Node prints a TimeoutNegativeWarning
+ * once a process; it is harmless, and `node --disable-warning=TimeoutNegativeWarning` hides it.
  */
 
 import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'

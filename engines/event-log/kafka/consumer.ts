@@ -1,4 +1,7 @@
-/** A member of a consumer group as the port describes it, without the rebalances and resets that kafkajs makes by itself. */
+/**
+ * A member of a consumer group as the port describes it, without the rebalances and resets that kafkajs makes by
+ * itself.
+ */
 
 import type { Batch, Kafka } from 'kafkajs'
 import type { Logger } from 'pino'

@@ -1,4 +1,6 @@
-/** Remembers which topics the cluster had a short while ago: a broker that does not know one of them may only be late. */
+/**
+ * Remembers which topics the cluster had a short while ago: a broker that does not know one of them may only be late.
+ */
 
 export interface KnownTopics {
   /** The cluster has it, or was just asked to create it. */

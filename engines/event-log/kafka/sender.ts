@@ -1,6 +1,4 @@
-/**
- * Tries once to write a batch to one partition. After a throw nothing is known: the batch may be stored or not.
- */
+/** Tries once to write a batch to one partition. After a throw nothing is known: the batch may be stored or not. */
 
 import type { Kafka, Message, PartitionerArgs, Producer } from 'kafkajs'
 import type { Closeable } from '#lib/resource.ts'

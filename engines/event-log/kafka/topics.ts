@@ -97,7 +97,10 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
   return (found?.partitions ?? []).map(({ partitionId }) => partitionId)
 }
 
-/** As `partitionsOf`; throws, so that the call is repeated, where a broker denies a topic that was known a short while ago. */
+/**
+ * As `partitionsOf`; throws, so that the call is repeated, where a broker denies a topic that was known a short while
+ * ago.
+ */
 async function knownPartitions(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<number[]> {
   const partitions = await partitionsOf(admin, topic)
   if (partitions.length > 0) knownTopics.add(topic)

@@ -36,8 +36,9 @@ export async function readPositions(
 }
 
 /**
- * Where the generation's tables are now, which remains true until the transaction ends: a transaction that promotes another
- * one waits for this lock, and one that had to wait for that sees the new row in the statement after the lock.
+ * Where the generation's tables are now, which remains true until the transaction ends: a transaction that promotes
+ * another one waits for this lock, and one that had to wait for that sees the new row in the statement after the
+ * lock.
  */
 async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables> {
   const { rows } = await tx.query<{ generation: number; live: boolean; staged: boolean }>(

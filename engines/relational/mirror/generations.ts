@@ -36,8 +36,8 @@ export async function createGeneration(relational: Relational, generation: numbe
 }
 
 /**
- * Writers keep a lock while they write, so none is at work on either generation meanwhile; readers of the old tables end
- * first, and those that come wait for the new ones. Rights stay with a table that moves.
+ * Writers keep a lock while they write, so none is at work on either generation meanwhile; readers of the old tables
+ * end first, and those that come wait for the new ones. Rights stay with a table that moves.
  */
 export async function promoteGeneration(relational: Relational, generation: number): Promise<void> {
   const { embeddings, metadata } = buildingTables(generation)

@@ -1,6 +1,4 @@
-/**
- * What both drivers of the mirror share: everything above a relational engine that is opened at its first use.
- */
+/** What both drivers of the mirror share: everything above a relational engine that is opened at its first use. */
 
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
@@ -100,7 +98,10 @@ function writerOf(driver: Mirror['driver'], engine: () => Promise<Relational>): 
 /** Data that no table takes, a row that is too large, a rule of the tables: the same rows can never be stored. */
 const refusedStates = /^(22|23|54)/
 
-/** Every other fault of a statement is the engine's own, however it came about: waiting helps, giving rows up does not. */
+/**
+ * Every other fault of a statement is the engine's own, however it came about: waiting helps, giving rows up does
+ * not.
+ */
 async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

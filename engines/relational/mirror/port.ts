@@ -9,9 +9,7 @@ import type { Relational, SqlResult, SqlValue } from '../port.ts'
 
 /** One statement of a reader. */
 export interface ReadOptions {
-  /**
-   * The statement ends after this time with SQLSTATE 57014; a caller waits no longer, whatever the engine does.
-   */
+  /** The statement ends after this time with SQLSTATE 57014; a caller waits no longer, whatever the engine does. */
   timeoutMs: number
   /**
    * Settings of the session that the statement runs under, for example `{ 'hnsw.ef_search': '128' }`. Keep them few and
@@ -61,8 +59,8 @@ export interface Mirror extends Closeable {
   prepare(): Promise<void>
 
   /**
-   * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it is
-   * one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
+   * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it
+   * is one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
    * time-out.
    */
   read<Row = Record<string, unknown>>(

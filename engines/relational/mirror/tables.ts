@@ -32,8 +32,8 @@ export function indexName(tables: Tables): string {
 }
 
 /**
- * Empty tables without the vector index. Collections and ids sort code point by code point; a vector is kept in its row,
- * because a scan that fetches each from a second table takes four times as long.
+ * Empty tables without the vector index. Collections and ids sort code point by code point; a vector is kept in its
+ * row, because a scan that fetches each from a second table takes four times as long.
  */
 export async function createTables(tx: SqlExecutor, tables: Tables): Promise<void> {
   const key = `collection text collate "C" not null, id text collate "C" not null, primary key (collection, id)`
@@ -50,7 +50,10 @@ export async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void>
   await tx.query(`drop table if exists ${tables.embeddings}, ${tables.metadata}`)
 }
 
-/** Makes the role that searches read as. Throws AppError `invalid_configuration` with the fix where that is not allowed. */
+/**
+ * Makes the role that searches read as. Throws AppError `invalid_configuration` with the fix where that is not
+ * allowed.
+ */
 export async function ensureReader(relational: Relational): Promise<void> {
   try {
     await relational.query(ensureRole)

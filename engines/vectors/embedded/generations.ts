@@ -1,7 +1,7 @@
 /** Complete sets of collections: one is live, others are being built, and dropped ones are removed. */
 
+import { setImmediate } from 'node:timers/promises'
 import { AppError } from '#lib/errors.ts'
-import { breathe } from './breathe.ts'
 import type { IndexFolder } from './index-folder.ts'
 import type { MessageLog } from './message-log.ts'
 import { openPointCollection, type PointCollection } from './point-collection.ts'
@@ -59,7 +59,7 @@ export function openGenerations(
     await queue.exclusively(() => file.addGeneration(generation, 'dropped'))
     for (const name of names) {
       const table = file.table(name, generation)
-      while (await queue.exclusively(() => table.purge(rowsPerPurge))) await breathe()
+      while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
     }
     await queue.exclusively(() => file.removeTables(generation))
   }

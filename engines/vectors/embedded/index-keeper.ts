@@ -3,10 +3,10 @@
  * due.
  */
 
+import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
-import { breathe } from './breathe.ts'
 import type { MessageLog } from './message-log.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
 import { type Change, type PointsTable, tokensOf } from './points-table.ts'
@@ -32,8 +32,8 @@ export interface IndexKeeper {
   /** Points that a search has to scan because the graph does not hold them yet. */
   unindexed(): number
   /**
-   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended it:
-   * the present one goes on.
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
+   * it: the present one goes on.
    */
   merge(signal: AbortSignal): Promise<boolean>
   stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
@@ -84,7 +84,7 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     building = fresh
     let after = 0
     for (;;) {
-      await breathe()
+      await setImmediate()
       // Replaced or ended meanwhile: that one goes on.
       if (building !== fresh || ended) return
       const rows = table.rowsAfter(after, rowsPerSlice)
@@ -167,7 +167,7 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
 /** Applies what changed while the index was made; returns in the tick in which nothing is left. */
 async function catchUp(index: NeighbourIndex, table: PointsTable, rows: Set<number>): Promise<void> {
   while (rows.size > 0) {
-    await breathe()
+    await setImmediate()
     for (const n of [...rows].slice(0, rowsPerSlice)) {
       rows.delete(n)
       const row = table.byRow(n)

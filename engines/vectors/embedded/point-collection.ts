@@ -1,10 +1,8 @@
-/**
- * One collection of one generation: its table, its index, the reads that use it and the target of its writes.
- */
+/** One collection of one generation: its table, its index, the reads that use it and the target of its writes. */
 
+import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import type { CollectionStats } from '../port.ts'
-import { breathe } from './breathe.ts'
 import type { IndexFolder } from './index-folder.ts'
 import { createIndexKeeper, type IndexKeeper } from './index-keeper.ts'
 import type { MessageLog } from './message-log.ts'
@@ -102,6 +100,6 @@ async function fillWords(table: PointsTable, words: Words): Promise<void> {
     for (const row of rows) words.replace(row.n, [], tokensOf(row.payload))
     if (rows.length < rowsPerSlice) return
     after = rows.at(-1)!.n
-    await breathe()
+    await setImmediate()
   }
 }

@@ -1,8 +1,10 @@
-/** Counts the points of a collection that a filter selects: by its words where they decide, by the payloads elsewhere. */
+/**
+ * Counts the points of a collection that a filter selects: by its words where they decide, by the payloads elsewhere.
+ */
 
+import { setImmediate } from 'node:timers/promises'
 import { matches } from '../filter.ts'
 import type { Filter, Payload } from '../port.ts'
-import { breathe } from './breathe.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
@@ -33,7 +35,7 @@ export function createCounter(table: PointsTable, words: Words): PointCounter {
     for (let i = 0; i < ns.length; i++) {
       const row = table.byRow(ns[i]!)
       if (row && matchesRow(row, filter)) found++
-      if (i % rowsPerSlice === rowsPerSlice - 1) await breathe()
+      if (i % rowsPerSlice === rowsPerSlice - 1) await setImmediate()
     }
     return found
   }

@@ -1,9 +1,9 @@
 /** Answers queries on one collection: the index proposes candidates, the table decides. */
 
+import { setImmediate } from 'node:timers/promises'
 import { filterTokens } from '../filter-tokens.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
-import { breathe } from './breathe.ts'
 import type { IndexKeeper } from './index-keeper.ts'
 import { candidates, createCounter, indexedConditionsMax, matchesRow, rowsPerSlice } from './point-counter.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
@@ -66,7 +66,7 @@ export function createPointReader(
     return scan(query, tokens)
   }
 
-  /** Compares with every eligible point, breathing in between. */
+  /** Compares with every eligible point; other work of the thread gets its turn in between. */
   async function scan(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
     const best = createBest<FoundPoint>(query.limit, compareHits)
     const length = norm(query.vector)
@@ -85,7 +85,7 @@ export function createPointReader(
       if (rows.length === 0) return
       yield rows
       after = rows.at(-1)!.n
-      await breathe()
+      await setImmediate()
     }
   }
   /** Rows that have the words and rows that may have them. */
@@ -93,7 +93,7 @@ export function createPointReader(
     const ns = candidates(words, tokens)
     for (let i = 0; i < ns.length; i += rowsPerSlice) {
       yield ns.slice(i, i + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
-      await breathe()
+      await setImmediate()
     }
   }
   function scoreRow(n: number, query: SearchQuery, length: number): FoundPoint | undefined {
@@ -128,7 +128,7 @@ export function createPointReader(
       }
       if (rows.length <= rowsPerSlice) return found
       start = rows[rowsPerSlice]!.id
-      await breathe()
+      await setImmediate()
     }
   }
   return {

@@ -1,6 +1,4 @@
-/**
- * The SQLite file that holds every point: tables per collection and generation, and which generation is live.
- */
+/** The SQLite file that holds every point: tables per collection and generation, and which generation is live. */
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -32,7 +30,9 @@ export interface PointsFile {
   close(): Promise<void>
 }
 
-/** Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension. */
+/**
+ * Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension.
+ */
 export function openPointsFile(
   directory: string,
   collections: string[],

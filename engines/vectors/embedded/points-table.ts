@@ -1,6 +1,4 @@
-/**
- * The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order.
- */
+/** The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order. */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'

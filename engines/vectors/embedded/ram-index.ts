@@ -11,7 +11,9 @@ interface Candidate {
   score: number
 }
 
-/** An exact index for vectors of `dimension` numbers. Vectors are kept with length 1, so a dot product is the cosine. */
+/**
+ * An exact index for vectors of `dimension` numbers. Vectors are kept with length 1, so a dot product is the cosine.
+ */
 export function createRamIndex(dimension: number): NeighbourIndex {
   const blocks: Float32Array[] = []
   const slotOfRow = new Map<number, number>()

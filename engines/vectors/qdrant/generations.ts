@@ -1,6 +1,4 @@
-/**
- * Generations in Qdrant: real collections `<name>__g<n>`, and an alias `<name>` that points at the live one.
- */
+/** Generations in Qdrant: real collections `<name>__g<n>`, and an alias `<name>` that points at the live one. */
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { AppError } from '#lib/errors.ts'

@@ -1,6 +1,4 @@
-/**
- * What all parts of the suite share: clients, topics and groups of one test, and members and tails that remember.
- */
+/** What all parts of the suite share: clients, topics and groups of one test, and members and tails that remember. */
 
 import { onTestFinished } from 'vitest'
 import type {
@@ -18,7 +16,9 @@ import { eventually } from '#test/support/eventually.ts'
 export interface EventLogHarness {
   /** Opens a further client onto the same log; several may be open at once, and the suite closes each. */
   open(): Promise<EventLog>
-  /** Ends the engine where it runs in this process (all clients are closed by then), so that the next opens it again. */
+  /**
+   * Ends the engine where it runs in this process (all clients are closed by then), so that the next opens it again.
+   */
   restart?(): Promise<void>
   /**
    * Makes compaction of the topic happen now, on all but the newest record of each partition (or waits until it did).
