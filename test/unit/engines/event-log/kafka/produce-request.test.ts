@@ -1,4 +1,4 @@
-/** Produce requests, written beside kafkajs's own: the same bytes, and its way for all that is unusual. */
+/** Produce requests, compared with kafkajs's own: the same bytes, and its way for all that is unusual. */
 
 import { createRequire } from 'node:module'
 import fc from 'fast-check'

@@ -1,4 +1,4 @@
-/** A broker that has not heard of a topic yet is no proof that the topic is gone. */
+/** A broker that does not know a topic yet is no proof that the topic is gone. */
 
 import type { Admin } from 'kafkajs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
