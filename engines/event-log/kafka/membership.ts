@@ -142,6 +142,7 @@ export function watchMembership(
   }
   async function findCoordinator(): Promise<void> {
     const found = await cluster.findGroupCoordinator({ groupId: names.group }).catch(() => null)
+    // As in `watch`.
     if (found) coordinator = String((found as unknown as GroupBroker).nodeId)
   }
 }

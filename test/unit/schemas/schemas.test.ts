@@ -151,6 +151,7 @@ test('a damaged file of published schemas stops the start', async () => {
 test('a codec over the folder registry writes what the file says', async () => {
   const codec = createCodec(await openFolderRegistry({ directory: schemasDirectory }))
   const topic = catalog.find(({ name }) => name === 'vectors.commands')!
+  // A topic that is found by its name has no type of its value.
   const bytes = await codec.encode(topic as never, { vector: Buffer.alloc(8), payload: '{}' } as never)
   const published = JSON.parse(readFileSync(join(schemasDirectory, 'published.json'), 'utf8'))
   expect(bytes.readInt32BE(1)).toBe(published['vectors.commands-value'].at(-1).id)

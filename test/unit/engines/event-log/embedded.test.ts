@@ -136,6 +136,7 @@ describe('the file', () => {
     await expect(log.setPositions('g', 'things', [{ partition: 0, offset: -1 }])).rejects.toMatchObject({
       code: 'bad_request',
     })
+    // It is refused before it would need a listener.
     await expect(log.consume({ group: 'g', topic: 'nowhere', listener: {} as never })).rejects.toMatchObject({
       code: 'not_found',
     })

@@ -207,6 +207,7 @@ test('only fetches of the version that is known are read here; other calls of th
       return (response.decode as (bytes: Buffer) => Promise<unknown>)(bytes)
     }
   }
+  // A broker of kafkajs has dozens of other calls, which this does not use.
   const broker = new FakeBroker()
   quickenFetches(broker as unknown as Broker)
   expect(await broker.fetch(10)).toBe('theirs')

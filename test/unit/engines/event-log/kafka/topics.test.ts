@@ -29,6 +29,7 @@ function openCluster() {
     return state.exists && (state.lateAnswers === 0 || state.lateAnswers-- === 0)
   }
   const unknown = () => Object.assign(new Error('unknown'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' })
+  // Of kafkajs's admin client only the calls that the driver makes here.
   const admin = {
     describeCluster: async () => ({ brokers: [1, 2, 3] }),
     createTopics: async () => {
