@@ -1,8 +1,8 @@
 /** Every bench, in the order in which they are listed. */
 
+import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
-import { localSearchBench } from './local-search.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'

@@ -14,8 +14,8 @@ const [verb, ...words] = process.argv.slice(2)
 const isLocal = localSearch.has(verb) && (verb !== 'stats' || words.some((word) => !word.startsWith('-')))
 
 if (isLocal) {
-  // The small bin of its own runs on any Node from 20 on and loads nothing of the platform.
-  createRequire(import.meta.url)('./stidx.cjs')
+  // The package's own command runs on any Node from 20 on and loads nothing of the platform.
+  createRequire(import.meta.url)('../packages/stidx/bin/stidx.cjs')
 } else if (major >= 24) {
   await import('../cli/main.ts')
 } else {
