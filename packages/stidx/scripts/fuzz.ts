@@ -12,7 +12,7 @@ import { linesOf, sampleRecords } from '../test/support/index.ts'
 const mutations = Number(process.argv[2] ?? 100_000)
 const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31)
 
-// Each opened index has WebAssembly memory of its own: let go of it in time.
+// Each opened index holds arrays outside of the heap: let go of them in time.
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 

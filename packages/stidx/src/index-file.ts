@@ -1,17 +1,16 @@
-/** An index file, opened: searches, records by id, and what it holds. Opening reads 512 bytes, whatever its size. */
+/** Opens an index file, to search it, to get records by id, and to say what it holds. Opening reads 512 bytes, whatever its size. */
 
 import { basename } from 'node:path'
 import { analyzer as ours } from './analysis/analyzer.ts'
 import type { Analyzer, IndexStats, LocalIndex, SearchAnswer, SearchOptions } from './contract.ts'
 import { badIndex, SearchFault } from './fault.ts'
 import { type Header, layoutVersion, magic, textFields } from './format.ts'
-import { Kernel } from './kernel/kernel.ts'
-import { webAssembly } from './kernel/webassembly.ts'
 import { type IndexFile, openIndexFile } from './reader/file.ts'
 import { wholeRecord } from './reader/records.ts'
 import { createTree } from './reader/tree.ts'
 import type { Engine } from './search/engine.ts'
 import { recordWithId } from './search/exact.ts'
+import { Scores } from './search/scores.ts'
 import { search } from './search/search.ts'
 
 /** @throws SearchFault that names the file, here and from every method: it is no index, or damaged. */
@@ -23,7 +22,7 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
     search: (query: string, options: SearchOptions = {}) =>
       named(file, (): SearchAnswer => {
         const engine = idle ?? createEngine(open, analyzer)
-        // After a fault the memory of the kernel is in no known state.
+        // After a fault the scores are in no known state.
         idle = null
         const answer = search(engine, query, options)
         idle = engine
@@ -40,9 +39,7 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
 }
 
 function createEngine(file: IndexFile, analyzer: Analyzer): Engine {
-  const kernel = new Kernel(file.header.records)
-  file.checkBy((bytes) => kernel.checksumOfCopy(bytes))
-  return { file, tree: createTree(file, kernel), kernel, analyzer }
+  return { file, tree: createTree(file), scores: new Scores(file.header.records), analyzer }
 }
 
 function statsOf(header: Header): IndexStats {
@@ -61,7 +58,7 @@ function statsOf(header: Header): IndexStats {
   }
 }
 
-/** Puts the file's name before what is wrong with it; whatever reading wild bytes throws is a damage, too. */
+/** Puts the file's name before what is wrong with it; a RangeError comes from reading wild bytes. */
 function named<T>(file: string, run: () => T): T {
   try {
     return run()
@@ -69,9 +66,7 @@ function named<T>(file: string, run: () => T): T {
     if (error instanceof SearchFault && error.code === 'bad_index') {
       throw badIndex(`${basename(file)} ${error.message}`)
     }
-    if (error instanceof RangeError || error instanceof webAssembly.RuntimeError) {
-      throw badIndex(`${basename(file)} is damaged`)
-    }
+    if (error instanceof RangeError) throw badIndex(`${basename(file)} is damaged`)
     throw error
   }
 }

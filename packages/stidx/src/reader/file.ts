@@ -1,4 +1,4 @@
-/** Stretches of an index file, read by place and checked against its header; nothing is read that is not asked for. */
+/** Reads stretches of an index file by their places, checked against its header; nothing else is read. */
 
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { crc32 } from '../checksum.ts'
@@ -8,13 +8,11 @@ import { decodeHeader, type Header, headerBytes, type SectionName } from '../for
 
 export interface IndexFile {
   header: Header
-  /** Bytes of a section, into `into` where it is given; a stretch that is not wholly inside is a fault. */
-  read(section: SectionName, offset: number, length: number, into?: Uint8Array): Buffer
+  /** Bytes of a section; a stretch that is not wholly inside is a fault. */
+  read(section: SectionName, offset: number, length: number): Buffer
   /** Up to `length` bytes: fewer only where the section ends. */
   readSome(section: SectionName, offset: number, length: number): Buffer
   checksum(bytes: Uint8Array): number
-  /** Takes a faster way to the same checksums. */
-  checkBy(checksum: (bytes: Uint8Array) => number): void
   close(): void
 }
 
@@ -37,10 +35,10 @@ export function openIndexFile(file: string, analyzer: Pick<Analyzer, 'id' | 'ver
 }
 
 function indexFile(fd: number, header: Header): IndexFile {
-  function read(section: SectionName, offset: number, length: number, into?: Uint8Array): Buffer {
+  function read(section: SectionName, offset: number, length: number): Buffer {
     const { offset: start, length: whole } = header.sections[section]
     if (!(offset >= 0 && length >= 0 && offset + length <= whole)) throw badIndex(`is damaged (${section})`)
-    const bytes = into ? Buffer.from(into.buffer, into.byteOffset, length) : Buffer.allocUnsafe(length)
+    const bytes = Buffer.allocUnsafe(length)
     for (let done = 0; done < length; ) {
       const got = readSync(fd, bytes, done, length - done, start + offset + done)
       if (got === 0) throw badIndex('was cut off while it was read')
@@ -48,14 +46,10 @@ function indexFile(fd: number, header: Header): IndexFile {
     }
     return bytes
   }
-  let checksum: (bytes: Uint8Array) => number = crc32
   return {
     header,
     read,
-    checksum: (bytes) => checksum(bytes),
-    checkBy(faster) {
-      checksum = faster
-    },
+    checksum: crc32,
     readSome(section, offset, length) {
       return read(section, offset, Math.min(length, header.sections[section].length - offset))
     },

@@ -1,9 +1,12 @@
-/** A key in, its entry in the tree of terms out, or all entries whose keys begin so. The kernel walks the pages. */
+/** The tree of terms: finds the entry of a key, all entries whose keys begin alike, or the entry at a known place. */
 
 import { badIndex } from '../fault.ts'
 import { termBytesMax, treePageBytes } from '../format.ts'
-import type { Kernel } from '../kernel/kernel.ts'
 import type { IndexFile } from './file.ts'
+import { PageWalk } from './page.ts'
+
+/** Pages that are kept once they were read. */
+const pagesKeptMax = 256
 
 export interface TreeEntry {
   key: Buffer
@@ -18,32 +21,34 @@ export interface Tree {
   at(place: number): TreeEntry
 }
 
-export function createTree(file: IndexFile, kernel: Kernel): Tree {
+export function createTree(file: IndexFile): Tree {
   const { count, root } = file.header.sections.tree
-  /** Number of the page that each place holds, checked. */
-  const held = new Map<number, number>()
+  /** Pages by their numbers, their checksums checked. */
+  const kept = new Map<number, Buffer>()
+  const walk = new PageWalk()
+
+  function read(number: number): Buffer {
+    if (number >= count) throw damaged()
+    const page = file.read('tree', number * treePageBytes, treePageBytes)
+    if (page.readUInt32LE(0) !== file.checksum(page.subarray(4))) throw damaged()
+    if (kept.size >= pagesKeptMax) kept.clear()
+    kept.set(number, page)
+    return page
+  }
 
   /** Begins a walk through the page and returns its level. */
   function open(number: number): number {
-    if (number >= count) throw damaged()
-    const { place, bytes } = kernel.pagePlace(number)
-    const view = Buffer.from(bytes.buffer, bytes.byteOffset, treePageBytes)
-    if (held.get(place) !== number) {
-      held.delete(place)
-      file.read('tree', number * treePageBytes, treePageBytes, bytes)
-      if (view.readUInt32LE(0) !== kernel.checksumOf(bytes.subarray(4))) throw damaged()
-      held.set(place, number)
-    }
-    kernel.openPage(place)
-    return view.readUInt16LE(6)
+    const page = kept.get(number) ?? read(number)
+    walk.open(page)
+    return page.readUInt16LE(6)
   }
 
-  /** Opens the leaf in which the key stands or would stand: each step goes one level down, so there is an end. */
+  /** Opens the leaf in which the key is, if it is anywhere: each step goes one level down, so there is an end. */
   function openLeaf(key: Buffer): number {
     let number = root
     for (let level = open(root); level > 0; level--) {
-      number = kernel.childFor(key)
-      if (open(number) !== level - 1) throw damaged()
+      number = walk.childFor(key)
+      if (number === -1 || open(number) !== level - 1) throw damaged()
     }
     return number
   }
@@ -52,28 +57,28 @@ export function createTree(file: IndexFile, kernel: Kernel): Tree {
     find(key) {
       if (count === 0 || key.length > termBytesMax) return null
       openLeaf(key)
-      return kernel.seek(key) === 'equal' ? kernel.entryValue() : null
+      return walk.seek(key) === 'equal' ? walk.value() : null
     },
     visitPrefix(prefix, visit) {
       if (count === 0 || prefix.length > termBytesMax) return
       let number = openLeaf(prefix)
-      let isAtEntry = kernel.seek(prefix) !== 'none'
+      let isAtEntry = walk.seek(prefix) !== 'none'
       while (true) {
         if (!isAtEntry) {
           number++
           if (number >= count || open(number) !== 0) return
-          isAtEntry = kernel.nextEntry()
+          isAtEntry = walk.next()
           continue
         }
-        const key = kernel.entryKey()
+        const key = walk.key()
         if (!key.subarray(0, prefix.length).equals(prefix)) return
-        if (!visit({ key, value: kernel.entryValue() })) return
-        isAtEntry = kernel.nextEntry()
+        if (!visit({ key, value: walk.value() })) return
+        isAtEntry = walk.next()
       }
     },
     at(place) {
-      if (open(place >>> 8) !== 0 || !kernel.nthEntry(place & 255)) throw damaged()
-      return { key: kernel.entryKey(), value: kernel.entryValue() }
+      if (open(place >>> 8) !== 0 || !walk.skipTo(place & 255)) throw damaged()
+      return { key: walk.key(), value: walk.value() }
     },
   }
 }

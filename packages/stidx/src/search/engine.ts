@@ -1,42 +1,35 @@
-/** What the steps of a search share: the open file, its tree of terms, the kernel, and lists on their way into it. */
+/** What the steps of a search share: the open file, its tree of terms, the scores, and how posting lists are loaded. */
 
 import type { Analyzer } from '../contract.ts'
 import { badIndex } from '../fault.ts'
-import type { Kernel, LoadedList } from '../kernel/kernel.ts'
+import { valuePrefix } from '../format.ts'
 import type { IndexFile } from '../reader/file.ts'
-import { findTerm, type TermEntry } from '../reader/terms.ts'
+import type { PostingList } from '../reader/postings.ts'
+import { findTerm } from '../reader/terms.ts'
 import type { Tree } from '../reader/tree.ts'
+import type { Scores } from './scores.ts'
 
 export interface Engine {
   file: IndexFile
   tree: Tree
-  kernel: Kernel
+  scores: Scores
   analyzer: Analyzer
 }
 
-export interface LoadedTerm extends LoadedList {
+export interface LoadedTerm extends PostingList {
   /** Of the term in a score, in 1/1024. */
   weight: number
 }
 
-/** Puts the list of a term into the kernel's memory; null where no record has the term. */
-export function loadTerm(engine: Engine, term: string): LoadedTerm | null {
-  const entry = findTerm(engine.tree, term)
-  return entry && loadList(engine, entry)
-}
-
-function loadList({ file, kernel }: Engine, entry: TermEntry): LoadedTerm {
-  const { count, length, weight } = entry
-  const rangeEnd = entry.offset + length
-  if (count > file.header.records || (!entry.inline && rangeEnd > file.header.sections.postings.length)) {
+/** Reads the list of a term; null where no record has the term. */
+export function loadTerm({ file, tree }: Engine, term: string): LoadedTerm | null {
+  const entry = findTerm(tree, term)
+  if (!entry) return null
+  const { count, length, weight, inline, offset } = entry
+  if (count > file.header.records || (!inline && offset + length > file.header.sections.postings.length)) {
     throw badIndex('is damaged (terms)')
   }
-  const bytes = kernel.allocate(length)
-  if (entry.inline) {
-    bytes.set(entry.inline)
-  } else {
-    file.read('postings', entry.offset, length, bytes)
-    if (kernel.checksumOf(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
-  }
-  return { at: bytes.byteOffset, length, count, weight }
+  const bytes = inline ?? file.read('postings', offset, length)
+  if (!inline && file.checksum(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
+  return { bytes, count, weight, hasImpacts: !term.startsWith(valuePrefix) }
 }

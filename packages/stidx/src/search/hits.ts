@@ -1,18 +1,19 @@
-/** Ranked records in, results as they are printed out. */
+/** Turns ranked records into the results that are shown. */
 
 import type { ScoringName, SearchHit } from '../contract.ts'
 import { impactMax, termWeightUnit, textFields } from '../format.ts'
-import { literalSum, type Ranked } from '../kernel/kernel.ts'
+import { fieldsIn } from '../reader/postings.ts'
 import { readRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
 import type { Engine } from './engine.ts'
 import { tierStep } from './exact.ts'
+import { literalSum, type Ranked } from './scores.ts'
 import type { ScoredWord } from './words.ts'
 
 /** What an exact title, slug (twice) or id (three times) adds to the score that is shown. */
 const shownTierStep = 10_000
 
-/** Reads the records and says for each in which fields the words stand. To be called before the search ends. */
+/** Reads the records and says for each which of its fields hold the words. To be called before the search ends. */
 export function showHits(
   engine: Engine,
   ranked: readonly Ranked[],
@@ -39,14 +40,17 @@ export function showHits(
 
 /** For each hit the fields that hold the word, as bits. */
 function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
-  const { kernel } = engine
+  const { scores, file } = engine
   if (weight === null) {
-    return ranked.map(({ record }) => lists.reduce((all, { list }) => all | kernel.fieldsIn(list, record), 0))
+    const { records } = file.header
+    return ranked.map(({ record }) =>
+      lists.reduce((all, { list }) => all | fieldsIn(list, record, records), 0),
+    )
   }
-  // A prefix may have thousands of lists: joined once more, they are asked all at once.
-  for (const { list } of lists) kernel.gather(list)
-  const fields = ranked.map(({ record }) => kernel.gatheredFields(record))
-  kernel.dropGroup()
+  // A prefix may have thousands of lists: joined, they are asked all at once.
+  for (const { list } of lists) scores.gather(list)
+  const fields = ranked.map(({ record }) => scores.gatheredFields(record))
+  scores.dropGroup()
   return fields
 }
 

@@ -1,24 +1,16 @@
-/** Words that must stand side by side in; a bit for each record in which they do out, found in the stored text. */
+/** Finds the records that hold a phrase: its words next to each other in one field, as the stored text has them. */
 
 import type { Analyzer, QueryPhrase, QueryWord, TextField } from '../contract.ts'
 import { textFields } from '../format.ts'
 import { readRecord, wholeRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
+import { listed } from './bits.ts'
 import type { Engine } from './engine.ts'
-import { intersect, listed } from './filters.ts'
-import { loadTerms } from './words.ts'
+import { wordsRecords } from './words.ts'
 
+/** A bit for each such record. */
 export function phraseRecords(engine: Engine, phrase: QueryPhrase): Uint8Array {
-  const { kernel } = engine
-  let bits: Uint8Array | null = null
-  for (const word of phrase.words) {
-    const lists = loadTerms(engine, word.terms)
-    const next = kernel.allocateBits()
-    for (const { list } of lists) kernel.mark(list, true, 0, next.byteOffset)
-    if (bits) intersect(next, kernel.view(bits.byteOffset, bits.length))
-    bits = next
-  }
-  if (!bits) return kernel.allocateBits()
+  const bits = wordsRecords(engine, phrase.words, 0)
   for (const record of listed(bits, Number.POSITIVE_INFINITY).first) {
     if (!holdsPhrase(engine, record, phrase)) bits[record >> 3]! &= ~(1 << (record & 7))
   }

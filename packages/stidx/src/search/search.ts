@@ -1,13 +1,14 @@
-/** A query in, an answer out: filters, then words, then the best records and what is shown of them. */
+/** Answers a query: filters first, then words, then the best records and what is shown of them. */
 
 import type { ParsedQuery, ScoringName, SearchAnswer, SearchOptions } from '../contract.ts'
 import { valuePrefix, valueSeparator } from '../format.ts'
-import type { Ranked } from '../kernel/kernel.ts'
 import { parseQuery } from '../query/parse.ts'
+import { listed } from './bits.ts'
 import type { Engine } from './engine.ts'
 import { exactRecords, tierStep } from './exact.ts'
-import { eligibleRecords, listed } from './filters.ts'
+import { eligibleRecords } from './filters.ts'
 import { showHits } from './hits.ts'
+import type { Ranked } from './scores.ts'
 import { resolveWords, type ScoredWord } from './words.ts'
 
 export const limitDefault = 10
@@ -15,20 +16,15 @@ export const limitMax = 10_000
 
 export function search(engine: Engine, text: string, options: SearchOptions): SearchAnswer {
   const startedAt = performance.now()
-  const { kernel } = engine
   const { limit = limitDefault, scoring = 'bm25' } = options
   const query = parseQuery(text, engine.analyzer, (name) => isField(engine, name))
-  kernel.begin()
+  engine.scores.begin()
   const eligible = eligibleRecords(engine, query, options)
-  const eligibleAt = eligible && { at: eligible.byteOffset, length: eligible.length }
   const { words, corrected } = resolveWords(engine, query)
-  kernel.filter(eligibleAt?.at ?? null)
+  engine.scores.filter(eligible)
   const { ranked, total } =
-    eligibleAt && !hasWords(query)
-      ? newest(kernel.view(eligibleAt.at, eligibleAt.length), limit)
-      : rank(engine, text, words, scoring, limit)
+    eligible && !hasWords(query) ? newest(eligible, limit) : rank(engine, text, words, scoring, limit)
   const results = showHits(engine, ranked, words, scoring)
-  kernel.end()
   return {
     query: text,
     total,
@@ -44,24 +40,25 @@ interface Outcome {
 }
 
 function rank(
-  { kernel, ...engine }: Engine,
+  engine: Engine,
   text: string,
   words: readonly ScoredWord[],
   scoring: ScoringName,
   limit: number,
 ): Outcome {
+  const { scores } = engine
   for (const { lists, weight } of words) {
     if (weight === null && scoring === 'bm25') {
       for (const { list, percent } of lists) {
-        kernel.score(list, Math.max(1, Math.floor((list.weight * percent) / 100)))
+        scores.score(list, Math.max(1, Math.floor((list.weight * percent) / 100)))
       }
     } else {
-      for (const { list } of lists) kernel.gather(list)
-      kernel.addGroup(scoring === 'literal' ? null : weight)
+      for (const { list } of lists) scores.gather(list)
+      scores.addGroup(scoring === 'literal' ? null : weight)
     }
   }
-  for (const [record, tier] of exactRecords({ kernel, ...engine }, text)) kernel.lift(record, tier * tierStep)
-  return { total: kernel.metCount(), ranked: kernel.best(limit) }
+  for (const [record, tier] of exactRecords(engine, text)) scores.lift(record, tier * tierStep)
+  return { total: scores.metCount(), ranked: scores.best(limit) }
 }
 
 /** Without a word to search for: everything that passes the filters. */

@@ -1,9 +1,9 @@
-/** The words of a query in, their posting lists out; a word that no record has is corrected. */
+/** Finds the posting lists of a query's words, and corrects a word that no record has. */
 
 import type { ParsedQuery, QueryTerm, QueryWord } from '../contract.ts'
 import { surfacePrefix, termWeightUnit } from '../format.ts'
-import type { Engine, LoadedTerm } from './engine.ts'
-import { loadTerm } from './engine.ts'
+import { emptyBits, intersect, markList } from './bits.ts'
+import { type Engine, type LoadedTerm, loadTerm } from './engine.ts'
 import { correctionOf } from './typos.ts'
 
 /** Sums of scores stay below the tiers of exact matches as long as there are no more. */
@@ -67,6 +67,19 @@ export function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ScoredWo
   })
 }
 
+/** A bit for each record that holds all the words; with `fields` (bits), each in one of these fields. */
+export function wordsRecords(engine: Engine, words: readonly QueryWord[], fields: number): Uint8Array {
+  const { records } = engine.file.header
+  let bits: Uint8Array | null = null
+  for (const word of words) {
+    const next = emptyBits(records)
+    for (const { list } of loadTerms(engine, word.terms)) markList(next, list, fields, records)
+    if (bits) intersect(bits, next)
+    else bits = next
+  }
+  return bits ?? emptyBits(records)
+}
+
 /** All words of the lexicon that begin so count as one: its frequency is that of their union. */
 function resolvePrefix(engine: Engine, prefix: string): ScoredWord | null {
   const terms = new Set<string>()
@@ -81,9 +94,9 @@ function resolvePrefix(engine: Engine, prefix: string): ScoredWord | null {
     [...terms].map((term) => ({ term, percent: 100 })),
   )
   if (lists.length === 0) return null
-  for (const { list } of lists) engine.kernel.gather(list)
-  const weight = weightOf(engine.kernel.groupCount(), engine.file.header.records)
-  engine.kernel.dropGroup()
+  for (const { list } of lists) engine.scores.gather(list)
+  const weight = weightOf(engine.scores.groupCount(), engine.file.header.records)
+  engine.scores.dropGroup()
   return { lists, weight }
 }
 
