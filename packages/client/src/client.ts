@@ -1,4 +1,7 @@
-/** A typed client of the platform: an agent's id and private key in; vector operations and fired events out. */
+/**
+ * The typed client of the platform: an agent proves who it is with its private key, works on its vectors and fires
+ * events.
+ */
 
 import { readFileSync } from 'node:fs'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
@@ -108,7 +111,7 @@ export function createClient(options: ClientOptions): Client {
     ...(options.now ? { now: options.now } : {}),
   })
 
-  /** Once more with a new key when the one that was held is refused. */
+  /** Repeated with a new key when the one that was held is refused. */
   async function keyed<T>(call: Call): Promise<T> {
     const send = (key: string) =>
       transport.call<T>({ ...call, headers: { ...call.headers, authorization: `Bearer ${key}` } })

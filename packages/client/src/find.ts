@@ -1,4 +1,4 @@
-/** A query in; records out: the local index says which, and the gateway is asked for those alone. */
+/** Finds records in a local index first and asks the gateway only for the ones that it names. */
 
 import type { StoredPoint } from './types.ts'
 

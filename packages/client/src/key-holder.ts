@@ -1,4 +1,4 @@
-/** An agent's private key in, gateway keys that are valid out: handshakes when one is needed, one at a time. */
+/** Holds an agent's gateway key: makes a handshake when a key is needed or refused, one at a time. */
 
 import { createPrivateKey, type KeyObject, randomBytes, sign } from 'node:crypto'
 import type { Transport } from './transport.ts'

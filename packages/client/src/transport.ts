@@ -1,4 +1,4 @@
-/** One call in, one answer out: time-outs, and retries of what is safe to retry. */
+/** Sends the calls of the client, with time-outs and with retries of what is safe to repeat. */
 
 import { closed, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
@@ -33,7 +33,7 @@ export interface Call {
   headers?: Record<string, string>
   /** True when doing it twice does no harm. 429 is always safe: nothing was done. */
   repeatable: boolean
-  /** Statuses beside 2xx whose body is an answer, not a fault. */
+  /** Statuses other than 2xx whose body is an answer, not a fault. */
   alsoAnswers?: number[]
   signal?: AbortSignal
 }

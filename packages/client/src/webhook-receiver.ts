@@ -1,4 +1,4 @@
-/** Webhook requests in; each event handed to its handler once and in order, and the HTTP status to answer with. */
+/** For receivers of webhooks: hands each event to a handler once and in order, and says which HTTP status to answer. */
 
 import type { WebhookEvent } from './types.ts'
 import {
@@ -115,7 +115,7 @@ async function take(
     if (!later) await store.finish({ lane, sequence, idempotencyKey })
     return 'duplicate'
   }
-  // Without a sequence before it, a new event with a low sequence is the first of a lane that begins anew.
+  // Without a sequence before it, a new event with a low sequence is the first of a lane that begins again.
   if (later && !replay && previousSequence !== null) return 'stale'
   await handle(event, delivery)
   // A replay may come behind later ones: it never takes the lane back, nor says where it begins.

@@ -1,4 +1,4 @@
-/** A webhook request's headers and body in; proof that a holder of the signing secret sent it, or a refusal. */
+/** Verifies that a webhook request was sent by a holder of the signing secret. */
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
@@ -51,7 +51,7 @@ export function verifyWebhook(
 ): { id: string; timestamp: Date } {
   const keys = checkSecrets(options.secrets)
   const id = requiredHeader(headers, 'webhook-id')
-  // The id stands before a dot in what is signed: one that holds a dot could be read in two ways.
+  // The id comes before a dot in what is signed: one that holds a dot could be read in two ways.
   if (!/^[!-~]{1,256}$/.test(id) || id.includes('.')) {
     throw new WebhookRefused('invalid_header', 'webhook-id is no id')
   }

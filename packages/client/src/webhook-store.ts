@@ -3,7 +3,7 @@
 export interface FinishedDelivery {
   /** The agent, or '' where one target is one lane. */
   lane: string
-  /** Where the lane stands now, also when it is lower than before; null leaves it where it was. */
+  /** The last sequence of the lane, also when it is lower than before; null leaves it where it was. */
   sequence: number | null
   idempotencyKey: string
 }
@@ -14,7 +14,7 @@ export interface FinishedDelivery {
  */
 export interface ReceiverStore {
   wasFinished(idempotencyKey: string): boolean | Promise<boolean>
-  /** Where this lane stands; undefined when nothing is known of it. */
+  /** The last finished sequence of this lane; undefined when nothing is known of it. */
   lastSequence(lane: string): number | undefined | Promise<number | undefined>
   /** Keeps key and sequence together. */
   finish(delivery: FinishedDelivery): void | Promise<void>

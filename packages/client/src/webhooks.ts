@@ -1,4 +1,4 @@
-/** Events of agents in, deliveries accepted by the webhook relay out. */
+/** Fires events of agents to the webhook relay, without an agent's key. */
 
 import { type Call, createTransport, type Transport, type TransportOptions } from './transport.ts'
 import type { FireAnswer, FiredEvent, FireOptions } from './types.ts'

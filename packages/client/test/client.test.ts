@@ -1,3 +1,5 @@
+/** What the client promises its callers: keys, retries, time-outs and faults. */
+
 import { generateKeyPairSync, verify } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type ClientOptions, createClient, ProblemError } from '../src/client.ts'
@@ -90,7 +92,7 @@ test('it signs client nonce and server nonce, once for many calls', async () => 
   expect(verify(null, Buffer.from(text), pair.publicKey, Buffer.from(signature, 'hex'))).toBe(true)
 })
 
-test('a refused key is renewed once, a second refusal is told', async () => {
+test('a refused key is renewed once, a second refusal is reported', async () => {
   const refused = { status: 401, json: { code: 'unauthorized', detail: 'no' } }
   const once = clientOver((sent) => (sent.key === 'key-1' ? refused : { json: { count: 3 } }))
   expect(await once.client.count('posts')).toBe(3)
@@ -119,7 +121,7 @@ test('reads are retried after retryAfter with jitter, within the bound of attemp
   expect(never.sent).toHaveLength(3)
 })
 
-test('a longer retryAfter than is worth waiting for is told at once', async () => {
+test('a longer retryAfter than is worth waiting for is reported at once', async () => {
   const { client, sent } = clientOver(() => ({
     status: 429,
     json: { code: 'quota_exceeded', retryAfter: 9_000 },
@@ -147,7 +149,7 @@ test('an upsert is retried only with an Idempotency-Key, but 429 is always safe'
   expect(full.waits).toEqual([550])
 })
 
-test('faults of the request are told at once, with their paths and the request id', async () => {
+test('faults of the request are reported at once, with their paths and the request id', async () => {
   const { client, sent } = clientOver(() => ({
     status: 422,
     json: { code: 'validation_failed', detail: 'mend', errors: [{ path: '/vector', message: 'short' }] },

@@ -1,3 +1,5 @@
+/** Each event is handled once and in order, whatever is repeated, late or missing. */
+
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -110,7 +112,7 @@ describe('a receiver of webhooks', () => {
     expect(answers).toEqual(['handled', 'handled', 'handled', 'stale'])
   })
 
-  it('begins anew where a lane does: a low sequence without one before it', async () => {
+  it('begins again where a lane does: a low sequence without one before it', async () => {
     const { answers, full } = await sendAll(createReceiver({ secrets: null }), [
       { task: 'a', sequence: 500, previous: 499 },
       { task: 'b', sequence: 0 },

@@ -1,3 +1,5 @@
+/** Only requests that a holder of the secret signed are accepted. */
+
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** Building an index, beside FTS5 over the same lines, each in a process of its own. */
+/** Times the building of an index next to FTS5 over the same lines, each in a process of its own. */
 
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'

@@ -1,4 +1,6 @@
-/** The package lists of a Debian machine in; one record for every package, with its full English description, out. */
+/**
+ * The corpus of the bench: a record for every package in a Debian machine's lists, with its full English description.
+ */
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** Real records in; as many as are wanted out, made from their sentences by a seeded generator, and queries for them. */
+/**
+ * Makes as many records as a bench wants out of the sentences of real ones, by a seeded generator, and queries for
+ * them.
+ */
 
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -62,7 +65,7 @@ function madeRecord(
   }
 }
 
-/** `count` queries of one to seven words that stand in one record each, as they come there or picked from it. */
+/** `count` queries of one to seven words that are in one record each, as they come there or picked from it. */
 export function makeQueries(corpus: Corpus, count: number, seed: number): string[] {
   const random = seeded(seed)
   const queries: string[] = []

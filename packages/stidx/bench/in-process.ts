@@ -59,7 +59,7 @@ export function timeSearches(peer: Peer, queries: readonly string[], rounds: num
   return { p50: quantile(least, 0.5), p95: quantile(least, 0.95) }
 }
 
-/** `peer <kind> <file> <queries file> <rounds>` as a process of its own: the heap of one shall not slow the others. */
+/** `peer <kind> <file> <queries file> <rounds>` as a process of its own: the heap of one must not slow the others. */
 if (process.argv[2] === 'peer') {
   const [kind, file, queriesFile, rounds] = process.argv.slice(3) as [string, string, string, string]
   const queries = JSON.parse(readFileSync(queriesFile, 'utf8')) as string[]

@@ -1,4 +1,4 @@
-/** Rankings and what is relevant in; nDCG@10, MRR@10 and recall@100 out. */
+/** Judges rankings against the known relevant records: nDCG@10, MRR@10 and recall@100. */
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,7 @@
-/** Local search beside a bare Node, SQLite FTS5, minisearch and tantivy: starts, searches, builds, relevance. */
+/**
+ * The bench of local search next to a bare Node, SQLite FTS5, minisearch and tantivy: starts, searches, builds,
+ * relevance.
+ */
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -54,7 +57,7 @@ export const localSearchBench: Bench = {
       }
       writeRecords(stage.input, corpus, records)
       const parts: [string, () => BenchRow[]][] = [
-        ['building, beside FTS5', () => buildRows(stage, report)],
+        ['building, next to FTS5', () => buildRows(stage, report)],
         ['one shot', () => oneShotRows(stage, report)],
         ['in process', () => inProcessRows(stage, report)],
         [`${manyRecords.toLocaleString('en')} records`, () => manyRecordsRows(stage, report)],

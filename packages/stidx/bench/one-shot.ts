@@ -1,4 +1,7 @@
-/** Commands of one process each, beside `node -e 0` on the same Node: minima of interleaved rounds, milliseconds. */
+/**
+ * Times commands of one process each next to `node -e 0` on the same Node: minima of interleaved rounds, in
+ * milliseconds.
+ */
 
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

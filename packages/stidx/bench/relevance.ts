@@ -1,4 +1,4 @@
-/** Relevance: judged queries over Cranfield, and items that are known over the Debian packages, beside the peers. */
+/** Compares relevance with the peers: judged queries over Cranfield, and known items of the Debian packages. */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ function asking(folder: string, kind: 'ours' | 'fts5' | 'minisearch'): Ask {
 
 function cranfieldRows(peers: Record<string, Ask>, folder: string, report: Report): BenchRow[] {
   const { documents, queries } = loadCranfield()
-  // Peers write beside their input: a copy of it.
+  // Peers write next to their input: a copy of it.
   const input = join(folder, 'cranfield.jsonl')
   writeFileSync(input, documents.map((document) => `${JSON.stringify(document)}\n`).join(''))
   const texts = queries.map(({ text }) => text)
@@ -111,7 +111,12 @@ function knownItemRows(
   const rows = [...mrr.keys()].slice(1).map(row)
   if (absent) {
     const note = `TANTIVY IS ABSENT: ${absent}; nothing was compared`
-    rows.push({ what: 'MRR of known items beside tantivy', unit: '', measured: mrr.get('ours')!, note })
+    rows.push({
+      what: 'MRR of known items, compared with tantivy',
+      unit: '',
+      measured: mrr.get('ours')!,
+      note,
+    })
   }
   return rows
 }

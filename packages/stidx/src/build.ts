@@ -1,4 +1,4 @@
-/** JSONL records in, an index file out: built beside the old one and put into its place in one step when it is whole. */
+/** Builds an index file from JSON lines: next to the old one, which it replaces in one step when it is whole. */
 
 import {
   closeSync,
@@ -41,7 +41,7 @@ export interface BuildOptions {
   listBytesHeldMax?: number
 }
 
-/** @throws SearchFault where input or output cannot be used; what stood at `output` is then untouched. */
+/** @throws SearchFault where input or output cannot be used; what was at `output` is then untouched. */
 export function buildIndex(options: BuildOptions): BuildReport {
   const output = resolve(options.output)
   refuseForeign(output, options.output)
@@ -126,7 +126,7 @@ function refuseForeign(output: string, shown: string): void {
   }
 }
 
-/** Beside the output, so that a rename suffices; those of builds that were killed are cleared away. */
+/** Next to the output, so that a rename suffices; those of builds that were killed are cleared away. */
 function makeBuildFolder(output: string): string {
   const parent = dirname(output)
   const prefix = `.${basename(output)}.building-`

@@ -1,4 +1,4 @@
-/** What the parts of local search agree on: records come in, terms go into the index, parsed queries come to the engine. */
+/** The types that the parts of local search share: records, terms, parsed queries, answers. */
 
 /** The fields whose words are searched, in the order of their weights (title 60, slug 40, path 35, body 15). */
 export type TextField = 'title' | 'slug' | 'path' | 'body'
@@ -33,14 +33,14 @@ export interface JsonlHandlers {
   progress?(readBytes: number, totalBytes: number): void
 }
 
-/** `local-search/jsonl.ts` exports `readJsonl`: synchronous, in bounded memory; `-` is standard input. */
+/** `jsonl.ts` exports `readJsonl`: synchronous, in bounded memory; `-` is standard input. */
 export type ReadJsonl = (file: string, handlers: JsonlHandlers) => void
 
 /**
  * Called once for each term of a word. Words have rising positions from 0; several terms may have one position (stem,
  * exact form, camelCase parts): the first call of a position is its base term, and the length of a field is its number
  * of base terms. `surface` is the normalised word before stemming: the lexicon of prefixes and of corrections holds it,
- * and phrases compare it; '' for extra terms that no prefix, phrase or correction shall find.
+ * and phrases compare it; '' for extra terms that no prefix, phrase or correction may find.
  * Terms hold no character below U+0020 and at most 255 bytes of UTF-8.
  */
 export type EmitTerm = (term: string, position: number, surface: string) => void
@@ -55,7 +55,7 @@ export interface WordTerm {
   readonly exact: WordTerm | null
 }
 
-/** `local-search/analysis/analyzer.ts` exports `analyzer: Analyzer`. */
+/** `analysis/analyzer.ts` exports `analyzer: Analyzer`. */
 export interface Analyzer {
   /** Written into the index; a search refuses an index of another analyser or version. */
   readonly id: string
@@ -82,12 +82,12 @@ export interface QueryTerm {
 export interface QueryWord {
   /** As typed, for `corrected`. */
   text: string
-  /** As it would stand in the lexicon; '' where no correction shall be tried. */
+  /** As it would be in the lexicon; '' where no correction is tried. */
   surface: string
   terms: QueryTerm[]
 }
 
-/** Words that must stand side by side in one field. */
+/** Words that must be next to each other in one field. */
 export interface QueryPhrase {
   text: string
   /** One a position, at least one. */
@@ -107,7 +107,7 @@ export type QueryFilter =
   | { kind: 'value'; field: string; value: string }
 
 /**
- * `local-search/query/parse.ts` exports `parseQuery(text, analyzer, isField): ParsedQuery`; `isField(name)` says whether
+ * `query/parse.ts` exports `parseQuery(text, analyzer, isField): ParsedQuery`; `isField(name)` says whether
  * the index knows values of that field (text fields are always known). Words and prefixes are alternatives; phrases and
  * filters are required. Phrases and filters by words score with their words.
  */
@@ -143,7 +143,7 @@ export interface SearchAnswer {
 }
 
 /**
- * `local-search/index-file.ts` exports `openIndex(file): LocalIndex`; `local-search/build.ts` exports
+ * `index-file.ts` exports `openIndex(file): LocalIndex`; `build.ts` exports
  * `buildIndex({ input, output, strict?, onFault?, onProgress? }): BuildReport`. Both are synchronous.
  */
 export interface LocalIndex {

@@ -1,4 +1,4 @@
-/** A word in, the forms out that it has with one letter left away: two words one edit apart share such a form. */
+/** Makes the forms of a word with one letter left out: two words one edit apart share such a form. */
 
 /** Shorter words have too many neighbours. */
 export const correctableMin = 4

@@ -1,4 +1,4 @@
-/** The fixed numbers of the format STIDX001 and its header: bytes in, checked header out, and back. */
+/** The fixed numbers of the format STIDX001, and its header: written, read and checked. */
 
 import { crc32 } from './checksum.ts'
 import type { TextField } from './contract.ts'
@@ -17,10 +17,10 @@ export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body'
 export const literalWeights: readonly number[] = [60, 40, 35, 15]
 /** The same ratios for BM25F, in hundredths. */
 export const scoringWeights: readonly number[] = [400, 267, 233, 100]
-/** Hundredths. Weights of 4 in a title raise frequencies, so k1 stands above the 1.2 of texts without fields. */
+/** Hundredths. Weights of 4 in a title raise frequencies, so k1 is above the 1.2 of texts without fields. */
 export const k1Hundredths = 170
 export const bHundredths = 70
-/** An impact of 255 stands for the limit of the term-frequency part; weights of terms are idf in 1/1024. */
+/** An impact of 255 means the limit of the term-frequency part; weights of terms are idf in 1/1024. */
 export const impactMax = 255
 export const termWeightUnit = 1024
 
@@ -30,7 +30,7 @@ export const postingsPerBlock = 128
 export const skipEntryBytes = 9
 export const treePageBytes = 2048
 export const treePageHeadBytes = 8
-/** Lists up to this length stand in the page of their term. */
+/** Lists up to this length are kept in the page of their term. */
 export const inlineBytesMax = 64
 export const termBytesMax = 255
 /** Numbers of records a page of the offset table covers, and the bytes of one entry. */

@@ -1,4 +1,7 @@
-/** Opens an index file, to search it, to get records by id, and to say what it holds. Opening reads 512 bytes, whatever its size. */
+/**
+ * Opens an index file to search it, to get records by id and to say what it holds. Opening reads 512 bytes, whatever
+ * its size.
+ */
 
 import { basename } from 'node:path'
 import { analyzer as ours } from './analysis/analyzer.ts'

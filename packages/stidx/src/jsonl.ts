@@ -1,4 +1,4 @@
-/** A file of JSON lines in; checked records out, and a fault with its line number for every line that is none. */
+/** Reads a file of JSON lines as checked records, and names each line that is none by its number. */
 
 import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
@@ -60,7 +60,7 @@ function cannotRead(file: string, error: unknown): SearchFault {
 
 interface Lines {
   take(chunk: Buffer): void
-  /** What stands after the last line break is a line, too. */
+  /** What comes after the last line break is a line, too. */
   end(): void
 }
 

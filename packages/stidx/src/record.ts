@@ -1,4 +1,4 @@
-/** One parsed line in; a record with its searchable fields out, or what is wrong with it. */
+/** Checks one parsed line, and makes a record with its searchable fields of it. */
 
 import type { SearchRecord } from './contract.ts'
 

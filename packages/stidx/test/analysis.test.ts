@@ -107,7 +107,7 @@ describe('the analyser', { timeout: 180_000 }, () => {
     expect(terms('المعلمون')).toEqual(terms('معلم'))
   })
 
-  it('takes scripts without spaces in pairs, and the last character alone beside the last pair', () => {
+  it('takes scripts without spaces in pairs, and the last character alone next to the last pair', () => {
     expect(emitted('東京タワー').map(({ term, position }) => `${position}${term}`)).toEqual([
       ...['0東京', '1京タ', '2タワ', '3ワー', '3ー'],
     ])

@@ -108,7 +108,7 @@ describe('a build', () => {
     expect(() => buildFrom(lines, { strict: true })).toThrow(/^line 2: /)
   })
 
-  it('leaves the old index whole and nothing beside it when it fails', () => {
+  it('leaves the old index whole and nothing next to it when it fails', () => {
     const { file, folder, open } = buildFrom([{ id: 'old', title: 'old' }])
     const input = join(folder, 'more.jsonl')
     writeFileSync(input, linesOf([...sampleRecords(50), '{broken']))

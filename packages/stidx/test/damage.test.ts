@@ -1,4 +1,4 @@
-/** Files that are no index, no whole one, or one of another time: refused in one line, never believed. */
+/** Files that are no index, no whole one, or of another version are refused in one line and never believed. */
 
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -15,7 +15,7 @@ interface Expected {
   fieldScore: number
 }
 
-/** For each record and term: how often it stands in each field. */
+/** For each record and term: how often it is in each field. */
 function countTerms(records: readonly Source[]) {
   return records.map((record) => {
     const terms = new Map<string, number[]>()
@@ -34,7 +34,7 @@ function countTerms(records: readonly Source[]) {
 
 let counts: ReturnType<typeof countTerms> | undefined
 
-/** The formulas of docs/local-search-format.md, once over everything. */
+/** The formulas of docs/format.md, once over everything. */
 function scoreAll(records: readonly Source[], text: string): Expected[] {
   counts ??= countTerms(records)
   const counted = counts

@@ -1,4 +1,4 @@
-/** JSON lines in: every record is checked, every faulty line named by its number. */
+/** Every line of JSON lines is checked, every faulty one is named by its number. */
 
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'

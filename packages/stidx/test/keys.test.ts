@@ -21,7 +21,7 @@ function wordsOf(numbers: WordNumbers, text: string): number[] {
 }
 
 describe('numbers of words', { timeout }, () => {
-  it('are the same for the same word, rise for new ones, and begin anew when all is forgotten', () => {
+  it('are the same for the same word, rise for new ones, and begin again when all is forgotten', () => {
     const numbers = new WordNumbers()
     expect(wordsOf(numbers, "one two, one's ONE café two")).toEqual([0, 1, 0, 2, 3, 1])
     expect(numbers.fresh).toEqual(['one', 'two', 'ONE', 'café'])
@@ -37,7 +37,7 @@ describe('numbers of words', { timeout }, () => {
     expect(numbers.count).toBe(60_000)
   })
 
-  it('are given to a long word each time anew', () => {
+  it('are given to a long word again each time', () => {
     const long = 'x'.repeat(41)
     expect(wordsOf(new WordNumbers(), `${long} a ${long}`)).toEqual([0, 1, 2])
   })

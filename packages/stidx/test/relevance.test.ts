@@ -53,7 +53,7 @@ describe('relevance', { timeout }, () => {
     )
   })
 
-  it('finds words in any of their forms, and names as they are written before their kin', () => {
+  it('finds words in any of their forms, and names as they are written before related words', () => {
     const records = [
       { id: 'run', body: 'He runs along the harbour' },
       { id: 'none', body: 'Nothing of that kind' },

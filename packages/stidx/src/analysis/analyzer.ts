@@ -1,4 +1,4 @@
-/** Text in, terms out: the one reading of words that an index and its queries share. */
+/** Reads the words of a text as terms, in the one way that an index and its queries share. */
 
 import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../contract.ts'
 import { classOf, separator } from './character-classes.ts'

@@ -1,4 +1,4 @@
-/** A folded Arabic word in; the word without its light affixes out (light-10, Larkey, Ballesteros and Connell, 2007). */
+/** Removes the light affixes of a folded Arabic word (light-10, Larkey, Ballesteros and Connell, 2007). */
 
 const prefixes = ['ال', 'وال', 'بال', 'كال', 'فال', 'لل', 'و']
 const suffixes = ['ها', 'ان', 'ات', 'ون', 'ين', 'يه', 'ه', 'ي']

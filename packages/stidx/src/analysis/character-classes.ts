@@ -1,7 +1,7 @@
 /** The classes of all characters above ASCII, frozen, so that an index and its queries agree on every engine. */
 
 /**
- * Lengths of runs from U+0080 on (base 36), each followed by its class: S separates words, W stands in words, B stands
+ * Lengths of runs from U+0080 on (base 36), each followed by its class: S separates words, W is part of words, B is
  * in words of scripts that are written without spaces, M is a mark of those scripts, I is not there for a search (soft
  * hyphen, marks of direction). Taken from Unicode 14; what came later separates, but for ideographs.
  */

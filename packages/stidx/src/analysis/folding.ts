@@ -1,9 +1,9 @@
-/** Words with characters above ASCII in; out comes what compares equal however it was written: case, marks, forms. */
+/** Folds words with characters above ASCII, so that they compare equal whatever their case, marks and forms. */
 
 import { classOf, ignored } from './character-classes.ts'
 
-/** What NFKD leaves apart though people type one for the other; ASCII beside its kin, Arabic after light-10. */
-const kin: Readonly<Record<string, string>> = {
+/** What NFKD leaves apart though people type one for the other; ASCII for related letters, Arabic after light-10. */
+const related: Readonly<Record<string, string>> = {
   ß: 'ss',
   æ: 'ae',
   œ: 'oe',
@@ -42,7 +42,7 @@ export function foldWord(word: string): string {
       folded += apart[i]
     } else if (!isDropped(code, base)) {
       if (!isLatinMark(code)) base = code
-      folded += digitOf(code) ?? kin[apart[i]!] ?? apart[i]
+      folded += digitOf(code) ?? related[apart[i]!] ?? apart[i]
     }
   }
   // What was not dropped goes together again: Korean syllables, voiced kana, the Cyrillic й.

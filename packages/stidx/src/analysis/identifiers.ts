@@ -1,4 +1,4 @@
-/** A name as programmers write it in; its parts out: `getUserName`, `user_name`, `HTTPServer`. */
+/** Splits names as programmers write them into their parts: `getUserName`, `user_name`, `HTTPServer`. */
 
 /** The parts in lower case, or nothing where the word is of one piece. Takes ASCII letters, digits and underscores. */
 export function identifierParts(word: string): string[] {

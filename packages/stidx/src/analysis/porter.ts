@@ -1,4 +1,4 @@
-/** An English word in lower-case ASCII letters in; its Porter stem out (M. F. Porter, 1980, with his later changes). */
+/** Stems English words in lower-case ASCII letters (M. F. Porter, 1980, with his later changes). */
 
 /** Words of one or two letters stay as they are. No expressions here: compiling them would cost every search a start. */
 export function porterStem(word: string): string {
@@ -70,7 +70,7 @@ function pastAndIng(word: string): string {
   return measure(stem, stem.length) === 1 && endsShort(stem, stem.length) ? `${stem}e` : stem
 }
 
-/** The first suffix that fits decides, whether or not enough stands before it. */
+/** The first suffix that fits decides, whether or not enough comes before it. */
 function replaceSuffix(word: string, suffixes: readonly string[] | undefined, measureMin: number): string {
   if (!suffixes) return word
   for (let i = 0; i < suffixes.length; i += 2) {

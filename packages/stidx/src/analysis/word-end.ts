@@ -1,4 +1,4 @@
-/** Where words end in a text. */
+/** Finds where the words of a text end. */
 
 import { classOf, separator } from './character-classes.ts'
 import { isAsciiWordCode } from './word-terms.ts'

@@ -1,4 +1,4 @@
-/** Words that come again while indexing: texts in, a number for each of their words out, the same for the same word. */
+/** Numbers the words of many texts while indexing, so that a word that comes again is analysed only once. */
 
 import { randomInt } from 'node:crypto'
 import { afterPossessive, wordEnd } from './word-end.ts'
@@ -52,7 +52,7 @@ export class WordNumbers {
     this.#at = 0
   }
 
-  /** Reads on in the text; how many numbers stand in `found`, 0 at its end. */
+  /** Reads on in the text; how many numbers are in `found`, 0 at its end. */
   next(): number {
     const units = this.#units
     const length = this.#text.length

@@ -1,4 +1,4 @@
-/** One word as it was written in; its terms out, in the order of their positions. */
+/** Makes the terms of one word as it was written, in the order of their positions. */
 
 import type { WordTerm } from '../contract.ts'
 import { arabicStem, isArabic } from './arabic.ts'
@@ -42,7 +42,7 @@ function addAsciiWord(found: WordTerm[], whole: string): void {
   }
 }
 
-/** Folding may have brought separators, and scripts may stand side by side: every piece for itself. */
+/** Folding may have brought separators, and several scripts may follow each other: every piece for itself. */
 function addWideWord(found: WordTerm[], folded: string): void {
   let start = 0
   let kind = separator
@@ -73,8 +73,8 @@ function addLetters(found: WordTerm[], word: string): void {
 }
 
 /**
- * Overlapping pairs of characters, each with its marks, and the last character alone beside the last pair: so that one
- * character is found as the beginning of a term wherever it stands.
+ * Overlapping pairs of characters, each with its marks, and the last character alone next to the last pair: so that one
+ * character is found as the beginning of a term wherever it is.
  */
 function addPairs(found: WordTerm[], run: string): void {
   const characters: string[] = []

@@ -1,4 +1,4 @@
-/** Numbers and bytes in, one growing stretch of bytes out. */
+/** Collects numbers and bytes in one stretch of memory that grows. */
 
 export class ByteWriter {
   bytes: Buffer

@@ -1,4 +1,4 @@
-/** What is known of every record while an index is built: its id, its age, its keys and lengths, in typed memory. */
+/** Keeps what is known of every record while an index is built: its id, age, keys and lengths, in typed memory. */
 
 import type { Analyzer, SearchRecord } from '../contract.ts'
 import { SearchFault } from '../fault.ts'

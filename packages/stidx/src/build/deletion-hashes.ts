@@ -1,4 +1,4 @@
-/** A surface in; out the hashes of it and of its forms with one letter left away. */
+/** Hashes a word and each of its forms with one letter left out, for the corrections of mistyped words. */
 
 import { correctableMax, correctableMin, deletionsOf, hasDeletions } from '../deletions.ts'
 import { crc32, crcBegin, crcEnd, crcStep } from './checksum.ts'

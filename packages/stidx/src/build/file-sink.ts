@@ -1,4 +1,4 @@
-/** Bytes in order, out to a new file in large pieces. */
+/** Writes a new file from front to back in large pieces. */
 
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs'
 

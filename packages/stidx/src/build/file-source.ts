@@ -1,4 +1,4 @@
-/** A file that was written front to back, read front to back: whole stretches of it, through one buffer. */
+/** Reads a file from front to back through one buffer, stretch by stretch. */
 
 import { closeSync, openSync, readSync } from 'node:fs'
 

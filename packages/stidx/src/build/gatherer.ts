@@ -1,4 +1,4 @@
-/** One term's lists from all runs in; its records under the numbers of the index, and their scores, out. */
+/** Joins the lists of one term from all runs, under the record numbers that the index will have. */
 
 import { replaced } from './catalogue.ts'
 import type { Impacts } from './impacts.ts'
@@ -6,7 +6,7 @@ import type { MergedTerm } from './merge.ts'
 import { packScore } from './posting-list.ts'
 import { fieldsOf } from './postings.ts'
 
-/** Where more than one record in so many has the term, a map of bits puts them into order faster than a sort. */
+/** Where more than one record of this number has the term, a map of bits puts them into order faster than a sort. */
 const bitsPerRecordMax = 256
 
 export class Gatherer {

@@ -1,4 +1,4 @@
-/** Columns of numbers that grow with the records: one number for each, in typed memory. */
+/** Columns of numbers that grow with the records, in typed memory. */
 
 interface Column {
   readonly length: number

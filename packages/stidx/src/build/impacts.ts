@@ -1,4 +1,4 @@
-/** How often a term stands in the fields of a record in, its share of the score out, as a number from 1 to 255. */
+/** Computes how much a term counts in a record, as a number from 1 to 255, from how often its fields hold it. */
 
 import {
   bHundredths,
@@ -34,7 +34,7 @@ export function createImpacts(catalogue: Catalogue, order: Uint32Array): Impacts
     fieldWords,
     impactOf(record, frequencies) {
       let weighed = 0
-      // Most terms stand in few fields: the others cost a shift.
+      // Most terms are in few fields: the others cost a shift.
       for (let rest = frequencies >>> 0, field = 0; rest !== 0; rest >>>= 8, field++) {
         const frequency = rest & 255
         if (frequency === 0) continue

@@ -1,4 +1,4 @@
-/** Collected records and runs in, the index file out: a header and behind it the sections. */
+/** Writes the index file from the collected records and runs: a header and the sections after it. */
 
 import type { Analyzer } from '../contract.ts'
 import { encodeHeader, headerBytes, k1Hundredths, type Section, type SectionName } from '../format.ts'
@@ -74,7 +74,7 @@ function writeRecordSections(
   sections.keys = sectionSince(sink, keysAt, keys)
 }
 
-/** Posting lists go straight into the file; the tree that grows beside them waits in one of its own. */
+/** Posting lists go straight into the file; the tree that grows meanwhile waits in one of its own. */
 function writeTermSections(
   sink: FileSink,
   collected: Collected,

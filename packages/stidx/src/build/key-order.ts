@@ -1,8 +1,8 @@
-/** Keys side by side in, as bytes; their numbers by rising bytes out. */
+/** Sorts keys by their bytes without objects: several bytes are compared as one number. */
 
 import { termBytesMax } from '../format.ts'
 
-/** Bytes of a key that are compared at once; a number of 24 bits stands behind them. */
+/** Bytes of a key that are compared at once; a number of 24 bits follows them. */
 const bytesAtOnce = 5
 const numbersMax = 2 ** 24
 /** Fewer are put into order one by one. */

@@ -1,4 +1,4 @@
-/** Keys of the tree in, piece by piece; a number for each out, the same for the same bytes, and at the end their order. */
+/** Numbers the keys of the tree, the same bytes always alike, and gives them in order at the end. */
 
 import { termBytesMax } from '../format.ts'
 import { grown } from './growing.ts'
@@ -12,7 +12,7 @@ const slotSize = 2
 const slotsMin = 1 << 14
 /** Share of the slots that is used before there are more of them. */
 const fillMax = 0.7
-/** UTF-8 takes at most so many bytes for one unit of UTF-16. */
+/** The most bytes that UTF-8 takes for one unit of UTF-16. */
 const bytesPerUnitMax = 3
 
 /** The bytes of all keys, one after the other, and a table of their hashes: no object for a key. */

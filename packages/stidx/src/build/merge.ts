@@ -1,4 +1,4 @@
-/** Sorted runs in, one entry for each term out, with all its postings. */
+/** Merges sorted runs into one entry for each term, with all its postings. */
 
 import { ByteWriter } from './byte-writer.ts'
 import { type FileSource, openFileSource } from './file-source.ts'

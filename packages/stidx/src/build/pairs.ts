@@ -1,4 +1,4 @@
-/** Pairs of a hash and a number in, pages of them by rising hash out; what exceeds memory is sorted in files and merged. */
+/** Writes pages of pairs of a hash and a number, sorted by hash; what exceeds memory is sorted in files and merged. */
 
 import { pairPageBytes, pairsPerPage } from '../format.ts'
 import { crc32 } from './checksum.ts'

@@ -1,4 +1,4 @@
-/** Postings of one term in, its list as bytes out. */
+/** Writes the posting list of one term as the index file has it. */
 
 import { postingsPerBlock } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'

@@ -1,4 +1,4 @@
-/** Terms of records in, by rising record; for each term the list of its postings out, as bytes. */
+/** Collects the postings of all terms while records are read, as bytes that grow. */
 
 import type { ByteWriter } from './byte-writer.ts'
 import { grown } from './growing.ts'
@@ -55,7 +55,7 @@ export class Postings {
     this.#states[at + beforeAt] = none
   }
 
-  /** One more time the term in a field (0 to 3) of a record; 4: the term stands for a value and has no frequency. */
+  /** One more time the term in a field (0 to 3) of a record; 4: the term is a value and has no frequency. */
   add(term: number, record: number, field: number): void {
     const states = this.#states
     const at = term * stateSize

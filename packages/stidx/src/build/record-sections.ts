@@ -1,4 +1,4 @@
-/** Collected records in; out the sections of records, of their places and of their keys. */
+/** Writes the sections of the records, of their places and of their keys. */
 
 import { offsetBytes, offsetPageBytes, offsetsPerPage } from '../format.ts'
 import type { Catalogue } from './catalogue.ts'

@@ -1,4 +1,4 @@
-/** Records in, their stored form out: what a hit shows, and apart from it the body. */
+/** Encodes records as they are stored: what a hit shows, and the body apart from it. */
 
 import { createHash } from 'node:crypto'
 import type { SearchRecord } from '../contract.ts'
@@ -6,7 +6,7 @@ import { noBody, recordHeadBytes } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { crc32 } from './checksum.ts'
 
-/** UTF-8 takes at most so many bytes for one unit of UTF-16. */
+/** The most bytes that UTF-8 takes for one unit of UTF-16. */
 const bytesPerUnitMax = 3
 
 /** As given, or made from the path, or from the content where there is none. */
@@ -39,7 +39,7 @@ export function createRecordEncoder(): (id: string, source: SearchRecord['source
   }
 }
 
-/** The id first, and as the index knows it; without the body where that stands apart. */
+/** The id first, and as the index knows it; without the body where that is kept apart. */
 function headOf(id: string, source: Record<string, unknown>, apart: boolean): string {
   const { body } = source
   if (apart && source.id === id && firstKeyOf(source) === 'id') {

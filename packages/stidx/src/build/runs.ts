@@ -1,4 +1,4 @@
-/** Texts and values of records in, their terms out with all postings: what does not fit into memory is put into runs. */
+/** Collects the terms of all records with their postings; what does not fit into memory is written to sorted runs. */
 
 import type { Analyzer } from '../contract.ts'
 import { surfacePrefix, termBytesMax, valuePrefix, valueSeparator } from '../format.ts'
@@ -21,7 +21,7 @@ const valuesHeldMax = 1 << 14
 /** Visits all terms by rising key. */
 export type EachTerm = (visit: (term: MergedTerm) => void) => void
 
-/** A run is a sequence of {u16 key length, key, u32 count, u32 bytes, list}, by rising key; `postings.ts` tells of lists. */
+/** A run is a sequence of {u16 key length, key, u32 count, u32 bytes, list}, by rising key; `postings.ts` describes lists. */
 export class RunCollector {
   readonly #folder: string
   readonly #limit: number

@@ -1,4 +1,4 @@
-/** Merged runs in; the sections of posting lists, of the tree of terms and of deletions out. */
+/** Writes the sections of posting lists, of the tree of terms and of deletions from the merged runs. */
 
 import { inlineBytesMax, surfacePrefix, valuePrefix } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
@@ -75,7 +75,7 @@ export function writeTerms(input: TermsInput): TermsReport {
   return { ...report, pages: tree.pages, root }
 }
 
-/** A short list stands in the page of its term, a longer one in a section of its own, by place and checksum. */
+/** A short list is kept in the page of its term, a longer one in a section of its own, by place and checksum. */
 function placeList(value: ByteWriter, list: EncodedList, { postings, postingsAt }: TermsInput): void {
   value.varint(list.bytes.length)
   if (list.bytes.length <= inlineBytesMax) {

@@ -1,4 +1,4 @@
-/** Keys with their entries in, by rising key; out a tree of pages of equal size, its leaves first, its root last. */
+/** Writes the tree of terms as pages of equal size from keys in order: the leaves first, the root last. */
 
 import { treePageBytes, treePageHeadBytes } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'

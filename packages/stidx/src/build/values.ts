@@ -1,4 +1,4 @@
-/** A record in, the terms out under which filters find the values of its fields. */
+/** Makes the terms under which filters find the values of a record's fields. */
 
 import type { Analyzer, SearchRecord } from '../contract.ts'
 import { valueBytesMax, valuePrefix, valueSeparator } from '../format.ts'

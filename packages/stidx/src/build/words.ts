@@ -1,4 +1,4 @@
-/** Texts of records in; the postings of their words, and how often each surface was met, out. */
+/** Collects the postings of the words of texts, and how often each word occurs as it is written. */
 
 import { WordNumbers } from '../analysis/word-numbers.ts'
 import type { Analyzer, WordTerm } from '../contract.ts'

@@ -1,4 +1,4 @@
-/** The words of a command line in; its command's arguments and options out. */
+/** Reads the arguments and options of a command line. */
 
 import { SearchFault } from '../fault.ts'
 

@@ -1,4 +1,4 @@
-/** What the commands say of themselves. */
+/** The help texts of the commands. */
 
 const indexOption = '  --index FILE         the index (default: $STIDX_INDEX, then ./index.stidx)'
 const jsonOption = '  --json               print one JSON document'
@@ -20,7 +20,7 @@ Example:
   $ stidx index-jsonl --input notes.jsonl --output index.stidx`,
   search: `Usage: search [options] QUERY
 
-Words are alternatives; the records that fit best come first. "quoted words" must stand side by side, word* is a
+Words are alternatives; the records that fit best come first. "quoted words" must be next to each other, word* is a
 beginning, field:value must hold (title, slug, path, body, or any field of the records). A word that no record has is
 corrected by one letter, and the answer says so.
 
@@ -64,4 +64,4 @@ export const overview = `Usage: stidx COMMAND
   get ID                                    prints one record
   stats [FILE]                              says what an index holds
 
-stidx COMMAND --help tells more. ${exitCodes}`
+stidx COMMAND --help says more. ${exitCodes}`

@@ -1,4 +1,4 @@
-/** The command `index-jsonl`: records in, an index file out, with a progress bar on a terminal. */
+/** The command `index-jsonl`: builds an index file from JSON lines, with a progress bar on a terminal. */
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -69,16 +69,16 @@ async function run(args: readonly string[], job: Job): Promise<number> {
   for (const { line, message } of named) print(2, `line ${line}: ${plain(message)}\n`)
   return withFaults(args, () => {
     if (ended instanceof Error) throw ended
-    tell(ended, job.output, tookMs, named.length, args.includes('--json'))
+    report(ended, job.output, tookMs, named.length, args.includes('--json'))
     return exitFound
   })
 }
 
-function tell(report: BuildReport, output: string, tookMs: number, named: number, isJson: boolean): void {
-  const { records, duplicates, faults, bytes } = report
+function report(built: BuildReport, output: string, tookMs: number, named: number, isJson: boolean): void {
+  const { records, duplicates, faults, bytes } = built
   if (faults > named) print(2, `and ${faults - named} more faulty lines\n`)
   if (isJson) {
-    print(1, `${JSON.stringify({ index: output, ...report, took_ms: tookMs })}\n`)
+    print(1, `${JSON.stringify({ index: output, ...built, took_ms: tookMs })}\n`)
     return
   }
   print(
@@ -117,7 +117,7 @@ function work({ input, output, strict }: Job): void {
     output,
     strict,
     onFault(fault) {
-      // Only so many are named: a file without one good line must not fill the queue.
+      // Only the first ones are named: a file without one good line must not fill the queue.
       if (posted++ < faultsNamedMax) post({ kind: 'fault', fault })
     },
     onSpill: collectGarbage(),

@@ -1,4 +1,4 @@
-/** Text in, bytes on the standard streams out: at once and whole, without the streams of Node, whose set-up takes long. */
+/** Prints to the standard streams at once and whole, without Node's streams, whose set-up takes long. */
 
 import { writeSync } from 'node:fs'
 

@@ -1,4 +1,4 @@
-/** Results in, text for people out: columns, matches set off, nothing in it that could steer a terminal. */
+/** Renders results for people: columns, highlighted matches, nothing that could control a terminal. */
 
 import { analyzer } from '../analysis/analyzer.ts'
 import type { IndexStats, SearchAnswer, SearchHit } from '../contract.ts'

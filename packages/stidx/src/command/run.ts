@@ -1,4 +1,4 @@
-/** The commands that read an index: their words in, their result printed, their exit code out. */
+/** Runs the commands that read an index and prints their results. */
 
 import type { LocalIndex, SearchAnswer, SearchOptions } from '../contract.ts'
 import { SearchFault } from '../fault.ts'

@@ -1,4 +1,4 @@
-/** Calls everything that searches call, so that V8's compiled form of it can be kept for the processes to come. */
+/** Calls everything that searches call, so that V8's compiled form of it can be kept for later processes. */
 
 import { openIndex } from '../index-file.ts'
 import { readArguments } from './arguments.ts'

@@ -1,4 +1,4 @@
-/** What was typed in; words, phrases, prefixes and filters out. Whatever has no other meaning is plain text. */
+/** Parses what was typed as words, phrases, prefixes and filters. Whatever has no other meaning is plain text. */
 
 import { wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
@@ -88,7 +88,7 @@ function takePlain(parsing: Parsing, text: string, at: number): number {
   return end
 }
 
-/** Takes the last word for a beginning and returns what stands before it. */
+/** Takes the last word for a prefix and returns what comes before it. */
 function takePrefix({ query, analyzer }: Parsing, text: string): string {
   const start = lastWordStart(text)
   const last = wordsOf(text.slice(start), analyzer).at(-1)
@@ -137,7 +137,7 @@ function nameEnd(text: string, at: number): number | undefined {
 
 const nameLengthMax = 128
 
-/** The closing quote of the one that stands here. */
+/** The closing quote of the one at this place. */
 function quoteEnd(text: string, at: number): number | undefined {
   const end = text[at] === '"' ? text.indexOf('"', at + 1) : -1
   return end === -1 ? undefined : end

@@ -1,4 +1,4 @@
-/** Plain text in; one query word for each position of it out, with every term under which a record may hold it. */
+/** Reads plain text as query words, each with every term under which a record may hold it. */
 
 import { classOf, paired, pairedMark } from '../analysis/character-classes.ts'
 import { afterPossessive, wordEnd } from '../analysis/word-end.ts'
@@ -41,7 +41,7 @@ function isLone(term: string): boolean {
 interface Emitted {
   surface: string
   term: string
-  /** Surfaces beside the first: the parts of a name. */
+  /** Surfaces other than the first: the parts of a name. */
   parts: string[]
 }
 
@@ -56,7 +56,7 @@ function addWord(found: ReadWord[], text: string, analyzer: Analyzer): void {
 }
 
 function readWord({ surface, term, parts }: Emitted, text: string, analyzer: Analyzer): ReadWord {
-  // Beside a pair of characters stands its second one, for the index alone.
+  // Next to a pair of characters is its second one, for the index alone.
   if (isPaired(term)) return { word: wordOf(text, '', [{ term, percent: 100 }]), lone: isLone(term) }
   return {
     word: wordOf(text, surface, [...analyzer.termsOf(surface), ...termsOfParts(parts, analyzer)]),

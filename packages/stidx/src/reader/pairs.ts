@@ -1,4 +1,4 @@
-/** A hash in, the numbers that stand beside it in a table of sorted pairs out. */
+/** Looks up a hash in a table of sorted pairs of a hash and a number. */
 
 import { badIndex } from '../fault.ts'
 import { pairPageBytes, pairsPerPage } from '../format.ts'

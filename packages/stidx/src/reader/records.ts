@@ -1,4 +1,4 @@
-/** The number of a record in, what is stored of it out. */
+/** Reads stored records by their numbers. */
 
 import { badIndex } from '../fault.ts'
 import { noBody, offsetBytes, offsetPageBytes, offsetsPerPage, recordHeadBytes } from '../format.ts'

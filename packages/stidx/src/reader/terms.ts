@@ -1,4 +1,4 @@
-/** A term in, its posting list out: where it lies and how much it weighs. */
+/** Finds the entry of a term: its posting list, or where that is, and how much the term weighs. */
 
 import { badIndex } from '../fault.ts'
 import { impactMax, inlineBytesMax, valuePrefix } from '../format.ts'

@@ -1,4 +1,4 @@
-/** A stored record and a field in, its text out. */
+/** Reads the text of a field of a stored record. */
 
 import type { TextField } from '../contract.ts'
 

@@ -1,4 +1,4 @@
-/** A query in; out the records whose id, slug or title it is, which come before all others. */
+/** Finds the records whose id, slug or title is the whole query: they come before all others. */
 
 import { crc32 } from '../checksum.ts'
 import { type KeyKind, keyKinds } from '../format.ts'

@@ -1,4 +1,4 @@
-/** A word that no record has in; the most frequent word of the index that is one edit away out. */
+/** Corrects a word that no record has: to the most frequent word of the index that is one edit away. */
 
 import { crc32 } from '../checksum.ts'
 import { correctableMin, deletionsOf, hasDeletions } from '../deletions.ts'

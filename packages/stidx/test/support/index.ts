@@ -1,4 +1,4 @@
-/** Small indexes for the tests of local search: records in, an open index out. */
+/** Builds small indexes for the tests of local search. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-"""A second reader of STIDX001, written after docs/local-search-format.md alone: questions (JSON) in, answers out."""
+"""A second reader of STIDX001, written after docs/format.md alone: questions (JSON) in, answers out."""
 
 import json, pathlib, struct, sys, zlib
 
