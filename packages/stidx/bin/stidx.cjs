@@ -11,6 +11,11 @@ const { Script } = require('node:vm')
 const dist = `${dirname(__dirname)}/dist`
 const [command] = process.argv.slice(2)
 
+if (!fs.existsSync(`${dist}/stidx-search.js`)) {
+  console.error('stidx is not built: run `npm ci` in the clone that it is linked to')
+  process.exit(2)
+}
+
 if (command === 'index-jsonl') {
   require('../dist/stidx-index.cjs').indexJsonl(process.argv.slice(3)).then(process.exit)
 } else {

@@ -19,16 +19,14 @@ if (hasTools()) {
   writeFileSync(join(dist, 'stidx-index.cjs'), await bundle('src/command/index-jsonl.ts'))
   writeFileSync(join(dist, 'stidx-search.js'), asFunction(await bundle('src/command/search-bundle.ts')))
   compileLibrary()
-} else if (process.env.npm_command === 'ci' || process.env.npm_command === 'install') {
-  // Installed for use only (`--omit=dev`): the platform itself runs the sources.
-  console.error('stidx is not built: its development dependencies are not installed')
-} else {
+} else if (/^(pack|publish|run)/.test(process.env.npm_command ?? 'run')) {
   throw new Error('stidx cannot be built: run `npm ci` first')
 }
+// Else npm installs or prunes with `--omit=dev`: what was built before stays, and the platform itself runs the sources.
 
 function hasTools(): boolean {
   const require = createRequire(import.meta.url)
-  return ['rolldown', 'typescript', 'cli-progress'].every((name) => {
+  return ['rolldown', 'typescript', '@types/node', 'cli-progress'].every((name) => {
     try {
       return require.resolve(`${name}/package.json`) !== ''
     } catch {
