@@ -3,7 +3,9 @@ FROM node:24-bookworm-slim
 WORKDIR /app
 ENV NODE_ENV=production
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=dev
+COPY packages packages
+# What builds the packages (`prepare`) is not needed after it.
+RUN npm ci --include=dev && npm prune --omit=dev && npm cache clean --force
 COPY . .
 RUN mkdir -p /data && chown node:node /data
 ENV FLOTILLA_HOME=/data HOST=0.0.0.0 OPS_PORT=9464

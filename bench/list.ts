@@ -1,8 +1,9 @@
 /** Every bench, in the order in which they are listed. */
 
+import { clientBench } from '../packages/client/bench/client.ts'
+import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
-import { localSearchBench } from './local-search.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
@@ -18,6 +19,7 @@ export const benches: readonly Bench[] = [
   consumerBench,
   producerBench,
   localSearchBench,
+  clientBench,
   webhooksBench,
   mirrorBench,
   meteringBench,

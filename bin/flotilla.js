@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the `flotilla` command on the Node that this package pins, whatever Node started this file (20 or later).
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
@@ -13,9 +14,13 @@ const [verb, ...words] = process.argv.slice(2)
 // Without a file `stats` asks the platform.
 const isLocal = localSearch.has(verb) && (verb !== 'stats' || words.some((word) => !word.startsWith('-')))
 
-if (isLocal) {
-  // The small bin of its own runs on any Node from 20 on and loads nothing of the platform.
-  createRequire(import.meta.url)('./stidx.cjs')
+const stidx = new URL('../packages/stidx/', import.meta.url)
+// Without development dependencies it is not built: the platform runs its sources then.
+const isBuilt = existsSync(new URL('dist/stidx-search.js', stidx))
+
+if (isLocal && isBuilt) {
+  // The package's own command runs on any Node from 20 on and loads nothing of the platform.
+  createRequire(import.meta.url)(fileURLToPath(new URL('bin/stidx.cjs', stidx)))
 } else if (major >= 24) {
   await import('../cli/main.ts')
 } else {

@@ -19,8 +19,9 @@ export function registerLocalSearch(program: Program): void {
   for (const [name, summary] of Object.entries(summaries)) program.command(name).description(summary)
 }
 
-/** Returns the exit code. bin/flotilla.js runs these commands without coming here, from their bundle. */
+/** Returns the exit code. bin/flotilla.js runs these commands without coming here, by the package's own command. */
 export async function runLocalSearch(args: readonly string[], env: Environment): Promise<number> {
-  if (args[0] === 'index-jsonl') return (await import('../stidx-index.ts')).indexJsonl(args.slice(1))
-  return (await import('#local-search/command/run.ts')).runCommand(args, env)
+  if (args[0] === 'index-jsonl')
+    return (await import('#stidx/command/index-jsonl.ts')).indexJsonl(args.slice(1))
+  return (await import('#stidx/command/run.ts')).runCommand(args, env)
 }

@@ -2,16 +2,19 @@
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { linesOf, sampleRecords } from '../../packages/stidx/test/support/index.ts'
 import { eventually } from '../support/eventually.ts'
-import { linesOf, sampleRecords } from '../support/local-search-index.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
-const bins = fileURLToPath(new URL('../../bin/', import.meta.url))
-const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+const project = fileURLToPath(new URL('../../', import.meta.url))
+const stidxFolder = join(project, 'packages/stidx')
+const bin = join(stidxFolder, 'bin/stidx.cjs')
+const launcher = join(project, 'bin/flotilla.js')
+const main = join(project, 'cli/main.ts')
 
 interface Ended {
   code: number | null
@@ -30,8 +33,7 @@ function run(program: string, args: string[], cwd: string, env: Record<string, s
   return { code: ended.status, stdout: ended.stdout, stderr: ended.stderr }
 }
 
-const stidx = (args: string[], cwd: string, env?: Record<string, string>) =>
-  run(join(bins, 'stidx.cjs'), args, cwd, env)
+const stidx = (args: string[], cwd: string, env?: Record<string, string>) => run(bin, args, cwd, env)
 
 const notes = [
   {
@@ -54,6 +56,13 @@ const notes = [
   },
   { mind_path: 'inbox/idea.md', title: 'An idea', body: 'Nothing yet: -x is an option.' },
 ]
+
+/** The two files that a search needs. */
+function copySearch(folder: string): void {
+  for (const name of ['bin/stidx.cjs', 'dist/stidx-search.js']) {
+    cpSync(join(stidxFolder, name), join(folder, name))
+  }
+}
 
 /** A folder with records and, in its usual place, their index. */
 function indexed(): string {
@@ -193,11 +202,11 @@ describe('stidx', patient, () => {
 
   it('gives the same answers with and without its kept compiled form, and where it cannot keep one', () => {
     const folder = indexed()
-    const own = join(temporaryFolder(), 'bin')
-    mkdirSync(own)
-    for (const name of ['stidx.cjs', 'stidx-search.js']) cpSync(join(bins, name), join(own, name))
+    const copy = temporaryFolder()
+    const own = join(copy, 'dist')
+    copySearch(copy)
     const answer = () => {
-      const ended = run(join(own, 'stidx.cjs'), ['search', 'green', '--json'], folder)
+      const ended = run(join(copy, 'bin/stidx.cjs'), ['search', 'green', '--json'], folder)
       return [ended.code, ended.stderr, ended.stdout.replace(/"took_ms":[\d.]+/, '')]
     }
     const kept = () => readdirSync(own).filter((name) => name.endsWith('.cache'))
@@ -206,7 +215,7 @@ describe('stidx', patient, () => {
     expect(answer()).toEqual(first)
     writeFileSync(join(own, kept()[0]!), 'garbage')
     expect(answer()).toEqual(first)
-    writeFileSync(join(own, 'stidx-search.js'), `${readFileSync(join(bins, 'stidx-search.js'), 'utf8')}\n`)
+    writeFileSync(join(own, 'stidx-search.js'), `${readFileSync(join(own, 'stidx-search.js'), 'utf8')}\n`)
     chmodSync(own, 0o500)
     expect(answer()).toEqual(first)
     chmodSync(own, 0o700)
@@ -233,7 +242,7 @@ describe('a build that does not end well', patient, () => {
     writeFileSync(join(folder, 'many.jsonl'), linesOf(sampleRecords(2000)))
     // A limit on the length of files fails writes in mid-build as a full disk does, and needs no disk of its own.
     const command = 'ulimit -f 64; exec "$0" "$@" index-jsonl --input many.jsonl --output index.stidx'
-    const ended = spawnSync('sh', ['-c', command, process.execPath, join(bins, 'stidx.cjs')], {
+    const ended = spawnSync('sh', ['-c', command, process.execPath, bin], {
       cwd: folder,
       encoding: 'utf8',
       timeout: 60_000,
@@ -248,7 +257,7 @@ describe('a build that does not end well', patient, () => {
     const folder = indexed()
     const before = readFileSync(join(folder, 'index.stidx'))
     const args = ['index-jsonl', '--input', '-', '--output', 'index.stidx']
-    const child = spawn(process.execPath, [join(bins, 'stidx.cjs'), ...args], { cwd: folder })
+    const child = spawn(process.execPath, [bin, ...args], { cwd: folder })
     child.stdin.on('error', () => {})
     child.stdin.write(linesOf(sampleRecords(500)))
     const left = () => readdirSync(folder).filter((name) => name.startsWith('.index.stidx.building-'))
@@ -267,7 +276,7 @@ describe('flotilla', patient, () => {
     const folder = indexed()
     const plain = (ended: Ended) => [ended.code, ended.stdout.replace(/"took_ms":[\d.]+/, '')]
     const expected = plain(stidx(['search', 'green', '--json'], folder))
-    expect(plain(run(join(bins, 'flotilla.js'), ['search', 'green', '--json'], folder))).toEqual(expected)
+    expect(plain(run(launcher, ['search', 'green', '--json'], folder))).toEqual(expected)
     expect(plain(run(main, ['search', 'green', '--json'], folder))).toEqual(expected)
     const built = run(main, ['index-jsonl', '--input', 'notes.jsonl', '--output', 'b.stidx'], folder)
     expect(built.code).toBe(0)
@@ -276,11 +285,10 @@ describe('flotilla', patient, () => {
 
   it('loads nothing of the platform for them: a search needs its two files alone', () => {
     const folder = indexed()
-    const own = join(temporaryFolder(), 'bin')
-    mkdirSync(own)
-    for (const name of ['stidx.cjs', 'stidx-search.js', 'flotilla.js'])
-      cpSync(join(bins, name), join(own, name))
+    const own = temporaryFolder()
+    copySearch(join(own, 'packages/stidx'))
+    cpSync(launcher, join(own, 'bin/flotilla.js'))
     writeFileSync(join(own, 'package.json'), '{"type":"module"}')
-    expect(run(join(own, 'flotilla.js'), ['get', 'n1', '--json'], folder).code).toBe(0)
+    expect(run(join(own, 'bin/flotilla.js'), ['get', 'n1', '--json'], folder).code).toBe(0)
   })
 })

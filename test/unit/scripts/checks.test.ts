@@ -7,7 +7,7 @@ import { sizeFaults } from '../../../scripts/sizes.ts'
 describe('the boundary check', () => {
   const breaks = [
     ['lib/a.ts', "import { x } from '#runtime/messages.ts'"],
-    ['client/a.ts', "import { x } from '#lib/errors.ts'"],
+    ['packages/client/src/a.ts', "import { x } from '#lib/errors.ts'"],
     ['topics/a.ts', "import type { x } from '#engines/vectors/port.ts'"],
     [
       'engines/vectors/qdrant.ts',
@@ -26,9 +26,10 @@ describe('the boundary check', () => {
     ['services/hub/a.ts', "await import('#cli/main.ts')"],
     ['runtime/a.ts', "new Worker(new URL('../services/hub/a.ts', import.meta.url))"],
     ['runtime/a.ts', 'const home = process.env.HOME'],
-    ['local-search/a.ts', "import { AppError } from '#lib/errors.ts'"],
-    ['local-search/a.ts', "import { SingleBar } from 'cli-progress'"],
-    ['local-search/a.ts', 'const file = process.env.STIDX_INDEX'],
+    ['packages/client/src/a.ts', "await import('#stidx/index-file.ts')"],
+    ['packages/stidx/src/a.ts', "import { AppError } from '#lib/errors.ts'"],
+    ['packages/stidx/src/a.ts', "import { SingleBar } from 'cli-progress'"],
+    ['packages/stidx/src/a.ts', 'const file = process.env.STIDX_INDEX'],
   ] as const
   it.each(breaks)('refuses %s: %s', (file, text) => {
     expect(boundaryFaults(file, text)).toHaveLength(1)
@@ -46,8 +47,8 @@ describe('the boundary check', () => {
     ['cli/main.ts', "import { services } from '#services/index.ts'\nconst home = process.env.HOME"],
     ['test/flow/a.test.ts', "import { openKafkaLog } from '#engines/event-log/kafka.ts'"],
     ['lib/a.ts', "import pino from 'pino'"],
-    ['local-search/a.ts', "import { readSync } from 'node:fs'\nimport './analysis/analyzer.ts'"],
-    ['client/a.ts', "await import('#local-search/index-file.ts')"],
+    ['packages/stidx/src/a.ts', "import { readSync } from 'node:fs'\nimport './analysis/analyzer.ts'"],
+    ['packages/stidx/src/command/index-jsonl.ts', "import { SingleBar } from 'cli-progress'"],
   ] as const
   it.each(keeps)('allows %s: %s', (file, text) => {
     expect(boundaryFaults(file, text)).toEqual([])

@@ -1,0 +1,146 @@
+/** Sends the calls of the client, with time-outs and with retries of what is safe to repeat. */
+
+import { closed, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
+
+export interface TransportOptions {
+  baseUrl: string
+  /** Default: the global fetch. */
+  fetch?: typeof fetch
+  /** Passed to fetch, for example an undici Agent or a MockAgent. */
+  dispatcher?: unknown
+  /** One attempt may take this long. Default 30,000. */
+  timeoutMs?: number
+  /** Attempts of a call that is safe to repeat. Default 4. */
+  attemptsMax?: number
+  /** Longest wait before a further attempt; a longer retryAfter is not waited for. Default 10,000. */
+  waitMsMax?: number
+  /**
+   * Waits out refusals of the agent's limits (`rate_limited`, `too_many_concurrent`, `quota_exceeded`) for up to so long
+   * in all, however many tries it takes. Default 0: they count as attempts, and a used up quota is thrown at once.
+   */
+  waitOutLimitsMs?: number
+  /** 0..1, for tests. */
+  random?: () => number
+  /** For tests. */
+  sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
+}
+
+export interface Call {
+  method: 'GET' | 'POST' | 'DELETE'
+  path: string
+  query?: Record<string, string | string[] | undefined>
+  body?: unknown
+  headers?: Record<string, string>
+  /** True when doing it twice does no harm. 429 is always safe: nothing was done. */
+  repeatable: boolean
+  /** Statuses other than 2xx whose body is an answer, not a fault. */
+  alsoAnswers?: number[]
+  signal?: AbortSignal
+}
+
+export interface Transport {
+  /** Resolves with the parsed answer; throws ProblemError. */
+  call<T>(call: Call): Promise<T>
+  /** Ends the calls under way with the code `closed`; later ones fail so at once. */
+  close(): void
+}
+
+const backoffBaseMs = 100
+const limitCodes: ReadonlySet<string> = new Set(['rate_limited', 'too_many_concurrent', 'quota_exceeded'])
+
+export function createTransport(options: TransportOptions): Transport {
+  const send = options.fetch ?? fetch
+  const timeoutMs = options.timeoutMs ?? 30_000
+  const attemptsMax = options.attemptsMax ?? 4
+  const waitMsMax = options.waitMsMax ?? 10_000
+  const sleep = options.sleep ?? pause
+  const random = options.random ?? Math.random
+  const closing = new AbortController()
+
+  async function attempt<T>(call: Call): Promise<T> {
+    const timeout = AbortSignal.timeout(timeoutMs)
+    let response: Response
+    let text: string
+    try {
+      response = await send(urlOf(options.baseUrl, call), {
+        method: call.method,
+        headers: {
+          ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...call.headers,
+        },
+        ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+        signal: AbortSignal.any([closing.signal, timeout, ...(call.signal ? [call.signal] : [])]),
+        ...(options.dispatcher === undefined ? {} : { dispatcher: options.dispatcher }),
+      } as RequestInit)
+      if (!response.ok && !call.alsoAnswers?.includes(response.status))
+        throw await problemOfResponse(response)
+      text = await response.text()
+    } catch (error) {
+      if (error instanceof ProblemError) throw error
+      call.signal?.throwIfAborted()
+      throw closing.signal.aborted ? closed() : noAnswer(error, timeoutMs)
+    }
+    return JSON.parse(text) as T
+  }
+
+  return {
+    async call<T>(call: Call): Promise<T> {
+      let patienceMs = options.waitOutLimitsMs ?? 0
+      for (let tries = 1; ; tries++) {
+        try {
+          return await attempt<T>(call)
+        } catch (error) {
+          if (error instanceof ProblemError && limitCodes.has(error.code) && patienceMs > 0) {
+            const waitMs = waitOf(error, 1, random())
+            if (waitMs > patienceMs) throw error
+            patienceMs -= waitMs
+            tries -= 1
+            await sleep(waitMs, AbortSignal.any([closing.signal, ...(call.signal ? [call.signal] : [])]))
+            call.signal?.throwIfAborted()
+            if (closing.signal.aborted) throw closed()
+            continue
+          }
+          if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
+          const waitMs = waitOf(error, tries, random())
+          if (waitMs > waitMsMax) throw error
+          await sleep(waitMs, call.signal)
+          call.signal?.throwIfAborted()
+        }
+      }
+    },
+    close: () => closing.abort(),
+  }
+}
+
+function mayRepeat(call: Call, error: ProblemError): boolean {
+  if (error.status === 429) return error.code !== 'quota_exceeded'
+  if (!call.repeatable) return false
+  if (error.code === 'closed') return false
+  return error.status === 0 || error.status === 503 || error.code === 'idempotency_in_progress'
+}
+
+/** The server's own time, or exponential back-off; full jitter keeps clients apart. */
+function waitOf(error: ProblemError, tries: number, random: number): number {
+  const backoffMs = random * backoffBaseMs * 2 ** tries
+  return error.retryAfter === undefined ? backoffMs : error.retryAfter * 1_000 + random * backoffBaseMs
+}
+
+function urlOf(baseUrl: string, { path, query }: Call): string {
+  const url = new URL(path, baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`)
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const one of value === undefined ? [] : [value].flat()) url.searchParams.append(name, one)
+  }
+  return url.href
+}
+
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end, { once: true })
+  })
+}

@@ -1,0 +1,228 @@
+/** What the client promises its callers: keys, retries, time-outs and faults. */
+
+import { generateKeyPairSync, verify } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { type ClientOptions, createClient, ProblemError } from '../src/client.ts'
+
+const pair = generateKeyPairSync('ed25519')
+const privateKeyPem = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
+
+interface Sent {
+  method: string
+  path: string
+  search: string
+  key: string | undefined
+  headers: Headers
+  body: Record<string, unknown>
+}
+
+type Reply = { status?: number; json?: unknown; headers?: Record<string, string> } | Error
+
+/** A gateway in memory: answers handshakes by itself and everything else as `answer` says. */
+function clientOver(answer: (sent: Sent, n: number) => Reply, options: Partial<ClientOptions> = {}) {
+  const sent: Sent[] = []
+  const waits: number[] = []
+  let keys = 0
+  const fake = async (input: string | URL | Request, init: RequestInit = {}) => {
+    const url = new URL(String(input))
+    const headers = new Headers(init.headers)
+    const call: Sent = {
+      method: init.method ?? 'GET',
+      path: url.pathname,
+      search: url.search,
+      key: headers.get('authorization')?.slice('Bearer '.length),
+      headers,
+      body: init.body ? (JSON.parse(String(init.body)) as Record<string, unknown>) : {},
+    }
+    if (call.path === '/v1/auth/handshake') {
+      return Response.json({
+        client_nonce: call.body.nonce,
+        server_nonce: 'cafe',
+        public_key_fingerprint: 'SHA256:x',
+      })
+    }
+    if (call.path === '/v1/auth/verify') {
+      keys += 1
+      return Response.json({ api_key: `key-${keys}`, expires_in: 3_600 })
+    }
+    sent.push(call)
+    const reply = answer(call, sent.length)
+    if (reply instanceof Error) throw reply
+    return Response.json(reply.json ?? {}, { status: reply.status ?? 200, headers: reply.headers ?? {} })
+  }
+  const client = createClient({
+    vectorUrl: 'http://gateway.test',
+    agentId: 'whale',
+    privateKeyPem,
+    fetch: fake as typeof fetch,
+    random: () => 0.5,
+    sleep: async (ms) => {
+      waits.push(ms)
+    },
+    ...options,
+  })
+  return { client, sent, waits, keys: () => keys }
+}
+
+const away = { status: 503, json: { code: 'log_unavailable', detail: 'away', retryAfter: 2 } }
+const point = { id: 'a', vector: [1, 2], payload: {} }
+
+test('it signs client nonce and server nonce, once for many calls', async () => {
+  const signatures: { text: string; signature: string }[] = []
+  let nonce = ''
+  const { client, keys } = clientOver(() => ({ json: { count: 1 } }), {
+    fetch: (async (input: string, init: RequestInit) => {
+      const body = init.body ? (JSON.parse(String(init.body)) as Record<string, string>) : {}
+      if (String(input).endsWith('/handshake')) {
+        nonce = body.nonce as string
+        return Response.json({ client_nonce: nonce, server_nonce: 'cafe' })
+      }
+      if (String(input).endsWith('/verify')) {
+        signatures.push({ text: `${nonce}cafe`, signature: body.signature as string })
+        return Response.json({ api_key: 'k', expires_in: 3_600 })
+      }
+      return Response.json({ count: 1 })
+    }) as unknown as typeof fetch,
+  })
+  await Promise.all([client.count('posts'), client.count('posts'), client.count('posts')])
+  expect(keys()).toBe(0)
+  expect(signatures).toHaveLength(1)
+  expect(nonce).toMatch(/^[0-9a-f]{64}$/)
+  const [{ text, signature }] = signatures as [{ text: string; signature: string }]
+  expect(verify(null, Buffer.from(text), pair.publicKey, Buffer.from(signature, 'hex'))).toBe(true)
+})
+
+test('a refused key is renewed once, a second refusal is reported', async () => {
+  const refused = { status: 401, json: { code: 'unauthorized', detail: 'no' } }
+  const once = clientOver((sent) => (sent.key === 'key-1' ? refused : { json: { count: 3 } }))
+  expect(await once.client.count('posts')).toBe(3)
+  expect(once.sent.map((one) => one.key)).toEqual(['key-1', 'key-2'])
+  const always = clientOver(() => refused)
+  await expect(always.client.count('posts')).rejects.toMatchObject({ code: 'unauthorized', status: 401 })
+  expect(always.sent).toHaveLength(2)
+})
+
+test('a key is renewed before it runs out', async () => {
+  let now = 0
+  const { client } = clientOver(() => ({ json: { count: 1 } }), { now: () => now })
+  expect(await client.apiKey()).toBe('key-1')
+  now = 3_200_000
+  expect(await client.apiKey()).toBe('key-1')
+  now = 3_300_000
+  expect(await client.apiKey()).toBe('key-2')
+})
+
+test('reads are retried after retryAfter with jitter, within the bound of attempts', async () => {
+  const twice = clientOver((_sent, n) => (n <= 2 ? away : { json: { count: 9 } }))
+  expect(await twice.client.count('posts')).toBe(9)
+  expect(twice.waits).toEqual([2_050, 2_050])
+  const never = clientOver(() => away, { attemptsMax: 3 })
+  await expect(never.client.count('posts')).rejects.toMatchObject({ code: 'log_unavailable', retryAfter: 2 })
+  expect(never.sent).toHaveLength(3)
+})
+
+test('a longer retryAfter than is worth waiting for is reported at once', async () => {
+  const { client, sent } = clientOver(() => ({
+    status: 429,
+    json: { code: 'quota_exceeded', retryAfter: 9_000 },
+  }))
+  await expect(client.count('posts')).rejects.toMatchObject({ code: 'quota_exceeded', retryAfter: 9_000 })
+  expect(sent).toHaveLength(1)
+})
+
+test('an upsert is retried only with an Idempotency-Key, but 429 is always safe', async () => {
+  const plain = clientOver(() => away)
+  await expect(plain.client.upsert('posts', [point])).rejects.toMatchObject({ status: 503 })
+  expect(plain.sent).toHaveLength(1)
+  const keyed = clientOver((_sent, n) =>
+    n === 1 ? new TypeError('fetch failed') : { json: { operation_id: 'o' } },
+  )
+  await keyed.client.upsert('posts', [point], { idempotencyKey: 'k', wait: true })
+  expect(keyed.sent.map((one) => [one.headers.get('idempotency-key'), one.search])).toEqual([
+    ['k', '?wait=true'],
+    ['k', '?wait=true'],
+  ])
+  const full = clientOver((_sent, n) =>
+    n === 1 ? { status: 429, json: { code: 'backlog_full', retryAfter: 0.5 } } : {},
+  )
+  await full.client.upsert('posts', [point])
+  expect(full.waits).toEqual([550])
+})
+
+test('faults of the request are reported at once, with their paths and the request id', async () => {
+  const { client, sent } = clientOver(() => ({
+    status: 422,
+    json: { code: 'validation_failed', detail: 'mend', errors: [{ path: '/vector', message: 'short' }] },
+    headers: { 'x-request-id': 'r-1' },
+  }))
+  const error = await client.search({ collection: 'posts', vector: [1] }).catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(ProblemError)
+  expect(error).toMatchObject({
+    status: 422,
+    requestId: 'r-1',
+    errors: [{ path: '/vector', message: 'short' }],
+  })
+  expect(sent).toHaveLength(1)
+})
+
+test('an answer that is no problem document still has a code', async () => {
+  const html = async () => new Response('<html>', { status: 502, headers: { 'retry-after': '3' } })
+  const { client } = clientOver(() => ({}), { fetch: html as unknown as typeof fetch })
+  await expect(client.health()).rejects.toMatchObject({ code: 'http_502', status: 502, retryAfter: 3 })
+})
+
+test('no answer in time is a timeout, and a closed client sends nothing more', async () => {
+  const silent = (_input: unknown, init: RequestInit) =>
+    new Promise<Response>((_resolve, reject) => {
+      init.signal?.addEventListener('abort', () => reject(init.signal?.reason))
+    })
+  const { client } = clientOver(() => ({}), { fetch: silent as typeof fetch, timeoutMs: 20, attemptsMax: 2 })
+  await expect(client.health()).rejects.toMatchObject({ code: 'timeout', status: 0 })
+  const other = clientOver(() => ({}), { fetch: silent as typeof fetch })
+  const health = other.client.health()
+  await other.client.close()
+  await expect(health).rejects.toMatchObject({ code: 'closed' })
+})
+
+test('names become those of the interface, and undefined ones are left out', async () => {
+  const { client, sent } = clientOver(() => ({ json: { results: [], points: [], next_offset: null } }))
+  await client.search({
+    collection: 'posts',
+    vector: new Float32Array([1, 0.5]),
+    scoreThreshold: 0.2,
+    withVector: true,
+    after: 'op',
+  })
+  expect(sent[0]?.body).toEqual({
+    collection: 'posts',
+    vector: [1, 0.5],
+    score_threshold: 0.2,
+    with_vector: true,
+    after: 'op',
+  })
+  await client.getMany('posts', ['a&b', 'c'])
+  expect(sent[1]?.search).toBe('?collection=posts&ids=a%26b&ids=c')
+  await client.delete('posts', ['a'])
+  expect([sent[2]?.method, sent[2]?.body]).toEqual(['DELETE', { collection: 'posts', ids: ['a'] }])
+})
+
+test('scrollAll goes on from page to page', async () => {
+  const pages: Record<string, unknown> = {
+    start: { points: [{ id: 'a' }, { id: 'b' }], next_offset: 'c' },
+    c: { points: [{ id: 'c' }], next_offset: null },
+  }
+  const { client } = clientOver((sent) => ({
+    json: pages[(sent.body.offset as string | undefined) ?? 'start'],
+  }))
+  const ids: string[] = []
+  for await (const found of client.scrollAll({ collection: 'posts' })) ids.push(found.id)
+  expect(ids).toEqual(['a', 'b', 'c'])
+})
+
+test('waitFor asks until the operation is final, or the time is up', async () => {
+  const states = ['accepted', 'accepted', 'failed']
+  const { client } = clientOver((_sent, n) => ({ json: { operation_id: 'o', status: states[n - 1] } }))
+  expect(await client.waitFor('o')).toEqual({ operation_id: 'o', status: 'failed' })
+  const slow = clientOver(() => ({ json: { operation_id: 'o', status: 'accepted' } }))
+  await expect(slow.client.waitFor('o', { timeoutMs: 120 })).rejects.toMatchObject({ code: 'timeout' })
+})

@@ -1,0 +1,88 @@
+/** Writes the sections of posting lists, of the tree of terms and of deletions from the merged runs. */
+
+import { inlineBytesMax, surfacePrefix, valuePrefix } from '../format.ts'
+import { ByteWriter } from './byte-writer.ts'
+import { crc32 } from './checksum.ts'
+import { eachDeletionHash } from './deletion-hashes.ts'
+import type { FileSink } from './file-sink.ts'
+import { Gatherer } from './gatherer.ts'
+import type { Impacts } from './impacts.ts'
+import type { PairSorter } from './pairs.ts'
+import { type EncodedList, ListEncoder } from './posting-list.ts'
+import type { EachTerm } from './runs.ts'
+import { TreeWriter } from './tree-writer.ts'
+
+export interface TermsInput {
+  eachTerm: EachTerm
+  /** Number in the index of each record as it came, or `replaced`. */
+  numberOf: Uint32Array
+  impacts: Impacts
+  /** Receives posting lists. */
+  postings: FileSink
+  /** Its position where the first list goes. */
+  postingsAt: number
+  /** Receives the pages of the tree. */
+  tree: FileSink
+  deletions: PairSorter
+  /** Now and then: much of what was held is not needed any more. */
+  onSpill(): void
+}
+
+/** Between two calls of `onSpill`. */
+const termsPerSpill = 1 << 17
+
+export interface TermsReport {
+  terms: number
+  surfaces: number
+  postings: number
+  pages: number
+  root: number
+}
+
+export function writeTerms(input: TermsInput): TermsReport {
+  const { impacts, deletions } = input
+  const report = { terms: 0, surfaces: 0, postings: 0 }
+  const tree = new TreeWriter(input.tree)
+  const encoder = new ListEncoder()
+  const gatherer = new Gatherer(input.numberOf, impacts)
+  const value = new ByteWriter(256)
+  let visited = 0
+  input.eachTerm((term) => {
+    if (visited++ % termsPerSpill === 0) input.onSpill()
+    value.length = 0
+    if (term.key.startsWith(surfacePrefix)) {
+      value.varint(term.count)
+      const place = tree.add(term.key, value.written())
+      report.surfaces++
+      eachDeletionHash(term.key.slice(surfacePrefix.length), (hash) => deletions.add(hash, place))
+      return
+    }
+    const scored = !term.key.startsWith(valuePrefix)
+    const records = gatherer.gather(term, scored)
+    if (records.length === 0) return
+    const list = encoder.encode(records, scored ? gatherer.scores : null)
+    value.varint(records.length)
+    if (scored) {
+      value.u16(impacts.weightOf(records.length))
+      value.u8(list.impactMax)
+    }
+    placeList(value, list, input)
+    tree.add(term.key, value.written())
+    report.terms++
+    report.postings += records.length
+  })
+  const root = tree.finish()
+  return { ...report, pages: tree.pages, root }
+}
+
+/** A short list is kept in the page of its term, a longer one in a section of its own, by place and checksum. */
+function placeList(value: ByteWriter, list: EncodedList, { postings, postingsAt }: TermsInput): void {
+  value.varint(list.bytes.length)
+  if (list.bytes.length <= inlineBytesMax) {
+    value.append(list.bytes)
+  } else {
+    value.varint(postings.position() - postingsAt)
+    value.u32(crc32(list.bytes))
+    postings.write(list.bytes)
+  }
+}

@@ -1,0 +1,31 @@
+/** Makes the terms under which filters find the values of a record's fields. */
+
+import type { Analyzer, SearchRecord } from '../contract.ts'
+import { valueBytesMax, valuePrefix, valueSeparator } from '../format.ts'
+
+/** Searched by words, not by value. */
+const textKeys: ReadonlySet<string> = new Set(['title', 'slug', 'path', 'body'])
+
+/** Strings, numbers and truth values, alone or in an array; others and very long ones cannot be filtered by. */
+export function eachValue(
+  source: SearchRecord['source'],
+  visit: (field: string, value: string) => void,
+): void {
+  for (const field of Object.keys(source)) {
+    if (textKeys.has(field) || field.includes(valueSeparator)) continue
+    const value = source[field]
+    if (Array.isArray(value)) for (const one of value) visitOne(field, one, visit)
+    else visitOne(field, value, visit)
+  }
+}
+
+function visitOne(field: string, value: unknown, visit: (field: string, value: string) => void): void {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
+  const text = String(value)
+  if (text.length <= valueBytesMax) visit(field, text)
+}
+
+/** Names of fields are as given, values folded. */
+export function valueTerm(field: string, value: string, analyzer: Analyzer): string {
+  return `${valuePrefix}${field}${valueSeparator}${analyzer.fold(value)}`
+}

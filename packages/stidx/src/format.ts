@@ -1,0 +1,205 @@
+/** The fixed numbers of the format STIDX001, and its header: written, read and checked. */
+
+import { crc32 } from './checksum.ts'
+import type { TextField } from './contract.ts'
+import { badIndex } from './fault.ts'
+
+export const magic = 'STIDX001'
+/** Of everything behind the magic; a reader takes this one only. */
+export const layoutVersion = 1
+export const headerBytes = 512
+/** Features that a reader must know; this version has none. */
+export const requiredFeatures = 0
+
+/** In the order of their bits in a posting: title 1, slug 2, path 4, body 8. */
+export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body']
+/** The specification's weights, shown as `field_score`. */
+export const literalWeights: readonly number[] = [60, 40, 35, 15]
+/** The same ratios for BM25F, in hundredths. */
+export const scoringWeights: readonly number[] = [400, 267, 233, 100]
+/** Hundredths. Weights of 4 in a title raise frequencies, so k1 is above the 1.2 of texts without fields. */
+export const k1Hundredths = 170
+export const bHundredths = 70
+/** An impact of 255 means the limit of the term-frequency part; weights of terms are idf in 1/1024. */
+export const impactMax = 255
+export const termWeightUnit = 1024
+
+/** Record numbers have 24 bits. */
+export const recordsMax = 2 ** 24
+export const postingsPerBlock = 128
+export const skipEntryBytes = 9
+export const treePageBytes = 2048
+export const treePageHeadBytes = 8
+/** Lists up to this length are kept in the page of their term. */
+export const inlineBytesMax = 64
+export const termBytesMax = 255
+/** Numbers of records a page of the offset table covers, and the bytes of one entry. */
+export const offsetsPerPage = 64
+export const offsetBytes = 6
+export const offsetPageBytes = offsetsPerPage * offsetBytes + 4
+/** Pairs of 8 bytes in a page of a hash table. */
+export const pairsPerPage = 63
+export const pairPageBytes = pairsPerPage * 8 + 8
+export const recordHeadBytes = 16
+export const noBody = 0xffffffff
+
+/** First characters of the terms that no text holds. */
+export const valuePrefix = '\u0001'
+export const surfacePrefix = '\u0002'
+/** Between the field and its value. */
+export const valueSeparator = '\u0000'
+/** Longer values of fields are not indexed. */
+export const valueBytesMax = 200
+
+/** What a key of the hash table is the key of: the byte before it. */
+export const keyKinds = { id: 'i', slug: 's', title: 't' } as const
+export type KeyKind = keyof typeof keyKinds
+
+/** In the order of the section table. */
+export const sectionNames = ['records', 'offsets', 'keys', 'tree', 'postings', 'deletions'] as const
+export type SectionName = (typeof sectionNames)[number]
+const sectionsAt = 160
+const sectionBytes = 32
+
+export interface Section {
+  offset: number
+  length: number
+  /** Entries, pages or records; which, is said where it is used. */
+  count: number
+  /** Number of the root page of the tree; else 0. */
+  root: number
+}
+
+export interface Header {
+  fileBytes: number
+  records: number
+  terms: number
+  surfaces: number
+  postings: number
+  /** Sums over all records of the number of words in each field. */
+  fieldWords: number[]
+  /** The k1 of its impacts, in hundredths. */
+  k1Hundredths: number
+  analyzer: { id: string; version: number }
+  sections: Record<SectionName, Section>
+}
+
+export function encodeHeader(header: Header): Buffer {
+  const bytes = Buffer.alloc(headerBytes)
+  bytes.write(magic, 0, 'latin1')
+  bytes.writeUInt16LE(layoutVersion, 8)
+  bytes.writeUInt16LE(headerBytes, 10)
+  bytes.writeUInt32LE(requiredFeatures, 12)
+  bytes.writeUInt32LE(sectionNames.length, 20)
+  writeU64(bytes, header.fileBytes, 24)
+  bytes.writeUInt32LE(header.records, 32)
+  bytes.writeUInt32LE(header.terms, 36)
+  writeU64(bytes, header.postings, 40)
+  bytes.writeUInt32LE(header.surfaces, 48)
+  header.fieldWords.forEach((words, i) => {
+    writeU64(bytes, words, 56 + i * 8)
+  })
+  const numbers = [...scoringWeights, header.k1Hundredths, bHundredths, impactMax, termWeightUnit]
+  numbers.forEach((number, i) => {
+    bytes.writeUInt16LE(number, 88 + i * 2)
+  })
+  bytes.writeUInt16LE(header.analyzer.version, 104)
+  bytes.writeUInt8(Buffer.byteLength(header.analyzer.id), 106)
+  bytes.write(header.analyzer.id, 107, 'latin1')
+  sectionNames.forEach((name, i) => {
+    const at = sectionsAt + i * sectionBytes
+    const section = header.sections[name]
+    bytes.writeUInt16LE(i + 1, at)
+    bytes.writeUInt16LE(1, at + 2)
+    bytes.writeUInt32LE(section.count, at + 4)
+    writeU64(bytes, section.offset, at + 8)
+    writeU64(bytes, section.length, at + 16)
+    bytes.writeUInt32LE(section.root, at + 24)
+  })
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, headerBytes - 4)), headerBytes - 4)
+  return bytes
+}
+
+/** @throws SearchFault that says in one line why the file cannot be read. */
+export function decodeHeader(bytes: Buffer, fileBytes: number): Header {
+  if (bytes.length < 12 || bytes.toString('latin1', 0, 8) !== magic) {
+    throw badIndex('is no STIDX001 index')
+  }
+  const version = bytes.readUInt16LE(8)
+  if (version !== layoutVersion) {
+    const age = version > layoutVersion ? 'newer' : 'older'
+    throw badIndex(`has layout ${version}, ${age} than the ${layoutVersion} read here: index again`)
+  }
+  if (bytes.length < headerBytes || bytes.readUInt16LE(10) !== headerBytes) throw badIndex('is cut off')
+  if (bytes.readUInt32LE(headerBytes - 4) !== crc32(bytes.subarray(0, headerBytes - 4))) {
+    throw badIndex('is damaged (header)')
+  }
+  if (bytes.readUInt32LE(12) !== requiredFeatures) throw badIndex('uses features that are not known here')
+  const header = readFields(bytes)
+  if (header.fileBytes !== fileBytes) {
+    throw badIndex(`is damaged: ${fileBytes} bytes long where ${header.fileBytes} are due`)
+  }
+  checkSections(header)
+  return header
+}
+
+function readFields(bytes: Buffer): Header {
+  const idEnd = 107 + bytes.readUInt8(106)
+  const areUnitsKnown = bytes.readUInt16LE(100) === impactMax && bytes.readUInt16LE(102) === termWeightUnit
+  if (bytes.readUInt32LE(20) !== sectionNames.length || idEnd > sectionsAt || !areUnitsKnown) {
+    throw badIndex('is damaged (header)')
+  }
+  const id = bytes.toString('latin1', 107, idEnd)
+  // It is shown where it is not ours: it must be one line and no more.
+  if (!/^[\x21-\x7e]+$/.test(id)) throw badIndex('is damaged (header)')
+  const sections = {} as Record<SectionName, Section>
+  sectionNames.forEach((name, i) => {
+    const at = sectionsAt + i * sectionBytes
+    if (bytes.readUInt16LE(at) !== i + 1 || bytes.readUInt16LE(at + 2) !== 1) {
+      throw badIndex('holds a section that is not known here')
+    }
+    sections[name] = {
+      count: bytes.readUInt32LE(at + 4),
+      offset: readU64(bytes, at + 8),
+      length: readU64(bytes, at + 16),
+      root: bytes.readUInt32LE(at + 24),
+    }
+  })
+  return {
+    fileBytes: readU64(bytes, 24),
+    records: bytes.readUInt32LE(32),
+    terms: bytes.readUInt32LE(36),
+    postings: readU64(bytes, 40),
+    surfaces: bytes.readUInt32LE(48),
+    fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
+    k1Hundredths: bytes.readUInt16LE(96),
+    analyzer: { version: bytes.readUInt16LE(104), id },
+    sections,
+  }
+}
+
+function checkSections({ sections, records, fileBytes }: Header): void {
+  const { offsets, keys, tree, deletions } = sections
+  const sound =
+    records <= recordsMax &&
+    Object.values(sections).every(
+      ({ offset, length }) => offset >= headerBytes && offset + length <= fileBytes,
+    ) &&
+    offsets.length === Math.ceil(records / offsetsPerPage) * offsetPageBytes &&
+    [keys, deletions].every(
+      ({ count, length }) => length === Math.ceil(count / pairsPerPage) * pairPageBytes,
+    ) &&
+    tree.length === tree.count * treePageBytes &&
+    (tree.count === 0 || tree.root < tree.count)
+  if (!sound) throw badIndex('is damaged (sections)')
+}
+
+function writeU64(bytes: Buffer, value: number, at: number): void {
+  bytes.writeUInt32LE(value % 2 ** 32, at)
+  bytes.writeUInt32LE(Math.floor(value / 2 ** 32), at + 4)
+}
+
+/** Numbers above 2^53 lose digits, and then fail every check against the length of the file. */
+function readU64(bytes: Buffer, at: number): number {
+  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32
+}

@@ -1,0 +1,68 @@
+/** Reads stored records by their numbers. */
+
+import { badIndex } from '../fault.ts'
+import { noBody, offsetBytes, offsetPageBytes, offsetsPerPage, recordHeadBytes } from '../format.ts'
+import type { IndexFile } from './file.ts'
+
+/** Enough for the head of most records, so that one read does. */
+const firstReadBytes = 1024
+
+export interface StoredRecord {
+  /** Everything but a body that is a string. */
+  head: Record<string, unknown> & { id: string }
+  body(): string | null
+}
+
+export function readRecord(file: IndexFile, number: number): StoredRecord {
+  const at = placeOf(file, number)
+  const start = file.readSome('records', at, firstReadBytes)
+  if (start.length < recordHeadBytes) throw damaged()
+  const headEnd = recordHeadBytes + start.readUInt32LE(4)
+  const bytes = headEnd <= start.length ? start : file.read('records', at, headEnd)
+  if (bytes.readUInt32LE(0) !== file.checksum(bytes.subarray(4, headEnd))) throw damaged()
+  const bodyLength = bytes.readUInt32LE(8)
+  const bodySum = bytes.readUInt32LE(12)
+  return {
+    head: parseHead(bytes.toString('utf8', recordHeadBytes, headEnd)),
+    body() {
+      if (bodyLength === noBody) return null
+      const bodyEnd = headEnd + bodyLength
+      const body =
+        bodyEnd <= bytes.length
+          ? bytes.subarray(headEnd, bodyEnd)
+          : file.read('records', at + headEnd, bodyLength)
+      if (bodySum !== file.checksum(body)) throw damaged()
+      return body.toString('utf8')
+    },
+  }
+}
+
+/** The record as it was given, its id first. */
+export function wholeRecord(record: StoredRecord): Record<string, unknown> {
+  const body = record.body()
+  return body === null ? record.head : { ...record.head, body }
+}
+
+function placeOf(file: IndexFile, number: number): number {
+  if (number >= file.header.records) throw damaged()
+  const page = file.read('offsets', Math.floor(number / offsetsPerPage) * offsetPageBytes, offsetPageBytes)
+  if (page.readUInt32LE(offsetPageBytes - 4) !== file.checksum(page.subarray(0, offsetPageBytes - 4)))
+    throw damaged()
+  const place = page.readUIntLE((number % offsetsPerPage) * offsetBytes, offsetBytes)
+  if (place > file.header.sections.records.length) throw damaged()
+  return place
+}
+
+function parseHead(text: string): StoredRecord['head'] {
+  try {
+    const head = JSON.parse(text)
+    if (head !== null && typeof head === 'object' && typeof head.id === 'string') return head
+  } catch {
+    // The checksum held, so whoever wrote it wrote no JSON.
+  }
+  throw damaged()
+}
+
+function damaged(): Error {
+  return badIndex('is damaged (records)')
+}

@@ -1,0 +1,69 @@
+/** Finds the entry of a term: its posting list, or where that is, and how much the term weighs. */
+
+import { badIndex } from '../fault.ts'
+import { impactMax, inlineBytesMax, valuePrefix } from '../format.ts'
+import type { Tree } from './tree.ts'
+
+export interface TermEntry {
+  /** Records that hold the term. */
+  count: number
+  /** Of the term in a score, in 1/1024; 0 for values of fields. */
+  weight: number
+  impactMax: number
+  /** The list itself where it is short, else its place and checksum. */
+  inline: Buffer | null
+  offset: number
+  length: number
+  checksum: number
+}
+
+export function findTerm(tree: Tree, term: string): TermEntry | null {
+  const value = tree.find(Buffer.from(term, 'utf8'))
+  return value && decodeEntry(value, term.startsWith(valuePrefix))
+}
+
+function decodeEntry(value: Buffer, isValue: boolean): TermEntry {
+  const count = readVarint(value, 0)
+  const weightAt = count.end
+  const lengthAt = isValue ? weightAt : weightAt + 3
+  const length = readVarint(value, lengthAt)
+  const entry: TermEntry = {
+    count: count.value,
+    weight: isValue ? 0 : value.readUInt16LE(weightAt),
+    impactMax: isValue ? 0 : value[weightAt + 2]!,
+    inline: null,
+    offset: 0,
+    length: length.value,
+    checksum: 0,
+  }
+  if (entry.impactMax > impactMax || count.value === 0) throw damaged()
+  if (length.value <= inlineBytesMax) {
+    if (length.end + length.value !== value.length) throw damaged()
+    return { ...entry, inline: value.subarray(length.end) }
+  }
+  const offset = readVarint(value, length.end)
+  if (offset.end + 4 !== value.length) throw damaged()
+  return { ...entry, offset: offset.value, checksum: value.readUInt32LE(offset.end) }
+}
+
+/** How often a word of the lexicon was met. */
+export function decodeSurfaceCount(value: Buffer): number {
+  return readVarint(value, 0).value
+}
+
+/** At most seven bytes: 2^49 is more than any number here. */
+function readVarint(bytes: Buffer, start: number): { value: number; end: number } {
+  let value = 0
+  let scale = 1
+  for (let at = start; at < bytes.length && at < start + 7; at++) {
+    const byte = bytes[at]!
+    value += (byte & 127) * scale
+    if (byte < 128) return { value, end: at + 1 }
+    scale *= 128
+  }
+  throw damaged()
+}
+
+function damaged(): Error {
+  return badIndex('is damaged (terms)')
+}

@@ -1,0 +1,14 @@
+/** Reads the text of a field of a stored record. */
+
+import type { TextField } from '../contract.ts'
+
+/** As it was read when the index was built: '' where there is none, `mind_path` where there is no path. */
+export function textOf(source: Record<string, unknown>, field: TextField): string {
+  const text = stringIn(source, field)
+  return text === '' && field === 'path' ? stringIn(source, 'mind_path') : text
+}
+
+function stringIn(source: Record<string, unknown>, field: string): string {
+  const value = source[field]
+  return typeof value === 'string' ? value : ''
+}

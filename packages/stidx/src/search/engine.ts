@@ -1,0 +1,35 @@
+/** What the steps of a search share: the open file, its tree of terms, the scores, and how posting lists are loaded. */
+
+import type { Analyzer } from '../contract.ts'
+import { badIndex } from '../fault.ts'
+import { valuePrefix } from '../format.ts'
+import type { IndexFile } from '../reader/file.ts'
+import type { PostingList } from '../reader/postings.ts'
+import { findTerm } from '../reader/terms.ts'
+import type { Tree } from '../reader/tree.ts'
+import type { Scores } from './scores.ts'
+
+export interface Engine {
+  file: IndexFile
+  tree: Tree
+  scores: Scores
+  analyzer: Analyzer
+}
+
+export interface LoadedTerm extends PostingList {
+  /** Of the term in a score, in 1/1024. */
+  weight: number
+}
+
+/** Reads the list of a term; null where no record has the term. */
+export function loadTerm({ file, tree }: Engine, term: string): LoadedTerm | null {
+  const entry = findTerm(tree, term)
+  if (!entry) return null
+  const { count, length, weight, inline, offset } = entry
+  if (count > file.header.records || (!inline && offset + length > file.header.sections.postings.length)) {
+    throw badIndex('is damaged (terms)')
+  }
+  const bytes = inline ?? file.read('postings', offset, length)
+  if (!inline && file.checksum(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
+  return { bytes, count, weight, hasImpacts: !term.startsWith(valuePrefix) }
+}

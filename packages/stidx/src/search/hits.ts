@@ -1,0 +1,64 @@
+/** Turns ranked records into the results that are shown. */
+
+import type { ScoringName, SearchHit } from '../contract.ts'
+import { impactMax, termWeightUnit, textFields } from '../format.ts'
+import { fieldsIn } from '../reader/postings.ts'
+import { readRecord } from '../reader/records.ts'
+import { textOf } from '../reader/text.ts'
+import type { Engine } from './engine.ts'
+import { tierStep } from './exact.ts'
+import { literalSum, type Ranked } from './scores.ts'
+import type { ScoredWord } from './words.ts'
+
+/** What an exact title, slug (twice) or id (three times) adds to the score that is shown. */
+const shownTierStep = 10_000
+
+/** Reads the records and says for each which of its fields hold the words. To be called before the search ends. */
+export function showHits(
+  engine: Engine,
+  ranked: readonly Ranked[],
+  words: readonly ScoredWord[],
+  scoring: ScoringName,
+): SearchHit[] {
+  const matched = words.map((word) => fieldsOfWord(engine, word, ranked))
+  return ranked.map(({ record, score }, i) => {
+    const { head } = readRecord(engine.file, record)
+    const { id, title: _, slug: __, path: ___, body: ____, ...payload } = head
+    const fields = matched.reduce((all, ofWord) => all | ofWord[i]!, 0)
+    return {
+      id,
+      score: shownScore(score, scoring, engine.file.header.k1Hundredths),
+      title: textOf(head, 'title') || null,
+      slug: textOf(head, 'slug') || null,
+      path: textOf(head, 'path') || null,
+      field_score: matched.reduce((sum, ofWord) => sum + literalSum(ofWord[i]!), 0),
+      matched_fields: textFields.filter((_name, bit) => fields & (1 << bit)),
+      payload,
+    }
+  })
+}
+
+/** For each hit the fields that hold the word, as bits. */
+function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
+  const { scores, file } = engine
+  if (weight === null) {
+    const { records } = file.header
+    return ranked.map(({ record }) =>
+      lists.reduce((all, { list }) => all | fieldsIn(list, record, records), 0),
+    )
+  }
+  // A prefix may have thousands of lists: joined, they are asked all at once.
+  for (const { list } of lists) scores.gather(list)
+  const fields = ranked.map(({ record }) => scores.gatheredFields(record))
+  scores.dropGroup()
+  return fields
+}
+
+/** Fixed-point sums, printed with four decimals: the same digits on every machine. */
+function shownScore(score: number, scoring: ScoringName, k1Hundredths: number): number {
+  const tier = Math.floor(score / tierStep)
+  const sum = score % tierStep
+  if (scoring === 'literal') return tier * shownTierStep + sum
+  const unitsPerPoint = (termWeightUnit * impactMax * 100) / (k1Hundredths + 100)
+  return (tier * shownTierStep * 10_000 + Math.round((sum * 10_000) / unitsPerPoint)) / 10_000
+}

@@ -1,0 +1,267 @@
+/** Adds up the scores of all records that hold a word of the query, and picks the best of them. */
+
+import { literalWeights, postingsPerBlock } from '../format.ts'
+import {
+  damagedPostings,
+  fieldsOfPosting,
+  PostingBlocks,
+  type PostingList,
+  skipBytes,
+} from '../reader/postings.ts'
+
+export interface Ranked {
+  record: number
+  score: number
+}
+
+/** The plain sum of the weights of these fields (bits). */
+export function literalSum(fields: number): number {
+  return literalWeights.reduce((sum, weight, i) => sum + (fields & (1 << i) ? weight : 0), 0)
+}
+
+/** One search at a time: `begin`, lists, `best`. After a fault it must not be used again. */
+export class Scores {
+  readonly #records: number
+  /** By record: its score so far; 0 while it has not been met. */
+  readonly #scores: Uint32Array
+  readonly #met: Uint32Array
+  #metCount = 0
+  /** By record: best impact << 8 | fields, of the word that is gathered. */
+  readonly #group: Uint16Array
+  readonly #inGroup: Uint32Array
+  #inGroupCount = 0
+  #eligible: Uint8Array | null = null
+  /** Of the list that is scored: where the next block begins, and its last record so far. */
+  #at = 0
+  #record = -1
+
+  constructor(records: number) {
+    this.#records = records
+    this.#scores = new Uint32Array(records)
+    this.#met = new Uint32Array(records)
+    this.#group = new Uint16Array(records)
+    this.#inGroup = new Uint32Array(records)
+  }
+
+  /** Forgets the search before: only the records that it met are touched. */
+  begin(): void {
+    for (let i = 0; i < this.#metCount; i++) this.#scores[this.#met[i]!] = 0
+    this.#metCount = 0
+    this.#eligible = null
+  }
+
+  /** From here on only records whose bit is set count; null: all. */
+  filter(eligible: Uint8Array | null): void {
+    this.#eligible = eligible
+  }
+
+  /** Adds impact × weight for each record of the list. */
+  score(list: PostingList, weight: number): void {
+    if (this.#eligible) {
+      this.#scoreEligible(list, weight, this.#eligible)
+      return
+    }
+    this.#at = skipBytes(list.count)
+    this.#record = -1
+    for (let left = list.count; left > 0; left -= postingsPerBlock) {
+      this.#scoreBlock(list.bytes, Math.min(left, postingsPerBlock), weight)
+    }
+    if (list.count === 0 || this.#at !== list.bytes.length) throw damagedPostings()
+    this.#metCount = this.#bounded(this.#metCount)
+  }
+
+  /**
+   * Decodes a block and adds its scores in one loop: most of the time of a search is spent here. A function for each
+   * block is called often, so that V8 compiles it early in a process that lives for one search.
+   */
+  #scoreBlock(bytes: Buffer, n: number, weight: number): void {
+    const scores = this.#scores
+    const met = this.#met
+    const records = this.#records
+    const end = this.#at + n
+    let at = end + ((n + 1) >> 1)
+    let record = this.#record
+    let metCount = this.#metCount
+    for (let impactAt = this.#at; impactAt < end; impactAt++) {
+      let delta = bytes[at++]!
+      if (delta >= 128) {
+        delta &= 127
+        let shift = 7
+        let byte: number
+        do {
+          if (shift > 21) throw damagedPostings()
+          byte = bytes[at++]!
+          delta |= (byte & 127) << shift
+          shift += 7
+        } while (byte >= 128)
+      }
+      record += delta + 1
+      // Bytes beyond the list are undefined, which makes this false, too.
+      if (!(record < records)) throw damagedPostings()
+      const before = scores[record]!
+      if (before === 0) met[metCount++] = record
+      scores[record] = before + weight * bytes[impactAt]!
+    }
+    this.#at = at
+    this.#record = record
+    this.#metCount = metCount
+  }
+
+  #scoreEligible(list: PostingList, weight: number, eligible: Uint8Array): void {
+    const scores = this.#scores
+    const blocks = new PostingBlocks(list, this.#records)
+    const { numbers } = blocks
+    for (let n = blocks.next(); n > 0; n = blocks.next()) {
+      for (let i = 0; i < n; i++) {
+        const record = numbers[i]!
+        if (((eligible[record >> 3]! >> (record & 7)) & 1) === 0) continue
+        const before = scores[record]!
+        if (before === 0) this.#met[this.#metCount++] = record
+        scores[record] = before + weight * list.bytes[blocks.impactsAt + i]!
+      }
+    }
+    this.#metCount = this.#bounded(this.#metCount)
+  }
+
+  /** Joins several lists to one word: of each record the best impact and all fields. */
+  gather(list: PostingList): void {
+    const group = this.#group
+    const { bytes } = list
+    const blocks = new PostingBlocks(list, this.#records)
+    const { numbers } = blocks
+    let count = this.#inGroupCount
+    for (let n = blocks.next(); n > 0; n = blocks.next()) {
+      const { impactsAt, fieldsAt } = blocks
+      for (let i = 0; i < n; i++) {
+        const record = numbers[i]!
+        const before = group[record]!
+        if (before === 0) this.#inGroup[count++] = record
+        const impact = Math.max(bytes[impactsAt + i]!, before >> 8)
+        group[record] = (impact << 8) | (before & 15) | fieldsOfPosting(bytes, fieldsAt, i)
+      }
+    }
+    this.#inGroupCount = this.#bounded(count)
+  }
+
+  /** Records that hold the gathered word. */
+  groupCount(): number {
+    return this.#inGroupCount
+  }
+
+  /** Fields in which the record holds the gathered word. */
+  gatheredFields(record: number): number {
+    return this.#group[record]! & 15
+  }
+
+  /** Adds the gathered word to the scores: by impact and weight, or its literal sum where the weight is null. */
+  addGroup(weight: number | null): void {
+    for (let i = 0; i < this.#inGroupCount; i++) {
+      const record = this.#inGroup[i]!
+      const gathered = this.#group[record]!
+      this.lift(record, weight === null ? literalSum(gathered & 15) : (gathered >> 8) * weight)
+    }
+    this.dropGroup()
+  }
+
+  dropGroup(): void {
+    for (let i = 0; i < this.#inGroupCount; i++) this.#group[this.#inGroup[i]!] = 0
+    this.#inGroupCount = 0
+  }
+
+  /** Adds to the score of one record, unless a filter excludes it. */
+  lift(record: number, add: number): void {
+    const eligible = this.#eligible
+    if (eligible !== null && ((eligible[record >> 3]! >> (record & 7)) & 1) === 0) return
+    const before = this.#scores[record]!
+    if (before === 0) {
+      this.#met[this.#metCount] = record
+      this.#metCount = this.#bounded(this.#metCount + 1)
+    }
+    this.#scores[record] = before + add
+  }
+
+  metCount(): number {
+    return this.#metCount
+  }
+
+  /** By falling score, then by rising record. */
+  best(limit: number): Ranked[] {
+    const scores = this.#scores
+    const met = this.#met
+    const metCount = this.#metCount
+    const top = new TopRecords(Math.min(limit, metCount))
+    for (let i = 0; i < metCount; i++) {
+      const at = nextAtLeast(top.floor, scores, met, i, Math.min(metCount, i + stretch))
+      if (at === -1) i += stretch - 1
+      else {
+        i = at
+        top.add(met[i]!, scores[met[i]!]!)
+      }
+    }
+    return top.ranked()
+  }
+
+  /** A damaged list with an impact of 0 would let a record be met twice. */
+  #bounded(count: number): number {
+    return Math.min(count, this.#records)
+  }
+}
+
+/** Records that are looked at in one call: see `#scoreBlock`. */
+const stretch = 256
+
+/** Where the first of the met records is whose score is not below `floor`; -1: none before `end`. */
+function nextAtLeast(
+  floor: number,
+  scores: Uint32Array,
+  met: Uint32Array,
+  start: number,
+  end: number,
+): number {
+  for (let i = start; i < end; i++) if (scores[met[i]!]! >= floor) return i
+  return -1
+}
+
+/** The best records so far, in order. */
+class TopRecords {
+  /** Scores below it are not among the best. */
+  floor = 0
+  readonly #most: number
+  #count = 0
+  readonly #scores: Uint32Array
+  readonly #records: Uint32Array
+
+  constructor(most: number) {
+    this.#most = most
+    this.#scores = new Uint32Array(most)
+    this.#records = new Uint32Array(most)
+  }
+
+  add(record: number, score: number): void {
+    const scores = this.#scores
+    const records = this.#records
+    let low = 0
+    let high = this.#count
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const its = scores[middle]!
+      const isBefore = its === score ? records[middle]! < record : its > score
+      if (isBefore) low = middle + 1
+      else high = middle
+    }
+    if (low === this.#most) return
+    if (this.#count < this.#most) this.#count++
+    scores.copyWithin(low + 1, low, this.#count - 1)
+    records.copyWithin(low + 1, low, this.#count - 1)
+    scores[low] = score
+    records[low] = record
+    if (this.#count === this.#most) this.floor = scores[this.#most - 1]!
+  }
+
+  ranked(): Ranked[] {
+    return Array.from({ length: this.#count }, (_, i) => ({
+      score: this.#scores[i]!,
+      record: this.#records[i]!,
+    }))
+  }
+}

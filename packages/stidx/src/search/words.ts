@@ -1,0 +1,106 @@
+/** Finds the posting lists of a query's words, and corrects a word that no record has. */
+
+import type { ParsedQuery, QueryTerm, QueryWord } from '../contract.ts'
+import { surfacePrefix, termWeightUnit } from '../format.ts'
+import { emptyBits, intersect, markList } from './bits.ts'
+import { type Engine, type LoadedTerm, loadTerm } from './engine.ts'
+import { correctionOf } from './typos.ts'
+
+/** Sums of scores stay below the tiers of exact matches as long as there are no more. */
+export const scoredWordsMax = 256
+
+/** One alternative of a query. */
+export interface ScoredWord {
+  lists: { list: LoadedTerm; percent: number }[]
+  /** Of all its lists together where they count as one word; else null: each list has its own. */
+  weight: number | null
+}
+
+export interface ResolvedWords {
+  words: ScoredWord[]
+  /** What was typed and what was searched in its place. */
+  corrected: Map<string, string>
+}
+
+/** Lists of all that scores: words, those of phrases and of filters, prefixes. */
+export function resolveWords(engine: Engine, query: ParsedQuery): ResolvedWords {
+  const corrected = new Map<string, string>()
+  const words: ScoredWord[] = []
+  for (const word of scoringWords(query)) {
+    const found = resolveWord(engine, word, corrected)
+    if (found) words.push(found)
+  }
+  for (const { prefix } of query.prefixes) {
+    const found = resolvePrefix(engine, prefix)
+    if (found) words.push(found)
+  }
+  return { words: words.slice(0, scoredWordsMax), corrected }
+}
+
+/** Each word once, however often it was typed. Only free words are corrected: phrases and filters are meant literally. */
+function scoringWords(query: ParsedQuery): QueryWord[] {
+  const required = [
+    ...query.phrases.flatMap(({ words }) => words),
+    ...query.filters.flatMap((filter) => (filter.kind === 'words' ? filter.words : [])),
+  ]
+  const all = [...query.words, ...required.map((word) => ({ ...word, surface: '' }))]
+  const seen = new Set<string>()
+  return all.filter(({ terms }) => {
+    const name = terms[0]?.term ?? ''
+    return seen.size < scoredWordsMax && !seen.has(name) && seen.add(name)
+  })
+}
+
+function resolveWord(engine: Engine, word: QueryWord, corrected: Map<string, string>): ScoredWord | null {
+  const lists = loadTerms(engine, word.terms)
+  if (lists.length > 0) return { lists, weight: null }
+  const instead = word.surface === '' ? null : correctionOf(engine, word.surface)
+  if (instead === null) return null
+  corrected.set(word.text, instead)
+  return { lists: loadTerms(engine, engine.analyzer.termsOf(instead)), weight: null }
+}
+
+export function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ScoredWord['lists'] {
+  return terms.flatMap(({ term, percent }) => {
+    const list = loadTerm(engine, term)
+    return list ? [{ list, percent }] : []
+  })
+}
+
+/** A bit for each record that holds all the words; with `fields` (bits), each in one of these fields. */
+export function wordsRecords(engine: Engine, words: readonly QueryWord[], fields: number): Uint8Array {
+  const { records } = engine.file.header
+  let bits: Uint8Array | null = null
+  for (const word of words) {
+    const next = emptyBits(records)
+    for (const { list } of loadTerms(engine, word.terms)) markList(next, list, fields, records)
+    if (bits) intersect(bits, next)
+    else bits = next
+  }
+  return bits ?? emptyBits(records)
+}
+
+/** All words of the lexicon that begin so count as one: its frequency is that of their union. */
+function resolvePrefix(engine: Engine, prefix: string): ScoredWord | null {
+  const terms = new Set<string>()
+  engine.tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), ({ key }) => {
+    const surface = key.toString('utf8', surfacePrefix.length)
+    const base = engine.analyzer.termsOf(surface)[0]
+    if (base) terms.add(base.term)
+    return true
+  })
+  const lists = loadTerms(
+    engine,
+    [...terms].map((term) => ({ term, percent: 100 })),
+  )
+  if (lists.length === 0) return null
+  for (const { list } of lists) engine.scores.gather(list)
+  const weight = weightOf(engine.scores.groupCount(), engine.file.header.records)
+  engine.scores.dropGroup()
+  return { lists, weight }
+}
+
+/** As the builder weighs terms. */
+function weightOf(count: number, records: number): number {
+  return Math.max(1, Math.round(Math.log(1 + (records - count + 0.5) / (count + 0.5)) * termWeightUnit))
+}

@@ -1,0 +1,76 @@
+/** Files that are no index, no whole one, or of another version are refused in one line and never believed. */
+
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { crc32 } from '../src/checksum.ts'
+import { openIndex } from '../src/index-file.ts'
+import { fuzzIndex } from './support/fuzz.ts'
+import { buildFrom, sampleRecords } from './support/index.ts'
+import { temporaryFolder } from './support/temporary.ts'
+
+/** The header with other bytes at `at`, under a checksum that fits. */
+function forged(bytes: Buffer, at: number, value: number): Buffer {
+  const copy = Buffer.from(bytes)
+  copy.writeUInt16LE(value, at)
+  copy.writeUInt32LE(crc32(copy.subarray(0, 508)), 508)
+  return copy
+}
+
+describe('a file that cannot be used', () => {
+  const { bytes } = (() => {
+    let kept: Buffer | undefined
+    return { bytes: () => (kept ??= buildFrom(sampleRecords(20)).bytes()) }
+  })()
+  const cases: [string, () => Buffer, RegExp][] = [
+    ['an empty file', () => Buffer.alloc(0), /is no STIDX001 index$/],
+    ['another kind of file', () => Buffer.from('{"id":"a"}\n'.repeat(100)), /is no STIDX001 index$/],
+    ['the magic alone', () => Buffer.from('STIDX001'), /is no STIDX001 index$/],
+    ['a newer layout', () => forged(bytes(), 8, 2), /has layout 2, newer than the 1 read here: index again$/],
+    [
+      'an older layout',
+      () => forged(bytes(), 8, 0),
+      /has layout 0, older than the 1 read here: index again$/,
+    ],
+    ['an unknown feature', () => forged(bytes(), 12, 1), /uses features that are not known here$/],
+    [
+      'another analyser',
+      () => forged(bytes(), 104, 999),
+      /was built by analyser .+ 999, not .+: index again$/,
+    ],
+    ['an analyser with a name of two lines', () => forged(bytes(), 110, 0x0a0a), /is damaged \(header\)$/],
+    ['a cut one', () => bytes().subarray(0, -1), /is damaged: \d+ bytes long where \d+ are due$/],
+    ['a header cut off', () => bytes().subarray(0, 100), /is cut off$/],
+    [
+      'a flipped bit in the header',
+      () => Buffer.concat([bytes().subarray(0, 30), Buffer.from([77]), bytes().subarray(31)]),
+      /is damaged \(header\)$/,
+    ],
+  ]
+  it.each(cases)('is refused: %s', (_name, content, message) => {
+    const file = join(temporaryFolder(), 'index.stidx')
+    writeFileSync(file, content())
+    expect(() => openIndex(file)).toThrow(message)
+  })
+
+  it('is refused when it is a folder or is not there', () => {
+    const folder = temporaryFolder()
+    expect(() => openIndex(folder)).toThrow(/is no file$/)
+    expect(() => openIndex(join(folder, 'none'))).toThrow(/cannot be read: there is no such file$/)
+  })
+
+  it('is refused when it loses its end while it is open', () => {
+    const { file, open } = buildFrom(sampleRecords(20))
+    const index = open()
+    truncateSync(file, 600)
+    expect(() => index.get('rec-1')).toThrow(/was cut off while it was read$/)
+  })
+
+  it('is never believed: a thousand damages, the same long run as `npm run fuzz`', () => {
+    const { file } = buildFrom(sampleRecords(150))
+    const before = readFileSync(file)
+    const report = fuzzIndex(file, 1000, 20_260)
+    expect(report.refused).toBeGreaterThan(500)
+    expect(readFileSync(file).equals(before)).toBe(true)
+  }, 240_000)
+})
