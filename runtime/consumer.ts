@@ -128,5 +128,5 @@ export interface LaneConsumer extends RunningConsumer {
   readings(): Promise<PartitionReading[]>
 }
 
+export { startConsumer } from './consumer/member.ts'
 export type { PartitionReading } from './consumer/metrics.ts'
-export { startConsumer } from './consumer/start.ts'

@@ -1,7 +1,7 @@
 /** One call for a batch, and what its outcomes say of the whole. */
 
 import type { Outcome } from '#lib/outcome.ts'
-import { Call } from './calls.ts'
+import { Call } from './handler-calls.ts'
 
 export class BatchCall extends Call {
   readonly ended: (outcomes: Outcome[] | undefined, error: unknown) => void

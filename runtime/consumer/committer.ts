@@ -6,7 +6,7 @@ import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { commitsPerSecondMax } from './limits.ts'
-import { persist } from './persist.ts'
+import { persist } from './retry-until-done.ts'
 
 export interface CommitterOptions {
   partition: number

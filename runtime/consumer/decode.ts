@@ -2,7 +2,7 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
-import type { AnyMessage, RunnerHost } from './runner.ts'
+import type { AnyMessage, RunnerHost } from './partition-host.ts'
 
 /** Why a record has no message. */
 export class Fault {

@@ -4,9 +4,9 @@ import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Hold, Outcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { LaneCallContext, LaneOptions } from '../consumer.ts'
-import { Call } from './calls.ts'
+import { Call } from './handler-calls.ts'
 import type { Lane } from './lane.ts'
-import type { AnyMessage } from './runner.ts'
+import type { AnyMessage } from './partition-host.ts'
 
 export interface LaneCallOwner {
   /** Its handler has come to an end. */

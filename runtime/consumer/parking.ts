@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
-import { persist } from './persist.ts'
+import { persist } from './retry-until-done.ts'
 
 export interface Parked {
   record: StoredRecord

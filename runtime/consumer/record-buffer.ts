@@ -1,8 +1,8 @@
 /** Fetched records of one partition that nobody took yet: bounded, with pause and resume of the fetching. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { Fifo } from './fifo.ts'
 import { intakeRecordsMax, recordOverheadBytes } from './limits.ts'
+import { Fifo } from './queue.ts'
 
 export interface IntakeOptions {
   /** Bytes above which fetching stops; it goes on below a quarter of them. Asked anew each time. */

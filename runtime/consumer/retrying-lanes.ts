@@ -3,10 +3,10 @@
  * for one of them; heads that were not tried wait beside them, for as many as there are.
  */
 
-import { Fifo } from './fifo.ts'
 import type { Lane } from './lane.ts'
 import { retryingLanesMax, retryWaitMsMax } from './limits.ts'
 import type { Attempts } from './metadata.ts'
+import { Fifo } from './queue.ts'
 
 export class Retrying {
   readonly #due: (lane: Lane) => void

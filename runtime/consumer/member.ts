@@ -7,14 +7,14 @@ import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer } from '../consumer.ts'
-import { Calls } from './calls.ts'
 import { CommitPace } from './committer.ts'
-import { Gate } from './gate.ts'
+import { Gate } from './engine-breaker.ts'
+import { Calls } from './handler-calls.ts'
 import { heldBytesMax, partitionBytesMax, partitionBytesMin, persistWaitMsMax } from './limits.ts'
 import { type PartitionReading, registerGroup } from './metrics.ts'
 import { Partition } from './partition.ts'
+import type { AnyOptions, GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
-import type { AnyOptions, GroupContext } from './runner.ts'
 
 /** Starts a member of the group `options.group`. Resolves at once; partitions come when the log gives them. */
 export async function startConsumer<S extends SchemaName>(

@@ -6,7 +6,7 @@ import type { LaneOptions } from '../consumer.ts'
 import { type Decoded, decodeRecord, Fault } from './decode.ts'
 import { keyOf, laneOf } from './lane.ts'
 import { passedRecordsMax } from './limits.ts'
-import type { RunnerHost } from './runner.ts'
+import type { RunnerHost } from './partition-host.ts'
 import type { Window } from './window.ts'
 
 export interface LaneDoorParts {

@@ -1,7 +1,7 @@
 /** How far work may be ahead of its commits, and when the next commit presses. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { Headroom } from '#runtime/consumer/headroom.ts'
+import { Headroom } from '#runtime/consumer/commit-budget.ts'
 import { uncommittedMs } from '#runtime/consumer/limits.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))

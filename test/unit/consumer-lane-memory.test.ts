@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { type Entry, Lane } from '#runtime/consumer/lane.ts'
-import { LaneBodies } from '#runtime/consumer/lane-bodies.ts'
+import { LaneBodies } from '#runtime/consumer/lane-memory.ts'
 
 const bytes = 100
 

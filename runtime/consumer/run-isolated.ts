@@ -1,6 +1,6 @@
 /** Runs one suspicious record while nothing else of the member runs: if the process ends, it was this one. */
 
-import type { RunnerHost } from './runner.ts'
+import type { RunnerHost } from './partition-host.ts'
 
 /**
  * `work` is announced by a commit and cleared by another. Resolves with its result, or with null when the partition was
