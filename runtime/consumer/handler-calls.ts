@@ -1,28 +1,34 @@
-/** The handler calls of one group that are running: their time-outs, their signals, their one end. */
+/** Runs the handler calls of one group: their time-outs, their signals, and one end for each of them. */
 
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Outcome, retry, unavailable } from '#lib/outcome.ts'
-import type { CallContext } from '../consumer.ts'
+import { PendingCount } from './pending-count.ts'
+import type { CallContext } from './types.ts'
 
-/** One call; what the handler sees of it. The signal is made when it is asked for: most handlers of records never do. */
-export abstract class Call implements CallContext {
-  readonly attempt: number
-  readonly spent: number
+/** How a call ended: with the handler's answer, or with what a throw or a time-out means. */
+export type CallEnd<T> = { answer: T; tookMs: number } | { failure: Outcome; tookMs: number }
+
+/** What is known of a call before it begins. */
+export type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed'>
+
+/** One call as its handler sees it. The signal is made when the handler asks for it: many never do. */
+class HandlerCall implements CallContext {
   readonly partition: number
+  readonly attempt: number
+  readonly retriesUsed: number
+  readonly giveUp: (end: { failure: Outcome; tookMs: number }) => void
   readonly startedAt = performance.now()
   timedOut = false
-  /** Neighbours in the list of open calls. */
-  before: Call | null = null
-  after: Call | null = null
-  open = false
+  /** It did not end although it was aborted: nobody waits for it any more. */
+  givenUp = false
   #aborted = false
   #controller: AbortController | undefined
-  #stop: (() => void) | undefined
 
-  constructor(partition: number, attempt: number, spent = attempt - 1) {
-    this.partition = partition
-    this.attempt = attempt
-    this.spent = spent
+  constructor(facts: CallFacts, giveUp: HandlerCall['giveUp']) {
+    this.partition = facts.partition
+    this.attempt = facts.attempt
+    this.retriesUsed = facts.retriesUsed
+    this.giveUp = giveUp
   }
 
   get signal(): AbortSignal {
@@ -33,119 +39,102 @@ export abstract class Call implements CallContext {
     return this.#controller.signal
   }
 
-  heed(stop: () => void): void {
-    this.#stop = stop
-    if (this.#aborted) stop()
+  get ageMs(): number {
+    return performance.now() - this.startedAt
   }
 
   abort(): void {
     this.#aborted = true
     this.#controller?.abort()
-    this.#stop?.()
   }
-
-  /** The call does not end although it was aborted: work goes on without it. */
-  abstract gaveUp(error: Error): void
 }
 
-/** Calls in the order of their start; nothing is allocated for one but itself. */
-export class Calls {
+export class HandlerCalls {
   readonly #timeoutMs: number
-  #first: Call | null = null
-  #last: Call | null = null
-  #size = 0
-  /** Given up, and still running. */
-  readonly #strays = new Set<Call>()
-  #idle: (() => void)[] = []
+  /** In the order of their start; those that were given up as well. */
+  readonly #running = new Set<HandlerCall>()
+  readonly #awaited = new PendingCount()
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs
   }
 
+  /** Calls that somebody waits for. */
   get size(): number {
-    return this.#size
+    return this.#awaited.size
   }
 
-  begin(call: Call): void {
-    call.open = true
-    call.before = this.#last
-    if (this.#last) this.#last.after = call
-    else this.#first = call
-    this.#last = call
-    this.#size++
-  }
-
-  /** False when the call was given up before: nobody waits for its result any more. */
-  end(call: Call): boolean {
-    if (!call.open) {
-      this.#strays.delete(call)
-      return false
-    }
-    this.#remove(call)
-    return true
+  /** Resolves with the end of the call, also when the handler throws, takes too long or never returns. */
+  run<T>(facts: CallFacts, handle: (context: CallContext) => Promise<T>): Promise<CallEnd<T>> {
+    const { promise, resolve } = Promise.withResolvers<CallEnd<T>>()
+    const call = new HandlerCall(facts, resolve)
+    this.#running.add(call)
+    this.#awaited.begin()
+    void this.#follow(call, handle, resolve)
+    return promise
   }
 
   /**
-   * Aborts what is overdue. A record is not tried again while its old call runs, so the call has as long again to end
+   * Aborts overdue calls. A record is not tried again while its old call runs, so the call has as long again to end
    * after its signal; then it is given up.
    */
-  sweep(): void {
-    const now = performance.now()
-    let call = this.#first
-    while (call && now - call.startedAt >= this.#timeoutMs) {
-      const { after } = call
+  abortOverdue(): void {
+    for (const call of this.#running) {
+      const { ageMs } = call
+      if (ageMs < this.#timeoutMs) return
       if (!call.timedOut) {
         call.timedOut = true
         call.abort()
-      } else if (now - call.startedAt >= this.#timeoutMs * 2) {
-        this.#strays.add(call)
-        this.#remove(call)
-        call.gaveUp(new Error('the call did not heed its signal and was given up'))
+      } else if (ageMs >= this.#timeoutMs * 2 && !call.givenUp) {
+        call.givenUp = true
+        call.giveUp({ failure: this.#tooLate(), tookMs: ageMs })
+        this.#awaited.end()
       }
-      call = after
     }
   }
 
-  /** Resolves when none runs. */
+  /** Resolves when nobody waits for a call. */
   idle(): Promise<void> {
-    if (this.#size === 0) return Promise.resolve()
-    return new Promise((resolve) => this.#idle.push(resolve))
+    return this.#awaited.idle()
   }
 
   /** True while any call of a partition runs, given up or not. */
   running(partition: number): boolean {
-    return [...this.#open(), ...this.#strays].some((call) => call.partition === partition)
+    return [...this.#running].some((call) => call.partition === partition)
   }
 
   /** Aborts the calls of one partition. */
   abort(partition: number): void {
-    for (const call of this.#open()) if (call.partition === partition) call.abort()
+    for (const call of this.#running) if (call.partition === partition) call.abort()
   }
 
-  #open(): Call[] {
-    const all: Call[] = []
-    for (let call = this.#first; call; call = call.after) all.push(call)
-    return all
+  async #follow<T>(
+    call: HandlerCall,
+    handle: (context: CallContext) => Promise<T>,
+    resolve: (end: CallEnd<T>) => void,
+  ): Promise<void> {
+    let end: CallEnd<T>
+    try {
+      const answer = await handle(call)
+      end = { answer, tookMs: call.ageMs }
+    } catch (error) {
+      end = { failure: outcomeOf(error), tookMs: call.ageMs }
+    }
+    if (call.timedOut) end = { failure: this.#tooLate(), tookMs: end.tookMs }
+    this.#running.delete(call)
+    if (call.givenUp) return
+    // In this order: who waits for the call goes on before who waits for all calls.
+    resolve(end)
+    this.#awaited.end()
   }
 
-  #remove(call: Call): void {
-    call.open = false
-    if (call.before) call.before.after = call.after
-    else this.#first = call.after
-    if (call.after) call.after.before = call.before
-    else this.#last = call.before
-    call.before = null
-    call.after = null
-    this.#size--
-    if (this.#size === 0) for (const resolve of this.#idle.splice(0)) resolve()
+  #tooLate(): Outcome {
+    return retry(`no outcome within ${this.#timeoutMs} ms`)
   }
 }
 
-/** What a throw or a time-out means. */
-export function outcomeOfFailure(error: unknown, call: Call, timeoutMs: number): Outcome {
-  if (call.timedOut) return retry(`no outcome within ${timeoutMs} ms`)
-  if (isUnavailable(error)) {
-    return unavailable(error.code.replace(/_unavailable$/, ''), describeError(error))
-  }
-  return retry(describeError(error))
+/** What a throw means. */
+function outcomeOf(error: unknown): Outcome {
+  if (!isUnavailable(error)) return retry(describeError(error))
+  return unavailable(error.code.replace(/_unavailable$/, ''), describeError(error))
 }

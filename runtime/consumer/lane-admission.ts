@@ -1,95 +1,102 @@
-/** Arrived records into their lanes, in the order of offsets; what was settled before is passed over, and told. */
+/** Takes arrived records into their lanes, in the order of offsets, as long as the window has room and work is wanted. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import type { LaneOptions } from '../consumer.ts'
-import { type Decoded, decodeRecord, Fault } from './decode.ts'
-import { keyOf, laneOf } from './lane.ts'
-import { passedRecordsMax } from './limits.ts'
+import { keyOf } from './lane.ts'
+import { finishedBeforeRecordsMax } from './limits.ts'
 import type { RunnerHost } from './partition-host.ts'
+import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.ts'
+import type { LaneOptions } from './types.ts'
 import type { Window } from './window.ts'
 
-export interface LaneDoorParts {
-  host: RunnerHost
-  options: LaneOptions<SchemaName>
+export interface LaneAdmissionParts<S extends SchemaName> {
+  host: Pick<RunnerHost, 'position' | 'buffer' | 'resume' | 'committer' | 'ending'>
+  options: LaneOptions<S>
+  decoder: RecordDecoder<S>
   window: Window
   /** A record enters its lane. */
   join(lane: string, record: StoredRecord): void
-  /** What had to wait at the door is through. */
-  opened(): void
+  /** Records that had to wait for their decoding are in: others may follow. */
+  onReady(): void
 }
 
-export class LaneDoor {
-  readonly #parts: LaneDoorParts
+export class LaneAdmission<S extends SchemaName> {
+  readonly #parts: LaneAdmissionParts<S>
   /** Records that wait for their decoding: nothing may overtake them. */
-  #held = 0
-  #telling: Promise<void> | null = null
-  /** The record that came last said so: to let more in than memory holds would find no other lane. */
+  #decoding = 0
+  #lastDecoded: Promise<void> = Promise.resolve()
+  /** The newest record's key is its lane: to admit more than memory holds would find no other lane. */
   oneLane = false
 
-  constructor(parts: LaneDoorParts) {
+  constructor(parts: LaneAdmissionParts<S>) {
     this.#parts = parts
   }
 
-  /** Lets records in as far as the window lasts and work is wanted. */
+  /** Admits what has arrived. Records that are settled already are passed over. */
   admit(wanted: () => boolean): void {
     const { host, window } = this.#parts
-    while (this.#held === 0 && wanted()) {
-      const record = host.intake.peek()
+    while (this.#decoding === 0 && wanted()) {
+      const record = host.buffer.peek()
       if (!record || !window.fits(record.offset)) return
-      host.intake.shift()
+      host.buffer.shift()
       const fresh = window.span === 0
       window.admit(record.offset)
-      const sifted = host.sieve.sift(record)
-      if (sifted === 'work') {
+      const kind = host.resume.classify(record)
+      if (kind === 'work') {
         this.#enter(record, fresh)
         continue
       }
-      if (sifted === 'settled') this.passed(record)
+      if (kind === 'finished') this.finishedBefore(record)
       window.finish(record.offset)
-      host.committer.request()
+      host.committer.commitSoon()
     }
   }
 
-  /** A record that was settled before this member's time. */
-  passed(record: StoredRecord): void {
-    const { host, options } = this.#parts
-    if (!options.passed || record.offset < host.position - passedRecordsMax) return
-    const decoded = decodeRecord(host, record)
-    if (!(decoded instanceof Promise) && this.#telling === null) return void this.#tell(decoded)
-    this.#held++
-    this.#telling = (this.#telling ?? Promise.resolve()).then(async () => {
-      this.#tell(await decoded)
-      if (--this.#held > 0) return
-      this.#telling = null
-      if (!host.over) this.#parts.opened()
+  /** Shows the handler a record that was settled before this member gained the partition. */
+  finishedBefore(record: StoredRecord): void {
+    const { host, options, decoder } = this.#parts
+    if (!options.onFinishedBefore || record.offset < host.position - finishedBeforeRecordsMax) return
+    this.#whenDecoded(decoder.decode(record), (decoded) => {
+      if (decoded === null || decoded instanceof Undecodable || host.ending.aborted) return
+      try {
+        options.onFinishedBefore?.(decoded)
+      } catch {
+        // The handler would have met the same fault, and the record was judged by it.
+      }
     })
   }
 
-  #tell(decoded: Decoded): void {
-    const { host, options } = this.#parts
-    if (decoded === null || decoded instanceof Fault || host.over) return
-    try {
-      options.passed?.(decoded)
-    } catch {
-      // The handler would have met the same fault, and was judged by it.
-    }
+  #enter(record: StoredRecord, fresh: boolean): void {
+    const { options, decoder, join } = this.#parts
+    const key = keyOf(record)
+    this.oneLane = options.keyIsLane?.(key, fresh) ?? false
+    if (!options.lane || this.oneLane) join(key, record)
+    else this.#whenDecoded(decoder.decode(record), (decoded) => join(this.#laneOf(decoded) ?? key, record))
   }
 
-  #enter(record: StoredRecord, fresh: boolean): void {
-    const { host, options, join } = this.#parts
-    const { lane, keyIsLane } = options
-    const key = keyOf(record)
-    this.oneLane = keyIsLane?.call(options, key, fresh) ?? false
-    if (!lane || this.oneLane) return void join(key, record)
-    const decoded = decodeRecord(host, record)
-    if (!(decoded instanceof Promise)) return void join(laneOf(decoded, record, lane), record)
-    this.#held++
-    void decoded.then((late) => {
-      this.#held--
-      if (host.over) return
-      join(laneOf(late, record, lane), record)
-      this.#parts.opened()
+  /** Null for a record without a lane of its own: it cannot be decoded, or `lane` fails on it. */
+  #laneOf(decoded: Decoded<S>): string | null {
+    try {
+      if (decoded !== null && !(decoded instanceof Undecodable)) return this.#parts.options.lane!(decoded)
+    } catch {
+      // The handler will meet the same fault and the record be judged by it.
+    }
+    return null
+  }
+
+  /** Runs `next` at once where nothing waits, else behind what waits. */
+  #whenDecoded(decoded: Decoded<S> | Promise<Decoded<S>>, next: (decoded: Decoded<S>) => void): void {
+    if (!(decoded instanceof Promise) && this.#decoding === 0) {
+      next(decoded)
+      return
+    }
+    this.#decoding++
+    this.#lastDecoded = this.#lastDecoded.then(async () => {
+      const late = await decoded
+      this.#decoding--
+      if (this.#parts.host.ending.aborted) return
+      next(late)
+      if (this.#decoding === 0) this.#parts.onReady()
     })
   }
 }

@@ -1,4 +1,7 @@
-/** Which arriving records are work: not those below the position, not those settled before a restart, no repeats. */
+/**
+ * What an earlier owner of a partition left behind: records that it finished beyond its position, attempts that it
+ * counted, and the ids of events. By it each arriving record is sorted: to be worked on, or not.
+ */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { headerNames } from '../messages.ts'
@@ -6,80 +9,80 @@ import { EventIdRing } from './event-id-ring.ts'
 import { windowOffsets } from './limits.ts'
 import type { Attempts, SavedState } from './metadata.ts'
 
-export type Sifted =
+export type RecordClass =
   | 'work'
-  /** Read back for the ring alone: it lies below the position. */
-  | 'before'
+  /** Read back for its event id alone: it lies below the position. */
+  | 'below'
   /** Settled before a restart. */
-  | 'settled'
+  | 'finished'
   /** A second copy of an event. */
   | 'repeat'
 
-export class Sieve {
-  /** Settled offsets and counted tries from the last commit whose records have not come yet. */
+const noAttempts = Object.freeze({ count: 0, retriesUsed: 0 })
+
+export class ResumeState {
+  /** Settled offsets from the last commit whose records have not come yet. */
   readonly finished: Set<number>
+  /** Attempts, by offset, of records that have not come yet. */
   readonly #attempts: Map<number, number>
-  readonly #spent: Map<number, number>
+  readonly #retriesUsed: Map<number, number>
   readonly #position: number
   readonly #ring: EventIdRing | null
+  readonly #onRepeat: () => void
 
-  readonly #repeated: () => void
-
-  /** `repeated` hears of each second copy of an event. */
-  constructor(position: number, saved: SavedState, dropsRepeats: boolean, repeated: () => void) {
-    this.#repeated = repeated
+  constructor(position: number, saved: SavedState, options: { dropsRepeats: boolean; onRepeat(): void }) {
     this.#position = position
     this.finished = saved.finished
     this.#attempts = saved.attempts
-    this.#spent = saved.spent
-    this.#ring = dropsRepeats ? new EventIdRing() : null
+    this.#retriesUsed = saved.retriesUsed
+    this.#ring = options.dropsRepeats ? new EventIdRing() : null
+    this.#onRepeat = options.onRepeat
   }
 
-  /** To be asked once for each record, in the order of offsets. */
-  sift(record: StoredRecord): Sifted {
+  /** To be called once for each record, in the order of offsets. */
+  classify(record: StoredRecord): RecordClass {
     const id = this.#ring === null ? undefined : eventIdOf(record)
     const fresh = id === undefined || this.#ring!.add(id)
-    if (record.offset < this.#position) return fresh ? 'before' : 'repeat'
+    if (record.offset < this.#position) return fresh ? 'below' : 'repeat'
     if (this.finished.size > 0) {
-      if (this.finished.delete(record.offset)) return 'settled'
+      if (this.finished.delete(record.offset)) return 'finished'
       if (record.offset >= this.#position + windowOffsets) this.finished.clear()
     }
     if (fresh) return 'work'
-    this.#repeated()
+    this.#onRepeat()
     this.#attempts.delete(record.offset)
     return 'repeat'
   }
 
-  /** Records with tries of before whose own counting has not begun. */
-  get expected(): number {
+  /** Records with attempts that have not come yet. */
+  get awaited(): number {
     return this.#attempts.size
   }
 
+  /** Attempts of records that have not come yet: every commit has to keep them. */
   attempts(): Attempts[] {
     if (this.#attempts.size === 0) return []
     return [...this.#attempts].map(([offset, count]) => ({
       offset,
       count,
-      spent: this.#spentOf(offset, count),
+      retriesUsed: this.#retriesUsedOf(offset, count),
     }))
   }
 
-  /** Tries that a record had before this owner's time; asked once, when its own counting begins. */
-  takeAttempts(offset: number): { count: number; spent: number } {
+  /** Attempts that a record had under earlier owners; asked once, when this owner begins to count them. */
+  takeAttempts(offset: number): { count: number; retriesUsed: number } {
     const count = this.#attempts.size === 0 ? undefined : this.#attempts.get(offset)
     if (count === undefined) return noAttempts
-    const spent = this.#spentOf(offset, count)
+    const retriesUsed = this.#retriesUsedOf(offset, count)
     this.#attempts.delete(offset)
-    this.#spent.delete(offset)
-    return { count, spent }
+    this.#retriesUsed.delete(offset)
+    return { count, retriesUsed }
   }
 
-  #spentOf(offset: number, count: number): number {
-    return this.#spent.get(offset) ?? count
+  #retriesUsedOf(offset: number, count: number): number {
+    return this.#retriesUsed.get(offset) ?? count
   }
 }
-
-const noAttempts = Object.freeze({ count: 0, spent: 0 })
 
 function eventIdOf(record: StoredRecord): string | Uint8Array | undefined {
   return record.headerBytes ? record.headerBytes(headerNames.eventId) : record.headers[headerNames.eventId]

@@ -1,26 +1,25 @@
-/** Runs one suspicious record while nothing else of the member runs: if the process ends, it was this one. */
+/** Runs one suspicious record while nothing else of the member runs: if the process ends, that record ended it. */
 
 import type { RunnerHost } from './partition-host.ts'
 
-/**
- * `work` is announced by a commit and cleared by another. Resolves with its result, or with null when the partition was
- * over before it began.
- */
-export async function runAlone<T>(
-  host: RunnerHost,
+type IsolationHost = Pick<RunnerHost, 'group' | 'guard' | 'committer' | 'ending' | 'whenMayCall'>
+
+/** `work` is announced by a commit and cleared by another. Null when the partition came to its end before it began. */
+export async function runIsolated<T>(
+  host: IsolationHost,
   offset: number,
   work: () => Promise<T>,
 ): Promise<T | null> {
   const { group, guard, committer } = host
   // A decoding that had to wait lets others in between.
-  while (group.exclusive.held) if (!(await host.callable())) return null
+  while (group.exclusive.held) if (!(await host.whenMayCall())) return null
   group.exclusive.held = true
   try {
     await group.calls.idle()
     guard.announce(offset)
-    if (!(await committer.flush()) || host.over) return null
+    if (!(await committer.flush()) || host.ending.aborted) return null
     const result = await work()
-    guard.survived(offset)
+    guard.callEnded(offset)
     await committer.flush()
     return result
   } finally {

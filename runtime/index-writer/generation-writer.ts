@@ -1,11 +1,11 @@
 /** The reader group of one generation: batches of vectors.commands in, points in that generation, progress and failure rows out. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Outcome } from '#lib/outcome.ts'
+import type { BatchOutcome } from '#lib/outcome.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import { type CallContext, type RunningConsumer, startConsumer } from '../consumer.ts'
+import { type CallContext, type RunningConsumer, startBatchConsumer } from '../consumer.ts'
 import type { GenerationEngine, Index } from '../indexes.ts'
 import type { Message } from '../messages.ts'
 import { groupOfGeneration } from '../rebuild.ts'
@@ -28,7 +28,7 @@ export interface IndexWriter {
 }
 
 export interface GenerationHandler {
-  handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<Outcome[]>
+  handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<BatchOutcome[]>
   /**
    * Positions of gained partitions that the index keeps with its points: they win over what the group committed. Those
    * that are missing here begin where the group left them.
@@ -54,10 +54,9 @@ export async function startGenerationWriter(
   const { epoch } = publisher.placeOf(topic as unknown as Topic<never>)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const handler = writer.openGeneration(generation, epoch)
-  const consumer = await startConsumer(
+  const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
     {
-      mode: 'batch',
       group: groupOfGeneration(index, generation),
       topic,
       batchRecordsMax,

@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
-import { type LaneConsumer, startConsumer } from '#runtime/consumer.ts'
+import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consumer.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { createNameLookup } from '#runtime/webhooks/name-lookup.ts'
@@ -76,7 +76,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   const attempts = createAttempts(publisher, log)
   const skips = new Skips(engines.relational)
   const load = new LoadWatch(log)
-  let consumer: LaneConsumer | undefined
+  const wakeups = new LaneWakeups()
   const courier = new Courier({
     targets: () => watched.current(),
     unknownMs: context.config.WEBHOOK_UNKNOWN_TARGET_S * 1_000,
@@ -85,9 +85,9 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     skips,
     load,
     log,
-    wake: wakeSoon((partition) => consumer?.wake(partition)),
+    wakeups,
   })
-  consumer = await join(context, courier, () => watched.current().secrets)
+  const consumer = await join({ context, courier, wakeups, secrets: () => watched.current().secrets })
   watched.onChange((targets) => {
     load.renewed()
     courier.renew(targets)
@@ -106,13 +106,22 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   }
 }
 
-function join(context: Context, courier: Courier, secrets: () => readonly string[]): Promise<LaneConsumer> {
+function join({
+  context,
+  courier,
+  wakeups,
+  secrets,
+}: {
+  context: Context
+  courier: Courier
+  wakeups: LaneWakeups
+  secrets: () => readonly string[]
+}): Promise<LaneConsumer> {
   const { engines, codec, publisher, log, metrics } = context
   const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
-  return startConsumer(
+  return startLaneConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
-      mode: 'lanes',
       group: courierGroup,
       topic,
       concurrency: callsPerTargetMax,
@@ -125,7 +134,8 @@ function join(context: Context, courier: Courier, secrets: () => readonly string
       blamesRecords: false,
       keyIsLane: (key, fresh) => courier.lanes.orderingOf(key, fresh) === 'target',
       lane: ({ value }) => courier.lanes.laneOf(value!),
-      passed: (message) => courier.passed(message),
+      onFinishedBefore: (message) => courier.finishedBefore(message),
+      wakeups,
       handle: (message, call) => courier.handle(message, call),
       keptOf: withoutSecrets({ codec, topic, secrets }),
       onAssigned: async (gained) => {
@@ -171,20 +181,5 @@ async function tellStates({ courier, consumer, attempts }: Parts, told: Set<stri
     const waits = state.breaker === 'open' || (lag ?? 0) > 0
     if (waits || told.delete(name)) attempts.add(stateRecord(state, lag))
     if (waits) told.add(name)
-  }
-}
-
-/** Many wishes of one turn of the event loop are one. */
-function wakeSoon(wake: (partition: number) => void): (partition: number) => void {
-  const wanted = new Set<number>()
-  return (partition) => {
-    if (wanted.size === 0) {
-      setImmediate(() => {
-        const partitions = [...wanted]
-        wanted.clear()
-        for (const one of partitions) wake(one)
-      })
-    }
-    wanted.add(partition)
   }
 }

@@ -8,7 +8,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done } from '#lib/outcome.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 import type { Topic } from '#topics/topic.ts'
 
@@ -49,9 +49,8 @@ async function work(directory: string, mode: string): Promise<void> {
     metrics: new Registry(),
   }
   if (mode === 'batch') {
-    await startConsumer(dependencies, {
+    await startBatchConsumer(dependencies, {
       ...common,
-      mode: 'batch',
       batchRecordsMax: 20,
       batchBytesMax: 1_000_000,
       async handle(messages) {
@@ -62,9 +61,8 @@ async function work(directory: string, mode: string): Promise<void> {
       },
     })
   } else {
-    await startConsumer(dependencies, {
+    await startLaneConsumer(dependencies, {
       ...common,
-      mode: 'lanes',
       concurrency: 8,
       async handle(message) {
         tell('start', [message])

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { handOverAdded } from '#runtime/added-partitions.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startLaneConsumer } from '#runtime/consumer.ts'
 import { growTopic } from '#runtime/grow.ts'
 import { readLag } from '#runtime/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
@@ -111,10 +111,9 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       const heard: number[] = []
       const { engines, codec, publisher, log, metrics } = platform
       const start = () =>
-        startConsumer(
+        startLaneConsumer(
           { eventLog: engines.eventLog, codec, publisher, log, metrics },
           {
-            mode: 'lanes',
             group,
             topic: webhooksDeliveries as never,
             concurrency: 4,
