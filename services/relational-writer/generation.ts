@@ -1,4 +1,4 @@
-/** Batches of one generation in; rows and positions of the mirror, and an outcome for each message, out. */
+/** Writes batches into one generation of the mirror, and keeps the position of each partition with the rows. */
 
 import type {
   Mirror,

@@ -81,7 +81,7 @@ export class Courier {
     this.lanes.settled(message.value, message)
   }
 
-  /** Partitions that come anew: somebody else may have delivered meanwhile. */
+  /** Partitions that were gained: somebody else may have delivered meanwhile. */
   gained(partitions: readonly number[]): void {
     for (const partition of partitions) this.lanes.forget(partition)
     this.keep((partition) => !partitions.includes(partition))
@@ -100,7 +100,7 @@ export class Courier {
       const target = targets.targets.get(state.target.name)
       if (target) state.renew(target)
     }
-    // Records of the others ask for them anew, and wait.
+    // Records of the others ask for them again, and wait.
     this.#states.keep((state) => targets.targets.has(state.target.name))
     for (const partition of partitions) this.#parts.wakeups.wake(partition)
   }
@@ -203,9 +203,9 @@ export class Courier {
     work.head.dueAtMs = Date.now() + waitMs
     const { target } = work.state
     const { targets, log } = this.#parts
-    if (result.location !== null && !work.state.toldOfRedirect) {
-      work.state.toldOfRedirect = true
-      // What stands behind the question mark may be a token.
+    if (result.location !== null && !work.state.redirectReported) {
+      work.state.redirectReported = true
+      // What follows the question mark may be a token.
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
       log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
     }

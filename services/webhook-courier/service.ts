@@ -1,4 +1,4 @@
-/** webhooks.deliveries in, HTTP calls of the targets out, in order per target; attempts and dead letters as they come. */
+/** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the chores around the courier. */
 
 import { type Static, Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
@@ -149,11 +149,11 @@ function join({
 function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   const { context, courier, consumer, watched, skips, load } = parts
   const { engines, publisher, log } = context
-  const told = new Set<string>()
+  const reported = new Set<string>()
   const loop = (what: string, everyMs: number, work: () => Promise<unknown>, firstAfterMs = everyMs) =>
     repeatUntil({ what, everyMs, firstAfterMs, signal, log }, work)
   return [
-    loop('webhook states', stateEveryMs, () => tellStates(parts, told)),
+    loop('webhook states', stateEveryMs, () => reportStates(parts, reported)),
     loop('webhook skips', skipEveryMs, async () => {
       courier.skipped(await skips.look(courier.waiting()))
     }),
@@ -171,15 +171,15 @@ function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   ]
 }
 
-/** Targets that have something waiting are told of again and again, and once more when nothing does. */
-async function tellStates({ courier, consumer, attempts }: Parts, told: Set<string>): Promise<void> {
+/** Targets that have something waiting are reported again and again, and a last time when nothing waits. */
+async function reportStates({ courier, consumer, attempts }: Parts, reported: Set<string>): Promise<void> {
   const readings = new Map((await consumer.readings()).map((reading) => [reading.partition, reading]))
   courier.keep((partition) => readings.has(partition))
   for (const state of courier.states()) {
     const { name } = state.target
     const lag = readings.get(state.partition)?.waiting ?? null
     const waits = state.breaker === 'open' || (lag ?? 0) > 0
-    if (waits || told.delete(name)) attempts.add(stateRecord(state, lag))
-    if (waits) told.add(name)
+    if (waits || reported.delete(name)) attempts.add(stateRecord(state, lag))
+    if (waits) reported.add(name)
   }
 }

@@ -15,13 +15,13 @@ export class TargetState {
   headers: HeaderBase
   readonly partition: number
   readonly #heads = new Heads()
-  /** Operators heard of the redirects of this address. */
-  toldOfRedirect = false
+  /** Operators were warned of the redirects of this address. */
+  redirectReported = false
   #connections: Connection[] = []
   readonly #lookup: ConnectionOptions['lookup']
   #callsMax = callsPerTargetMax
   #inFlight = 0
-  /** Heads were told to wait for others, and want to be asked again. */
+  /** Heads had to wait for others, and want to be asked again. */
   #turnedAway = false
   /** The outage that goes on: tries so far, and the head that tries. */
   #outage: { tries: number; prober: number | null; nextAtMs: number } | null = null
@@ -68,7 +68,7 @@ export class TargetState {
     this.target = target
     if (same) return
     this.headers = headerBaseOf(target)
-    this.toldOfRedirect = false
+    this.redirectReported = false
     this.close()
     this.hasten()
   }
@@ -106,7 +106,7 @@ export class TargetState {
     return result
   }
 
-  /** The target answered: one more call may run beside than before. True when that ended an outage. */
+  /** The target answered: one more call may run at a time. True when that ended an outage. */
   answered(): boolean {
     const ended = this.#outage !== null
     this.#outage = null

@@ -74,7 +74,7 @@ function createWorld(jobs: Job[]) {
   const faults: string[] = []
   async function handle({ offset }: Work, { signal }: { signal: AbortSignal }): Promise<Outcome | Hold> {
     const { lane, turns, before, parked } = jobs[offset]!
-    if (running.has(lane)) faults.push(`${offset} runs beside another of its lane`)
+    if (running.has(lane)) faults.push(`${offset} runs while another of its lane does`)
     const overtaken = jobs.findIndex((one, n) => n < offset && one.lane === lane && !finished.has(n))
     if (overtaken >= 0) faults.push(`${offset} overtakes ${overtaken}`)
     running.add(lane)

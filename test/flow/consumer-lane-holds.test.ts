@@ -114,7 +114,7 @@ describe('a head that is held', () => {
 })
 
 describe('a member that gains a partition', () => {
-  test('tells its service what was settled before, in order, and no second copies', async () => {
+  test('shows its handler what was settled before, in order, and no second copies', async () => {
     const { log, harness } = await started()
     const options = {
       concurrency: 4,
@@ -134,20 +134,20 @@ describe('a member that gains a partition', () => {
     await log.members[0]!.gain([0])
     await eventually('all but one are through', () => lastSaved(log).finished.size === 2)
     await first.close()
-    const told: string[] = []
+    const shown: string[] = []
     await harness.startLanes({
       ...options,
-      onFinishedBefore: ({ key, offset }) => told.push(`${key}${offset}`),
+      onFinishedBefore: ({ key, offset }) => shown.push(`${key}${offset}`),
       async handle({ key, offset }) {
-        told.push(`handle ${key}${offset}`)
+        shown.push(`handle ${key}${offset}`)
         return done
       },
     })
     await log.members[1]!.gain([0])
     await eventually('all are committed', () => lastCommit(log).offset === 7)
-    const before = told.filter((one) => !one.startsWith('handle'))
+    const before = shown.filter((one) => !one.startsWith('handle'))
     expect(before).toEqual(['a0', 'b1', 'a2', 'b5', 'a6'])
-    expect(told.indexOf('a2')).toBeLessThan(told.indexOf('handle held4'))
+    expect(shown.indexOf('a2')).toBeLessThan(shown.indexOf('handle held4'))
   })
 
   test('begins with other lanes only when nothing is unsettled', async () => {

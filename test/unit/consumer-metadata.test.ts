@@ -101,7 +101,7 @@ describe('commit metadata', () => {
     }
   })
 
-  test('of another format is told apart from none', () => {
+  test('of another format is not taken for none', () => {
     expect(decodeMetadata('{"someone": "else"}', 5)).toBeNull()
     expect(decodeMetadata('f2.AAAA', 5)).toBeNull()
     expect(decodeMetadata('f1.AAAA', 5)).toBeNull()
