@@ -69,17 +69,17 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   progress(): Progress {
     this.#budget.commitBegins()
-    const { resume } = this.#host
+    const { resumeState } = this.#host
     const offset = this.#watermark()
     const first = this.#items.findIndex((item) => item.record.offset === offset)
-    const finished = new Uint8Array(first < 0 && resume.finished.size === 0 ? 0 : bitmapBytesMax)
+    const finished = new Uint8Array(first < 0 && resumeState.finished.size === 0 ? 0 : bitmapBytesMax)
     const attempts: Attempts[] = []
     for (const { record, settled, attempts: count } of first < 0 ? [] : this.#items.slice(first)) {
       if (settled) setBit(finished, offset, record.offset)
       else if (count > 0) attempts.push({ offset: record.offset, count, retriesUsed: count })
     }
-    for (const settled of resume.finished) setBit(finished, offset, settled)
-    attempts.push(...resume.attempts())
+    for (const settled of resumeState.finished) setBit(finished, offset, settled)
+    attempts.push(...resumeState.attempts())
     return { offset, finished, attempts }
   }
 
@@ -145,7 +145,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   /** Takes the next batch; false when the partition comes to its end. */
   async #take(recordsMax: number): Promise<boolean> {
-    const { buffer, resume } = this.#host
+    const { buffer, resumeState } = this.#host
     const items: Item<S>[] = []
     let next = this.#position
     let bytes = 0
@@ -154,8 +154,8 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
       if (items.length > 0 && bytes > this.#options.batchBytesMax) break
       buffer.shift()
       next = record.offset + 1
-      if (resume.classify(record) !== 'work') continue
-      const { count } = resume.takeAttempts(record.offset)
+      if (resumeState.classify(record) !== 'work') continue
+      const { count } = resumeState.takeAttempts(record.offset)
       const read = this.#contentOf(record)
       const content = read instanceof Promise ? await read : read
       if (content === null) return false

@@ -10,7 +10,7 @@ import type { LaneOptions } from './types.ts'
 import type { Window } from './window.ts'
 
 export interface LaneAdmissionParts<S extends SchemaName> {
-  host: Pick<RunnerHost, 'position' | 'buffer' | 'resume' | 'committer' | 'ending'>
+  host: Pick<RunnerHost, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
   options: LaneOptions<S>
   decoder: RecordDecoder<S>
   window: Window
@@ -41,7 +41,7 @@ export class LaneAdmission<S extends SchemaName> {
       host.buffer.shift()
       const fresh = window.span === 0
       window.admit(record.offset)
-      const kind = host.resume.classify(record)
+      const kind = host.resumeState.classify(record)
       if (kind === 'work') {
         this.#enter(record, fresh)
         continue

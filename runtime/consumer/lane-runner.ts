@@ -52,7 +52,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
       most: uncommittedRecordsMax,
     })
     this.#retrying = new RetryingLanes(
-      () => host.resume.awaited,
+      () => host.resumeState.awaited,
       (lane) => {
         this.#ready.push(lane)
         this.pump()
@@ -93,10 +93,10 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   progress(): Progress {
     this.#budget.commitBegins()
     const offset = this.#window.watermark
-    const { resume } = this.#host
-    const finished = this.#window.bitmap(resume.finished.size > 0)
-    for (const settled of resume.finished) setBit(finished, offset, settled)
-    return { offset, finished, attempts: [...this.#retrying.attempts(), ...resume.attempts()] }
+    const { resumeState } = this.#host
+    const finished = this.#window.bitmap(resumeState.finished.size > 0)
+    for (const settled of resumeState.finished) setBit(finished, offset, settled)
+    return { offset, finished, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
   }
 
   committed(): void {
@@ -174,7 +174,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   /** A lane has a new head. */
   #headIsReady(lane: Lane): void {
-    const { count, retriesUsed } = this.#host.resume.takeAttempts(lane.head.offset)
+    const { count, retriesUsed } = this.#host.resumeState.takeAttempts(lane.head.offset)
     lane.attempts = count
     lane.retriesUsed = retriesUsed
     if (lane.attempts > 0) this.#retrying.resumed(lane)

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { Topic } from '#topics/topic.ts'
+import type { SchemaName } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
 import type { CommitPace, Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
@@ -17,7 +17,7 @@ import type { ConsumerOptions } from './types.ts'
 
 /** What the partitions of one group in one process share. */
 export interface GroupContext {
-  options: ConsumerOptions<Topic<never>['schema']>
+  options: ConsumerOptions<SchemaName>
   publisher: Publisher
   log: Logger
   breaker: EngineBreaker
@@ -53,7 +53,7 @@ export interface RunnerHost extends CallPermission {
   readonly id: number
   readonly position: number
   readonly buffer: RecordBuffer
-  readonly resume: ResumeState
+  readonly resumeState: ResumeState
   readonly guard: CrashGuard
   readonly committer: Committer
   /** Aborts when the partition is lost, stopped or closed: outcomes are discarded from then on. */

@@ -32,7 +32,7 @@ export class Partition implements RunnerHost {
   readonly group: GroupContext
   readonly position: number
   readonly buffer: RecordBuffer
-  readonly resume: ResumeState
+  readonly resumeState: ResumeState
   readonly guard: CrashGuard
   readonly committer: Committer
   readonly runner: PartitionRunner
@@ -69,7 +69,7 @@ export class Partition implements RunnerHost {
       pause: () => consumer.pause(id),
       resume: () => consumer.resume(id),
     })
-    this.resume = new ResumeState(start.position, start.saved, {
+    this.resumeState = new ResumeState(start.position, start.saved, {
       dropsRepeats: group.options.topic.cleanup === 'delete',
       onRepeat: () => {
         group.metrics.repeats++
@@ -265,7 +265,7 @@ export class Partition implements RunnerHost {
     const from = firstFrom(records, this.position)
     for (let at = 0; at < from; at++) {
       const record = records[at]!
-      if (this.resume.classify(record) === 'below') this.runner.finishedBefore(record)
+      if (this.resumeState.classify(record) === 'below') this.runner.finishedBefore(record)
     }
     return records.slice(from)
   }
