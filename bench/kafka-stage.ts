@@ -11,7 +11,6 @@ import { createPublisher } from '#runtime/publisher.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { auditEvents } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { openKafkaCluster } from '../scripts/servers/kafka.ts'
 
 export interface KafkaStage {
@@ -36,7 +35,7 @@ export async function openKafkaStage(): Promise<KafkaStage> {
   const codec = createCodec(registry)
   const physicalName = `bench.audit.${randomBytes(4).toString('hex')}`
   const place = { physicalName, epoch: 1, partitions }
-  await eventLog.createTopic(topicSpecOf(auditEvents as unknown as Topic<never>, place))
+  await eventLog.createTopic(topicSpecOf(auditEvents, place))
   const places = new Map([[auditEvents.name, place]])
   return {
     brokers,

@@ -1,4 +1,4 @@
-/** The relational-writer on PostgreSQL: draining a filled log beside a bare COPY of the same rows into the same tables. */
+/** The relational-writer on PostgreSQL: draining a filled log, compared with a bare COPY of the same rows into the same tables. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,8 @@ import { openPostgres } from '#engines/relational/postgres.ts'
 import { createScope } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { contextOf } from '#runtime/start.ts'
-import { relationalWriter } from '#services/relational-writer/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { openPostgres as startPostgres } from '../scripts/servers/postgres.ts'
 import { type Bench, median } from './bench.ts'
@@ -25,7 +26,7 @@ const log = pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2
 
 export const mirrorBench: Bench = {
   name: 'mirror',
-  purpose: `rows a second of the relational-writer on PostgreSQL, draining ${points.toLocaleString('en')} points from a filled log, beside bare COPY (one connection, one transaction) into tables with the same indexes`,
+  purpose: `rows a second of the relational-writer on PostgreSQL, draining ${points.toLocaleString('en')} points from a filled log, compared with bare COPY (one connection, one transaction) into tables with the same indexes`,
   async run(report) {
     const scope = createScope(() => {})
     try {
@@ -141,6 +142,7 @@ async function layBareTables(server: Relational): Promise<void> {
 async function writerRate(url: string, all: Point[]): Promise<number> {
   const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
   const platform = await openPlatform({
+    migrations: migrationFolders,
     env: { FLOTILLA_HOME: home, DATABASE_URL: url },
     needs: ['mirror'],
     producerName: 'bench',

@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
-import { type NewAgent, provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
-import { readLag } from '#runtime/lag.ts'
+import { readLag } from '#operations/lag.ts'
 import { startPlatform } from '#runtime/start.ts'
+import { type NewAgent, provisionAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 
 const home = process.argv[2]!
 const agentId = 'bench'
@@ -18,6 +19,7 @@ const agentId = 'bench'
 const without = process.argv.slice(3)
 
 const running = await startPlatform({
+  migrations: migrationFolders,
   services: services.filter((service) => !without.includes(service.name)),
   chosen: [],
   env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', HOST: '127.0.0.1' },

@@ -1,4 +1,4 @@
-/** The embedded platform in a process of its own, with bare routes over the same engines beside it as the floor. */
+/** The embedded platform in a process of its own, with bare routes over the same engines as the floor to compare with. */
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

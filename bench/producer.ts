@@ -1,4 +1,4 @@
-/** The Kafka driver's producer beside bare kafkajs sends of 500 records to one partition each. */
+/** The Kafka driver's producer compared with bare kafkajs sends of 500 records to one partition each. */
 
 import kafkajs from 'kafkajs'
 import { type Bench, median } from './bench.ts'
@@ -11,7 +11,7 @@ const rounds = 5
 export const producerBench: Bench = {
   name: 'producer',
   purpose:
-    'records a second into Kafka: the driver beside bare kafkajs sends of 500 records to one partition each',
+    'records a second into Kafka: the driver compared with bare kafkajs sends of 500 records to one partition each',
   async run(report) {
     const stage = await openKafkaStage()
     const kafka = new kafkajs.Kafka({

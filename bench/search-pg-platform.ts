@@ -1,9 +1,10 @@
 /** The gateway under measurement, in a process of its own: its relational engine is the PostgreSQL that is named. */
 
 import { pino } from 'pino'
-import { provisionAgent, waitUntilPublished } from '#runtime/agents.ts'
 import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { provisionAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { serveForked } from './forked.ts'
 
 const [home, databaseUrl] = process.argv.slice(2) as [string, string]
@@ -18,6 +19,7 @@ serveForked(handlers, async () => running?.close())
 /** As a gateway runs on a machine of its own: the bench fills the tables, and audit records wait in the log. */
 async function open(_: null): Promise<{ vectorUrl: string; agentId: string; privateKeyPem: string }> {
   running = await startPlatform({
+    migrations: migrationFolders,
     services: services.filter(({ name }) => here.includes(name)),
     chosen: [],
     env: {

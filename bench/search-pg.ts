@@ -1,4 +1,4 @@
-/** search-pg through the gateway on PostgreSQL beside the same statement by pg alone, with and without a filter. */
+/** search-pg through the gateway on PostgreSQL compared with the same statement by pg alone, with and without a filter. */
 
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -10,11 +10,11 @@ import { createClient } from '#client/client.ts'
 import { vectorBytes } from '#engines/relational/copy-format.ts'
 import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
 import { createScope, type Scope } from '#lib/resource.ts'
-import type { Column } from '#services/vector-gateway/search-pg/columns.ts'
-import { loadFilterCompiler } from '#services/vector-gateway/search-pg/filter.ts'
-import { serverSettings } from '#services/vector-gateway/search-pg/search.ts'
-import { indexedStatement } from '#services/vector-gateway/search-pg/statement.ts'
-import type { SearchTable } from '#services/vector-gateway/search-pg/tables.ts'
+import type { Column } from '#services/vectors/gateway/search-pg/columns.ts'
+import { loadFilterCompiler } from '#services/vectors/gateway/search-pg/filter.ts'
+import { serverSettings } from '#services/vectors/gateway/search-pg/search.ts'
+import { indexedStatement } from '#services/vectors/gateway/search-pg/statement.ts'
+import type { SearchTable } from '#services/vectors/gateway/search-pg/tables.ts'
 import { openPostgres } from '../scripts/servers/postgres.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openForked } from './forked.ts'
@@ -36,7 +36,7 @@ const log = pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2
 
 export const searchPgBench: Bench = {
   name: 'search-pg',
-  purpose: `p95 of search-pg over ${points.toLocaleString('en')} clustered points on PostgreSQL through the gateway, one client, beside the same statement by pg alone`,
+  purpose: `p95 of search-pg over ${points.toLocaleString('en')} clustered points on PostgreSQL through the gateway, one client, compared with the same statement by pg alone`,
   async run(report) {
     const scope = createScope(() => {})
     try {

@@ -1,4 +1,4 @@
-/** Search through the gateway beside a bare route that parses, calls the same engine and answers. */
+/** Search through the gateway compared with a bare route that parses, calls the same engine and answers. */
 
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openCaller, runLoad, type Target } from './load.ts'
@@ -14,7 +14,7 @@ const published = 23
 
 export const searchBench: Bench = {
   name: 'search',
-  purpose: `p95 of a search over ${points.toLocaleString('en')} clustered points through the gateway, beside a bare route over the same driver (no authentication, log or audit)`,
+  purpose: `p95 of a search over ${points.toLocaleString('en')} clustered points through the gateway, compared with a bare route over the same driver (no authentication, log or audit)`,
   async run(report) {
     const stage = await openPlatformStage()
     try {
@@ -26,14 +26,14 @@ export const searchBench: Bench = {
         ...rowsOf('1 client', alone, { max: 1.3 }),
         ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.3 }),
         {
-          what: 'gateway p95, 1 client, upserts of 1,000 points beside',
+          what: 'gateway p95, 1 client, while upserts of 1,000 points run',
           unit: 'ms',
           measured: writing.p95,
           bar: { max: published },
           note: `${writing.upserts} upserts meanwhile; audit-writer lag ${writing.lag}`,
         },
         {
-          what: 'the same beside the p95 without upserts',
+          what: 'the same compared with the p95 without upserts',
           unit: 'ms',
           measured: writing.p95,
           peer: { what: 'without', value: alone.gateway },
@@ -159,6 +159,6 @@ async function whileWriting(stage: PlatformStage, report: (text: string) => void
   const latencies = await runLoad(targets(stage).gateway, queries, 1, 1_500)
   const upserts = await writer.stop()
   const p95 = quantile(latencies, 0.95)
-  report(`  with upserts beside: p50 ${quantile(latencies, 0.5).toFixed(2)}, p95 ${p95.toFixed(2)} ms`)
+  report(`  while upserts run: p50 ${quantile(latencies, 0.5).toFixed(2)}, p95 ${p95.toFixed(2)} ms`)
   return { p95, upserts, lag: await stage.lag('audit-writer') }
 }

@@ -19,7 +19,7 @@ export function machineFacts(): string {
   ].join(', ')
 }
 
-const head = ['what', 'measured', 'beside', 'ratio', 'bar', 'goal', '', 'note']
+const head = ['what', 'measured', 'compared with', 'ratio', 'bar', 'goal', '', 'note']
 
 export function renderTable(rows: readonly BenchRow[]): string {
   const table = new Table({ head, style: { head: [], border: [] } })

@@ -1,4 +1,4 @@
-/** Upserts through gateway, log and writer beside durable upserts straight into the same engine. */
+/** Upserts through gateway, log and writer compared with durable upserts straight into the same engine. */
 
 import { type Bench, type BenchRow, median } from './bench.ts'
 import { openCaller, type Target } from './load.ts'
@@ -12,15 +12,15 @@ const rounds = 7
 export const upsertBench: Bench = {
   name: 'upsert',
   purpose:
-    'points a second, durable and applied: gateway, log and writer beside a bare route that upserts into the same engine',
+    'points a second, durable and applied: gateway, log and writer compared with a bare route that upserts into the same engine',
   async run(report) {
     const rows = await onStage(['relational-writer'], async (stage) => [
       { ...(await compare(stage, 1_000, report)), bar: { min: 0.7 } },
-      // Small requests are shown beside: of 100 points each partition of the log sees eight, a batch of its own.
+      // Small requests are shown as well: of 100 points each partition of the log sees eight, a batch of its own.
       await compare(stage, 100, report),
     ])
     const mirrored = await onStage([], (stage) => compare(stage, 1_000, report))
-    return [...rows, { ...mirrored, what: `${mirrored.what}; with the relational-writer beside` }]
+    return [...rows, { ...mirrored, what: `${mirrored.what}; while the relational-writer runs` }]
   },
 }
 

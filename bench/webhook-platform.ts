@@ -9,9 +9,10 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { contextOf, type RunningPlatform, startPlatform } from '#runtime/start.ts'
-import { assignPartition } from '#runtime/webhooks/assignment.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { paced, serveForked, sharedNow } from './forked.ts'
 
@@ -42,7 +43,14 @@ const handlers = {
   /** Writes the targets file and opens the engines. */
   async open({ urls, backoffMs }: Targets): Promise<void> {
     writeTargets(urls, backoffMs)
-    platform ??= await openPlatform({ env, needs: [], producerName: 'bench', log, lock: true })
+    platform ??= await openPlatform({
+      migrations: migrationFolders,
+      env,
+      needs: [],
+      producerName: 'bench',
+      log,
+      lock: true,
+    })
   },
   /**
    * Appends `count` events of about 1 KB for each target; the first of them as it was written. What was delivered
@@ -103,6 +111,7 @@ const handlers = {
     await platform?.close()
     platform = undefined
     whole = await startPlatform({
+      migrations: migrationFolders,
       services: services.filter(({ name }) => name.startsWith('webhook-')),
       chosen: [],
       env,

@@ -5,6 +5,7 @@ import { createLog } from '#runtime/log.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { contextOf } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import type { Command } from './command.ts'
 import type { Session } from './execute.ts'
 
@@ -21,6 +22,7 @@ export async function runHere<A extends object, R>(
   const scope = createScope()
   try {
     const platform = await openPlatform({
+      migrations: migrationFolders,
       env: session.env,
       needs: [...command.needs, ...beside.flatMap((service) => service.needs)],
       producerName: 'flotilla-command',

@@ -34,7 +34,7 @@ interface Row {
  */
 export function addPartitions(
   { eventLog, relational }: AddedPartitionsParts,
-  topic: Topic<never>,
+  topic: Topic,
   enough: (tx: SqlExecutor) => Promise<boolean>,
 ): Promise<TopicPlace | null> {
   return relational.transaction(async (tx) => {
@@ -56,7 +56,7 @@ export function addPartitions(
 }
 
 /** Where the topic lives now, as its row says. */
-export async function readPlace(executor: SqlExecutor, topic: Topic<never>): Promise<TopicPlace> {
+export async function readPlace(executor: SqlExecutor, topic: Topic): Promise<TopicPlace> {
   const { rows } = await executor.query<Row>(
     'select physical_name, epoch, partitions from platform.topics where name = $1',
     [topic.name],
@@ -68,7 +68,7 @@ export async function readPlace(executor: SqlExecutor, topic: Topic<never>): Pro
  * For a consumer's `onAssigned`: positions for gained partitions that were added while the group ran. Once a position of
  * theirs was committed their rows go, so that one which is lost later is a fault, and no start.
  */
-export function handOverAdded(relational: Relational, topic: Topic<never>, group: string) {
+export function handOverAdded(relational: Relational, topic: Topic, group: string) {
   return async (
     gained: { partition: number; committed: number | null }[],
   ): Promise<Map<number, number> | undefined> => {
@@ -92,7 +92,7 @@ export function handOverAdded(relational: Relational, topic: Topic<never>, group
 }
 
 /** Null when another transaction has it: nobody waits for it here, with a connection in hand. */
-async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<Row | null> {
+async function lockRow(tx: SqlExecutor, topic: Topic): Promise<Row | null> {
   const { rows } = await tx.query<Row>(
     'select physical_name, epoch, partitions from platform.topics where name = $1 for update skip locked',
     [topic.name],
@@ -113,7 +113,7 @@ async function untilHeardOf(eventLog: EventLog, name: string, partitions: number
   }
 }
 
-async function writeBeginnings(tx: SqlExecutor, topic: Topic<never>, added: PartitionRange[]): Promise<void> {
+async function writeBeginnings(tx: SqlExecutor, topic: Topic, added: PartitionRange[]): Promise<void> {
   for (const reader of topic.readers) {
     if (!('group' in reader)) continue
     await tx.query(

@@ -16,7 +16,7 @@ export interface DeadLetterDependencies {
   codec: Codec
   publisher: Publisher
   /** Default: the topics of the catalogue that have dead letters. */
-  topics?: readonly Topic<never>[]
+  topics?: readonly Topic[]
 }
 
 /** Names a dead letter: its topic, and `<group>/<partition>/<offset>` of the record that was parked. */
@@ -205,7 +205,7 @@ function superseded(): AppError {
 /** Leaves a tombstone where the dead letter was. */
 export async function removeDeadLetter(
   { publisher }: Pick<DeadLetterDependencies, 'publisher'>,
-  topic: Topic<never>,
+  topic: Topic,
   letter: Pick<ListedDeadLetter, 'group' | 'partition' | 'offset'>,
 ): Promise<void> {
   const { group, partition, offset } = letter
@@ -228,11 +228,11 @@ async function find(
 /** Visits every record of a topic's dead letters in order, tombstones included. */
 async function readLetters(
   { eventLog, publisher }: DeadLetterDependencies,
-  topic: Topic<never>,
+  topic: Topic,
   visit: (key: string, record: StoredRecord) => Promise<void>,
 ): Promise<void> {
   let visited: Promise<void> = Promise.resolve()
-  const name = publisher.placeOf(deadLettersOf(topic) as unknown as Topic<never>).physicalName
+  const name = publisher.placeOf(deadLettersOf(topic)).physicalName
   const tail = await eventLog.tail({
     topic: name,
     from: 'beginning',
@@ -254,10 +254,10 @@ async function readLetters(
 
 async function readLetter(
   { codec }: DeadLetterDependencies,
-  topic: Topic<never>,
+  topic: Topic,
   record: StoredRecord,
 ): Promise<Found> {
-  const message = await codec.decode(deadLettersOf(topic) as unknown as Topic<never, 'dead-letter'>, record)
+  const message = await codec.decode(deadLettersOf(topic), record)
   const letter = message.value as DeadLetter
   return {
     topic: topic.name,
@@ -283,11 +283,11 @@ function withoutValue(letter: ShownDeadLetter): ListedDeadLetter {
   return listed
 }
 
-function parkedTopics({ topics = catalog }: DeadLetterDependencies): Topic<never>[] {
+function parkedTopics({ topics = catalog }: DeadLetterDependencies): Topic[] {
   return topics.filter((topic) => topic.deadLetters)
 }
 
-function topicNamed(dependencies: DeadLetterDependencies, name: string): Topic<never> {
+function topicNamed(dependencies: DeadLetterDependencies, name: string): Topic {
   const topic = parkedTopics(dependencies).find((one) => one.name === name)
   if (!topic) throw new AppError('not_found', `${name.slice(0, 200)} is no topic with dead letters.`)
   return topic

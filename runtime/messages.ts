@@ -2,7 +2,7 @@
 
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import type { Schemas } from '#schemas/types.ts'
-import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 
 /** Header names of the platform. Every record carries event-id, producer and occurred-at; the rest where it applies. */
 export const headerNames = {
@@ -71,16 +71,16 @@ export interface Publisher {
    * AppError `log_unavailable` or `overloaded`; some messages may be stored then, none is lost that was resolved.
    */
   publish<K, S extends SchemaName>(
-    topic: Topic<K, S>,
+    topic: KeyedTopic<K, S>,
     messages: OutgoingMessage<K, Schemas[S]>[],
     options?: PublishOptions,
   ): Promise<Position[]>
   /** For many messages that come one by one: the work of encoding is done as they come, not when they are published. */
-  batch<K, S extends SchemaName>(topic: Topic<K, S>): MessageBatch<K, Schemas[S]>
+  batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>): MessageBatch<K, Schemas[S]>
   /** Number of partitions of a topic now. */
-  partitions(topic: Topic<never>): number
+  partitions(topic: Topic): number
   /** Where a topic lives: its physical name and epoch. */
-  placeOf(topic: Topic<never>): TopicPlace
+  placeOf(topic: Topic): TopicPlace
 }
 
 export interface TopicPlace {
@@ -91,13 +91,13 @@ export interface TopicPlace {
 
 /** Encodes and decodes by Avro in the Confluent wire format (0, schema id in 4 bytes big-endian, body). */
 export interface Codec {
-  encode<S extends SchemaName>(topic: Topic<never, S>, value: Schemas[S]): Promise<Buffer> | Buffer
+  encode<S extends SchemaName>(topic: Topic<S>, value: Schemas[S]): Promise<Buffer> | Buffer
   /**
    * The message of a stored record; a null value stays null and never reaches the registry. Throws an Error that says
    * why when the bytes cannot be decoded, AppError `registry_unavailable` when the registry is away.
    */
   decode<S extends SchemaName>(
-    topic: Topic<never, S>,
+    topic: Topic<S>,
     record: StoredRecord,
   ): Promise<Message<Schemas[S]>> | Message<Schemas[S]>
 }

@@ -5,7 +5,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { topicByName } from '#topics/catalog.ts'
-import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
 import { type HeldLease, withLease } from './leases.ts'
 import { headerNames, type Publisher } from './messages.ts'
 
@@ -149,7 +149,7 @@ async function publish(publisher: Publisher, name: string, rows: OutboxRow[]): P
   const topic = topicByName(name)
   if (!topic) throw new Error(`${name} is not a topic of the catalogue`)
   // Rows carry the record's key itself, not what the topic would make it of.
-  const byRecordKey = { ...topic, key: (key: string) => key } as Topic<string>
+  const byRecordKey: KeyedTopic<string> = { ...topic, key: (key) => key }
   await publisher.publish(
     byRecordKey,
     rows.map((row) => ({

@@ -42,6 +42,8 @@ export interface Platform extends Closeable {
 export interface OpenPlatformOptions {
   env: Environment
   needs: Iterable<EngineName>
+  /** Folders of the migrations of all areas. */
+  migrations: readonly string[]
   /** Goes into the records' `producer` header. */
   producerName: string
   log: Logger
@@ -85,7 +87,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   })
   scope.add('engines', opened)
   const engines = opened.engines as Engines
-  await untilAvailable('migrations', () => migrate(engines.relational, log), log, signal)
+  await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
   await untilAvailable('installation', () => ensureInstallation(engines.relational), log, signal)
   const places = await ensureTopics({
     eventLog: engines.eventLog,

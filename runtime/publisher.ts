@@ -3,7 +3,8 @@
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import type { Topic } from '#topics/topic.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 import type {
   Codec,
   headerNames,
@@ -31,18 +32,18 @@ interface Share {
 }
 
 export function createPublisher(parts: PublisherParts): Publisher {
-  const placeOf = (topic: Topic<never>): TopicPlace => {
+  const placeOf = (topic: Topic): TopicPlace => {
     const place = parts.places.get(topic.name)
     if (!place) throw new Error(`${topic.name} has no place: it is not in the catalogue`)
     return place
   }
-  function batch<K>(topic: Topic<K>, partition?: number): EncodedBatch<K> {
-    return new EncodedBatch(parts, topic, placeOf(topic as unknown as Topic<never>), partition)
+  function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number): EncodedBatch<K, S> {
+    return new EncodedBatch(parts, topic, placeOf(topic), partition)
   }
 
-  async function publish<K>(
-    topic: Topic<K>,
-    messages: OutgoingMessage<K, never>[],
+  async function publish<K, S extends SchemaName>(
+    topic: KeyedTopic<K, S>,
+    messages: OutgoingMessage<K, Schemas[S]>[],
     options: PublishOptions = {},
   ): Promise<Position[]> {
     if (messages.length === 0) return []
@@ -56,16 +57,16 @@ export function createPublisher(parts: PublisherParts): Publisher {
   }
 
   return {
-    publish: publish as Publisher['publish'],
-    batch: batch as unknown as Publisher['batch'],
+    publish,
+    batch: (topic) => batch(topic),
     partitions: (topic) => placeOf(topic).partitions,
     placeOf,
   }
 }
 
-class EncodedBatch<K> implements MessageBatch<K, never> {
+class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S]> {
   readonly #parts: PublisherParts
-  readonly #topic: Topic<K>
+  readonly #topic: KeyedTopic<K, S>
   readonly #place: TopicPlace
   readonly #partition: number | undefined
   readonly #shares = new Map<number, Share>()
@@ -73,7 +74,12 @@ class EncodedBatch<K> implements MessageBatch<K, never> {
   readonly #routes = new Map<string, { key: Buffer; share: Share }>()
   #size = 0
 
-  constructor(parts: PublisherParts, topic: Topic<K>, place: TopicPlace, partition: number | undefined) {
+  constructor(
+    parts: PublisherParts,
+    topic: KeyedTopic<K, S>,
+    place: TopicPlace,
+    partition: number | undefined,
+  ) {
     this.#parts = parts
     this.#topic = topic
     this.#place = place
@@ -84,9 +90,9 @@ class EncodedBatch<K> implements MessageBatch<K, never> {
     return this.#size
   }
 
-  add(message: OutgoingMessage<K, never>): Promise<void> | undefined {
+  add(message: OutgoingMessage<K, Schemas[S]>): Promise<void> | undefined {
     if (message.value === null) return this.#take(message, null)
-    const encoded = this.#parts.codec.encode(this.#topic as never, message.value)
+    const encoded = this.#parts.codec.encode(this.#topic, message.value)
     if (encoded instanceof Promise) return encoded.then((value) => this.#take(message, value))
     return this.#take(message, encoded)
   }
@@ -106,7 +112,7 @@ class EncodedBatch<K> implements MessageBatch<K, never> {
     return positions
   }
 
-  #take(message: OutgoingMessage<K, never>, value: Buffer | null): undefined {
+  #take(message: OutgoingMessage<K, Schemas[S]>, value: Buffer | null): undefined {
     const { key, share } = this.#routeOf(this.#topic.key(message.key))
     const headers = this.#headersOf(message.eventId ?? newEventId(), message.headers)
     share.records.push({ key, value, headers })

@@ -17,11 +17,7 @@ export interface ShownRecord {
   fault?: string
 }
 
-export async function showRecord(
-  codec: Codec,
-  topic: Topic<never>,
-  record: StoredRecord,
-): Promise<ShownRecord> {
+export async function showRecord(codec: Codec, topic: Topic, record: StoredRecord): Promise<ShownRecord> {
   const shown = {
     partition: record.partition,
     offset: record.offset,

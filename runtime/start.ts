@@ -28,6 +28,8 @@ const workerCloseMs = 4_000
 export interface StartOptions {
   /** All services that there are. */
   services: readonly Service[]
+  /** Folders of the migrations of all areas. */
+  migrations: readonly string[]
   /** Names of those to start; none means all. */
   chosen: readonly string[]
   env: Environment
@@ -72,6 +74,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const platform = await openPlatform({
     env,
     needs: chosen.flatMap(needsOf),
+    migrations: options.migrations,
     producerName:
       chosen.length === options.services.length ? 'flotilla' : chosen.map((one) => one.name).join('+'),
     log,

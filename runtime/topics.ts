@@ -28,7 +28,7 @@ export interface EnsureTopicsParts {
   relational: Relational
   log: Logger
   /** Default: the whole catalogue. */
-  topics?: readonly Topic<never>[]
+  topics?: readonly Topic[]
   /** Ends the waiting for engines that are away; the fault of the last try is thrown then. */
   signal?: AbortSignal
 }
@@ -47,7 +47,7 @@ export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string
 }
 
 /** How a topic of the catalogue is kept, under its physical name. */
-export function topicSpecOf(topic: Topic<never>, place: Omit<TopicPlace, 'epoch'>): TopicSpec {
+export function topicSpecOf(topic: Topic, place: Omit<TopicPlace, 'epoch'>): TopicSpec {
   const compacted = topic.cleanup === 'compact'
   return {
     name: place.physicalName,
@@ -69,7 +69,7 @@ interface TopicRow {
   partitions: number
 }
 
-async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promise<TopicPlace> {
+async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<TopicPlace> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
     const actual = await describeExisting(parts, known.physical_name)
@@ -102,7 +102,7 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic<never>): Promi
 }
 
 /** An instance that adds partitions has not written the row yet, or died before it could. */
-function hasGrownBeside(topic: Topic<never>, row: TopicRow, actual: TopicSpec | null): boolean {
+function hasGrownBeside(topic: Topic, row: TopicRow, actual: TopicSpec | null): boolean {
   if (!topic.owned || actual === null) return false
   return actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
 }
@@ -116,7 +116,7 @@ async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | 
 }
 
 /** The topic's row, locked; `made` when this transaction wrote it. */
-async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<TopicRow & { made: boolean }> {
+async function lockRow(tx: SqlExecutor, topic: Topic): Promise<TopicRow & { made: boolean }> {
   const inserted = await tx.query(
     `insert into platform.topics (name, physical_name, partitions) values ($1, $1, $2)
      on conflict (name) do nothing`,
@@ -129,7 +129,7 @@ async function lockRow(tx: SqlExecutor, topic: Topic<never>): Promise<TopicRow &
   return { ...(rows[0] as TopicRow), made: inserted.rowCount === 1 }
 }
 
-async function missingReaders(executor: SqlExecutor, topic: Topic<never>): Promise<string[]> {
+async function missingReaders(executor: SqlExecutor, topic: Topic): Promise<string[]> {
   const groups = topic.readers.flatMap((reader) => ('group' in reader ? [reader.group] : []))
   if (groups.length === 0) return []
   const { rows } = await executor.query<{ reader_group: string }>(
@@ -150,12 +150,7 @@ async function writeInitialPositions(eventLog: EventLog, group: string, physical
   if (positions.length > 0) await eventLog.setPositions(group, physicalName, positions)
 }
 
-function checkTopic(
-  parts: EnsureTopicsParts,
-  topic: Topic<never>,
-  row: TopicRow,
-  actual: TopicSpec | null,
-): void {
+function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actual: TopicSpec | null): void {
   if (!actual) {
     throw mismatch(
       topic,
@@ -186,7 +181,7 @@ async function describeExisting(
 }
 
 /** A topic may have been grown beyond the catalogue by the platform itself: then its row says so. */
-function checkPartitions(topic: Topic<never>, row: TopicRow, actual: TopicSpec): void {
+function checkPartitions(topic: Topic, row: TopicRow, actual: TopicSpec): void {
   if (actual.partitions !== row.partitions) {
     throw mismatch(
       topic,
@@ -201,17 +196,12 @@ function checkPartitions(topic: Topic<never>, row: TopicRow, actual: TopicSpec):
   }
 }
 
-function mismatch(topic: Topic<never>, difference: string): AppError {
+function mismatch(topic: Topic, difference: string): AppError {
   return new AppError('topic_mismatch', `Topic ${topic.name}: ${difference}.`)
 }
 
 /** What only shifts times and sizes is told, and left as the operators set it. */
-function warnOfSmallDifferences(
-  log: Logger,
-  topic: Topic<never>,
-  wanted: TopicSpec,
-  actual: TopicSpec,
-): void {
+function warnOfSmallDifferences(log: Logger, topic: Topic, wanted: TopicSpec, actual: TopicSpec): void {
   const keys: (keyof TopicSpec)[] = ['recordBytesMax']
   keys.push(
     ...(topic.cleanup === 'compact' ? (['tombstoneRetentionMs'] as const) : (['retentionMs'] as const)),

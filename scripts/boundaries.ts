@@ -1,28 +1,41 @@
-/** The rules of who may import whom: given a file and its text, says what breaks them. */
+/** The rules of who may import whom: each source file belongs to a room, and imports go from higher rooms to lower ones. */
 
 import { posix } from 'node:path'
 
-/** What a room may import besides itself. A room that is not named here (test, bench, scripts) is free. */
+/** Base areas: what every keyed interface needs. Any area may import them, and they may import each other. */
+const baseAreas = ['services/identity', 'services/audit', 'services/limits', 'services/goals']
+/** Areas meet in topics and in the base areas, never in each other's files. */
+const areas = ['vectors', 'webhooks', 'hub', 'runs', 'outbox'].map((name) => `services/${name}`)
+
+const kit = ['lib', 'schemas', 'topics', 'engines', 'runtime']
+/** What a room may import besides itself. */
 const mayImport: Record<string, readonly string[]> = {
   lib: [],
   schemas: [],
-  'local-search': [],
   client: ['local-search'],
+  'local-search': [],
+  'packages/stidx': [],
+  'packages/client': [],
   topics: ['lib', 'schemas'],
   engines: ['lib', 'schemas'],
   runtime: ['lib', 'schemas', 'topics', 'engines'],
-  services: ['lib', 'schemas', 'topics', 'engines', 'runtime'],
-  cli: ['lib', 'schemas', 'topics', 'engines', 'runtime', 'services', 'client', 'local-search'],
+  ...Object.fromEntries(baseAreas.map((area) => [area, [...kit, ...baseAreas]])),
+  ...Object.fromEntries(areas.map((area) => [area, [...kit, ...baseAreas]])),
+  operations: [...kit, ...baseAreas, ...areas],
+  'services/main-api': [...kit, ...baseAreas, 'operations'],
+  services: [...kit, ...baseAreas, ...areas, 'services/main-api'],
 }
+const packages = ['packages/stidx', 'packages/client', 'client', 'local-search']
+mayImport.cli = [...Object.keys(mayImport), ...packages]
 
-/** What imports may lead to; the developers' own folders among them, which no room may see. */
-const rooms = new Set([...Object.keys(mayImport), 'test', 'bench', 'scripts'])
+/** The developers' own folders: they may import everything, and nothing imports them. */
+const workshops = ['test', 'bench', 'scripts', 'bin', 'console']
+const rootFiles = ['vitest.config.ts']
 
-/** Files of engines/ that are no drivers. */
+/** Files of engines/ that are no drivers: ports, settings and what all drivers of a port share. */
 const portFiles =
-  /^engines\/[^/]+\/port\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/(mirror-port|migrate)\.ts$/
+  /^engines\/([^/]+\/)+(port|settings)\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/(mirror-port|migrate)\.ts$/
 const compositionFile = 'engines/open.ts'
-const servicesList = 'services/index.ts'
 
 const importPattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|new\s+URL\(\s*)'((?:#|\.{1,2}\/)[^']+)'/g
 
@@ -36,17 +49,33 @@ export function importsOf(file: string, text: string): string[] {
   return found
 }
 
+/** The room that a file lies in; null for a folder that these rules do not know. */
+export function roomOf(file: string): string | null {
+  const [first = '', second = ''] = file.split('/')
+  // The lists of all services and all migrations.
+  if (/^services\/[^/]+\.ts$/.test(file)) return 'services'
+  if (first === 'services' || first === 'packages') {
+    const room = `${first}/${second}`
+    return room in mayImport ? room : null
+  }
+  if (first in mayImport || workshops.includes(first)) return first
+  return rootFiles.includes(file) ? '' : null
+}
+
 /** One sentence for each rule that the file breaks. */
 export function boundaryFaults(file: string, text: string): string[] {
-  const room = file.split('/')[0]!
+  const room = roomOf(file)
+  if (room === null)
+    return [`${file} lies in a folder that scripts/boundaries.ts does not know: give it a place there`]
+  if (room === '' || workshops.includes(room)) return []
   const faults = importsOf(file, text).flatMap((target) => {
     const fault = importFault(room, file, target)
     return fault ? [`${file} imports ${target}: ${fault}`] : []
   })
-  if (room in mayImport && room !== 'cli' && /\bprocess\s*\.\s*env\b/.test(text)) {
-    faults.push(`${file} reads process.env: only cli/ does, and hands it on`)
+  if (room !== 'cli' && /\bprocess\s*\.\s*env\b/.test(text)) {
+    faults.push(`${file} reads process.env: only cli/ does, and passes it on`)
   }
-  if (room === 'local-search') faults.push(...packageFaults(file, text))
+  if (room === 'packages/stidx' || room === 'local-search') faults.push(...packageFaults(file, text))
   return faults
 }
 
@@ -55,21 +84,18 @@ const packagePattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+)'((?!node:|#|\
 /** A search is one small file of code that starts in no time: it may load nothing but what Node itself has. */
 function packageFaults(file: string, text: string): string[] {
   return [...text.matchAll(packagePattern)].map(
-    (match) => `${file} imports ${match[1]}: local-search uses no packages`,
+    (match) => `${file} imports ${match[1]}: local search uses no packages`,
   )
 }
 
 function importFault(room: string, file: string, target: string): string | null {
-  const allowed = mayImport[room]
-  if (!allowed) return null
-  const targetRoom = target.split('/')[0]!
-  // Files outside of the rooms (package.json) are data for everyone.
-  if (!rooms.has(targetRoom)) return null
-  if (targetRoom !== room && !allowed.includes(targetRoom)) return `${room} may not see ${targetRoom}`
+  // Files at the root (package.json) and installed packages are data for everyone.
+  if (!target.includes('/') || target.startsWith('node_modules/')) return null
+  const targetRoom = roomOf(target)
+  if (targetRoom === null) return 'it lies in a folder that the rules do not know'
+  if (targetRoom !== room && !mayImport[room]!.includes(targetRoom))
+    return `${room} may not import ${targetRoom}`
   if (targetRoom === 'engines') return engineFault(room, file, target)
-  if (room === 'services' && targetRoom === 'services' && file !== servicesList) {
-    if (target.split('/')[1] !== file.split('/')[1]) return 'a service never imports another service'
-  }
   return null
 }
 
@@ -78,6 +104,35 @@ function engineFault(room: string, file: string, target: string): string | null 
   if (room === 'engines') {
     return target.split('/')[1] === file.split('/')[1] ? null : 'engines do not know each other'
   }
-  if (target === compositionFile && room !== 'services') return null
-  return `only ${compositionFile} names drivers; everyone else sees engines/*/port.ts`
+  if (target === compositionFile && !room.startsWith('services')) return null
+  return `only ${compositionFile} names drivers; everyone else imports engines/*/port.ts`
+}
+
+/**
+ * The circles of imports among the files (path → text), each as the sorted list of its files. Type-only imports count:
+ * a circle is hard to read, whatever the compiler makes of it.
+ */
+export function circlesOf(files: ReadonlyMap<string, string>): string[][] {
+  const targets = new Map(
+    [...files].map(([file, text]) => [file, importsOf(file, text).filter((to) => files.has(to))]),
+  )
+  const index = new Map<string, number>()
+  const low = new Map<string, number>()
+  const stack: string[] = []
+  const circles: string[][] = []
+  // Tarjan's algorithm: files of one circle share the lowest index that they can reach.
+  function visit(file: string): void {
+    index.set(file, index.size)
+    low.set(file, index.get(file)!)
+    stack.push(file)
+    for (const to of targets.get(file)!) {
+      if (!index.has(to)) visit(to)
+      if (stack.includes(to)) low.set(file, Math.min(low.get(file)!, low.get(to)!))
+    }
+    if (low.get(file) !== index.get(file)) return
+    const circle = stack.splice(stack.indexOf(file))
+    if (circle.length > 1 || targets.get(file)!.includes(file)) circles.push(circle.sort())
+  }
+  for (const file of targets.keys()) if (!index.has(file)) visit(file)
+  return circles
 }

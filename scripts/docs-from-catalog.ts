@@ -9,7 +9,7 @@ const page = fileURLToPath(new URL('../docs/topics.md', import.meta.url))
 const day = 86_400_000
 
 /** The page as Markdown. */
-export function topicsPage(topics: readonly Topic<never>[]): string {
+export function topicsPage(topics: readonly Topic[]): string {
   return [
     '# Topics',
     '',
@@ -30,7 +30,7 @@ export function topicsPage(topics: readonly Topic<never>[]): string {
   ].join('\n')
 }
 
-function rowOf(topic: Topic<never>): string {
+function rowOf(topic: Topic): string {
   const cells = [
     `\`${topic.name}\``,
     topic.keyedBy,
@@ -44,7 +44,7 @@ function rowOf(topic: Topic<never>): string {
   return `| ${cells.join(' | ')} |`
 }
 
-function keptOf(topic: Topic<never>): string {
+function keptOf(topic: Topic): string {
   if (topic.cleanup === 'compact') return 'the last record of each key'
   if (topic.retentionMs === null) return 'until deleted behind its readers'
   const days = topic.retentionMs / day
@@ -64,7 +64,7 @@ function listOf(names: string[]): string {
   return names.join(', ') || 'nobody'
 }
 
-function arrowsOf(topic: Topic<never>): string[] {
+function arrowsOf(topic: Topic): string[] {
   const node = `${topic.name.replaceAll('.', '_')}[(${topic.name})]`
   return [
     ...topic.writers.map((writer) => `  ${writer} --> ${node}`),

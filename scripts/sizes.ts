@@ -4,7 +4,7 @@ import { parseAst } from 'rolldown/parseAst'
 
 export const fileLinesMax = 300
 export const suiteLinesMax = 400
-export const functionLinesMax = 70
+export const functionLinesMax = 120
 
 interface Node {
   type: string
@@ -13,30 +13,35 @@ interface Node {
   id?: { name?: string } | null
 }
 
-/** One sentence for each limit that the file breaks. Suites (under test/) may be longer and hold long describes. */
-export function sizeFaults(file: string, text: string): string[] {
-  const suite = file.startsWith('test/')
+/**
+ * Functions that were longer when the limit came, as `file function` → lines. The list can only shrink: a number must be
+ * the function's length of today, and an entry goes when its function is short enough.
+ */
+export type Exceptions = Readonly<Record<string, number>>
+
+/** One sentence for each limit that the file breaks. Suites (under a test folder) may be longer and hold long describes. */
+export function sizeFaults(file: string, text: string, exceptions: Exceptions = {}): string[] {
+  const suite = /(^|\/)test\//.test(file)
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
   const linesMax = suite ? suiteLinesMax : fileLinesMax
   const faults = lines > linesMax ? [`${file} has ${lines} lines, at most ${linesMax}`] : []
   if (suite) return faults
   const lineAt = lineCounter(text)
   for (const node of functionsOf(parseAst(text, { lang: 'ts' }))) {
-    const length = ownLines(node, lineAt)
-    if (length <= functionLinesMax) continue
+    const length = lineAt(node.end) - lineAt(node.start) + 1
     const name = node.id?.name ?? 'a function'
-    faults.push(`${file}:${lineAt(node.start)} ${name} has ${length} lines, at most ${functionLinesMax}`)
+    const allowed = exceptions[`${file} ${name}`]
+    const place = `${file}:${lineAt(node.start)} ${name} has ${length} lines`
+    if (length > (allowed ?? functionLinesMax)) {
+      faults.push(`${place}, at most ${allowed ?? functionLinesMax}`)
+    } else if (allowed !== undefined && length < allowed) {
+      faults.push(`${place}: ${length > functionLinesMax ? 'lower' : 'remove'} its exception`)
+    }
   }
   return faults
 }
 
-/** Lines of a function without those of the functions of several lines inside it: these count for themselves. */
-function ownLines(node: Node, lineAt: (offset: number) => number): number {
-  const span = (one: Node) => lineAt(one.end) - lineAt(one.start) + 1
-  const inner = Object.values(node).flatMap(outermostFunctions)
-  return span(node) - inner.map(span).reduce((sum, lines) => sum + (lines > 1 ? lines : 0), 0)
-}
-
+/** Every function, those inside others included: what is nested counts for the outer one, too. */
 function functionsOf(value: unknown): Node[] {
   return outermostFunctions(value).flatMap((node) => [node, ...Object.values(node).flatMap(functionsOf)])
 }

@@ -128,7 +128,7 @@ const main = [
 export const deadLetterSuffix = '.dead-letters'
 
 /** The dead-letter topic of a topic: compacted, keyed by group and origin position. */
-export function deadLettersOf(topic: Pick<Topic<never>, 'name' | 'readers'>) {
+export function deadLettersOf(topic: Pick<Topic, 'name' | 'readers'>) {
   return defineTopic({
     name: `${topic.name}${deadLetterSuffix}`,
     purpose: `records of ${topic.name} that a group gave up on, and why; a tombstone when replayed or discarded`,
@@ -146,11 +146,10 @@ export function deadLettersOf(topic: Pick<Topic<never>, 'name' | 'readers'>) {
 }
 
 /** Every topic, dead-letter topics included, in the order of creation. */
-export const catalog: readonly Topic<never>[] = main.flatMap((topic) => {
-  const widened = topic as unknown as Topic<never>
-  return topic.deadLetters ? [widened, deadLettersOf(widened) as unknown as Topic<never>] : [widened]
-})
+export const catalog: readonly Topic[] = main.flatMap((topic: Topic) =>
+  topic.deadLetters ? [topic, deadLettersOf(topic)] : [topic],
+)
 
-export function topicByName(name: string): Topic<never> | undefined {
+export function topicByName(name: string): Topic | undefined {
   return catalog.find((topic) => topic.name === name)
 }

@@ -1,4 +1,4 @@
-/** What a topic is: a name, a typed key, one schema, how long it is kept, who writes and who reads. */
+/** What a topic is: its name, key and schema, how long it is kept, who writes it and who reads it. */
 
 import type { Schemas } from '#schemas/types.ts'
 
@@ -10,13 +10,12 @@ export type Reader =
   /** Every instance reads all partitions and commits nothing. */
   | { service: string; tail: 'beginning' | 'end' }
 
-export interface Topic<K, S extends SchemaName = SchemaName> {
+/** A topic as its readers see it: keys are text, values follow the schema. */
+export interface Topic<S extends SchemaName = SchemaName> {
   name: string
   purpose: string
   /** What the key is, in words. */
   keyedBy: string
-  /** The record key of a typed key. Records with one key keep their order. */
-  key(key: K): string
   /** Name of the file in schemas/ (without .avsc) that every value follows; its subject is `<topic>-value`. */
   schema: S
   partitions: number
@@ -34,6 +33,12 @@ export interface Topic<K, S extends SchemaName = SchemaName> {
   readers: Reader[]
 }
 
-export function defineTopic<K, S extends SchemaName>(topic: Topic<K, S>): Topic<K, S> {
+/** A topic as its writers see it: keys are typed, and the topic makes the record's key from them. */
+export interface KeyedTopic<K, S extends SchemaName = SchemaName> extends Topic<S> {
+  /** The record key of a typed key. Records with one key keep their order. */
+  key(key: K): string
+}
+
+export function defineTopic<K, S extends SchemaName>(topic: KeyedTopic<K, S>): KeyedTopic<K, S> {
   return topic
 }

@@ -1,14 +1,11 @@
 /** `flotilla agents show`: who an agent is, its sessions, its last operations, what it used of its limits. */
 
 import type { Command as Program } from 'commander'
-import { showAgent } from '#runtime/agents.ts'
-import { readUsedToday } from '#services/vector-gateway/limits/postgres-limits.ts'
-import { limitsOf } from '#services/vector-gateway/limits/tiers.ts'
-import {
-  createRecentOperations,
-  type RecentOperation,
-} from '#services/vector-gateway/observed/recent-operations.ts'
-import { readSessions, type Session } from '#services/vector-gateway/observed/sessions.ts'
+import { createRecentOperations, type RecentOperation } from '#services/audit/trail/recent-operations.ts'
+import { showAgent } from '#services/identity/agents/agents.ts'
+import { readUsedToday } from '#services/limits/postgres-limits.ts'
+import { limitsOf } from '#services/limits/tiers.ts'
+import { readSessions, type Session } from '#services/vectors/gateway/observed/sessions.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { fields, table } from '../output.ts'

@@ -3,6 +3,7 @@
 import { dirname, resolve } from 'node:path'
 import { Argument, InvalidArgumentError, Option, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
+import type { Platform } from '#runtime/platform.ts'
 import {
   type Access,
   type Agent,
@@ -20,8 +21,7 @@ import {
   type Tier,
   tiers,
   waitUntilPublished,
-} from '#runtime/agents.ts'
-import type { Platform } from '#runtime/platform.ts'
+} from '#services/identity/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { fields, table } from '../output.ts'

@@ -2,6 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
+import { replayDelivery } from '#operations/webhooks/replay.ts'
 import {
   type DeadLetterDependencies,
   discardDeadLetter,
@@ -12,7 +13,6 @@ import {
 } from '#runtime/dead-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
-import { replayDelivery } from '#runtime/webhooks/replay.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'

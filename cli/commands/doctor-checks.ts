@@ -5,11 +5,16 @@ import type { EngineChoice } from '#engines/open.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { type GenerationEngine, type Index, relationalIndex, vectorsIndex } from '#runtime/indexes.ts'
-import { readLag } from '#runtime/lag.ts'
+import { readLag } from '#operations/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { listGenerations } from '#runtime/rebuild.ts'
 import type { EngineName, Engines } from '#runtime/service.ts'
+import {
+  type GenerationEngine,
+  type Index,
+  relationalIndex,
+  vectorsIndex,
+} from '#services/vectors/index/indexes.ts'
+import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 
 export interface Check {

@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { groupsOf } from '#runtime/lag.ts'
+import { groupsOf } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'

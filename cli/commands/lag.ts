@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { type GroupLag, readLag } from '#runtime/lag.ts'
+import { type GroupLag, readLag } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'

@@ -3,10 +3,15 @@
 import type { Command as Program } from 'commander'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { type GenerationEngine, type Index, relationalIndex, vectorsIndex } from '#runtime/indexes.ts'
 import { withLease } from '#runtime/leases.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { beginRebuild, type RebuildParts, readRebuildStatus } from '#runtime/rebuild.ts'
+import {
+  type GenerationEngine,
+  type Index,
+  relationalIndex,
+  vectorsIndex,
+} from '#services/vectors/index/indexes.ts'
+import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/vectors/index/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { type CommandContext, defineCommand } from '../command.ts'

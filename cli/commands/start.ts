@@ -4,6 +4,7 @@ import type { Command as Program } from 'commander'
 import { createLog } from '#runtime/log.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
 import { createControlHandler } from '../control-handler.ts'
 import { commands } from './list.ts'
@@ -35,6 +36,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
   void stopped.then(() => setTimeout(() => process.exit(exitDone), stopMsMax).unref())
   try {
     const running = await startPlatform({
+      migrations: migrationFolders,
       services,
       chosen: names,
       env,

@@ -2,8 +2,11 @@
 
 import type { Command as Program } from 'commander'
 import { readAddresses } from '#runtime/addresses.ts'
-import { type ObservedCollection, observeCollections } from '#services/vector-gateway/observed/collections.ts'
-import { searchMetrics, windowS } from '#services/vector-gateway/observed/latencies.ts'
+import {
+  type ObservedCollection,
+  observeCollections,
+} from '#services/vectors/gateway/observed/collections.ts'
+import { searchMetrics, windowS } from '#services/vectors/gateway/observed/latencies.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'

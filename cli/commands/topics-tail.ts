@@ -20,7 +20,7 @@ interface TailArgs {
 }
 
 /** The topic of this name. Throws AppError `not_found` that lists the names there are. */
-export function findTopic(name: string): Topic<never> {
+export function findTopic(name: string): Topic {
   const topic = topicByName(name)
   if (topic) return topic
   const names = catalog.map((one) => one.name).join(', ')

@@ -1,7 +1,7 @@
 /** `flotilla topics`: look into a topic, and give it more partitions. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { growTopic } from '#runtime/grow.ts'
+import { growTopic } from '#operations/grow.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'

@@ -2,16 +2,16 @@
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import type { DeadLetterDependencies } from '#runtime/dead-letters.ts'
-import type { Platform } from '#runtime/platform.ts'
 import {
   discardParkedDeliveries,
   listParkedDeliveries,
   type ParkedDelivery,
   type ParkedFilter,
   showParkedDeliveries,
-} from '#runtime/webhooks/dead-letters.ts'
-import { replayDeliveries } from '#runtime/webhooks/replay.ts'
+} from '#operations/webhooks/dead-letters.ts'
+import { replayDeliveries } from '#operations/webhooks/replay.ts'
+import type { DeadLetterDependencies } from '#runtime/dead-letters.ts'
+import type { Platform } from '#runtime/platform.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'

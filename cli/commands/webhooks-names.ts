@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
 import { choicesOf } from '#runtime/settings.ts'
-import { type Fault, parseLocated } from '#runtime/webhooks/located-yaml.ts'
-import { targetsFileOf } from '#runtime/webhooks/settings.ts'
+import { type Fault, parseLocated } from '#services/webhooks/targets/located-yaml.ts'
+import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 
 export interface NamedTargets {
   path: string

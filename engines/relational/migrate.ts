@@ -1,15 +1,13 @@
-/** Numbered .sql files in, a database with their tables out: each file once, in order, in a transaction of its own. */
+/** Brings a database's tables up to date: numbered .sql files are applied once each, in order. */
 
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
 import type { Relational, SqlExecutor } from './port.ts'
 import { createdAtOnce, lockedOut, whileRacing } from './racing.ts'
 
-const ownMigrations = fileURLToPath(new URL('./migrations/', import.meta.url))
 /** Between tries; each waits for the other instance as long as the engine lets a statement wait. */
 const pauseMs = 500
 
@@ -20,12 +18,18 @@ interface Migration {
 }
 
 /**
- * Applies what is missing. Any number of instances may start at once: a lock on the table of migrations, held inside
+ * Applies what is missing of the `NNN-name.sql` files of all folders, in the order of their numbers, each in a
+ * transaction of its own. Any number of instances may start at once: a lock on the table of migrations, held inside
  * each transaction, lets one go ahead. Throws AppError `invalid_configuration` when a file that was applied has
- * changed since, and the SQL fault of a file that fails (nothing of it is kept).
+ * changed since, an Error when two files have one number, and the SQL fault of a file that fails (nothing of it is
+ * kept).
  */
-export async function migrate(relational: Relational, log: Logger, directory = ownMigrations): Promise<void> {
-  const migrations = loadMigrations(directory)
+export async function migrate(
+  relational: Relational,
+  log: Logger,
+  folders: readonly string[],
+): Promise<void> {
+  const migrations = loadMigrations(folders)
   await whileRacing([...createdAtOnce, ...lockedOut], pauseMs, () => createTable(relational))
   const pending = await pendingOf(relational, migrations)
   for (const migration of pending) {
@@ -33,14 +37,27 @@ export async function migrate(relational: Relational, log: Logger, directory = o
   }
 }
 
-function loadMigrations(directory: string): Migration[] {
-  return readdirSync(directory)
-    .filter((name) => /^\d+-.*\.sql$/.test(name))
-    .sort()
-    .map((name) => {
-      const text = readFileSync(join(directory, name), 'utf8')
-      return { name, text, checksum: createHash('sha256').update(text).digest('hex') }
-    })
+function loadMigrations(folders: readonly string[]): Migration[] {
+  const migrations = folders.flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => /^\d+-.*\.sql$/.test(name))
+      .map((name) => {
+        const text = readFileSync(join(folder, name), 'utf8')
+        return { name, text, checksum: createHash('sha256').update(text).digest('hex') }
+      }),
+  )
+  migrations.sort((a, b) => numberOf(a) - numberOf(b))
+  migrations.forEach((one, at) => {
+    const next = migrations[at + 1]
+    if (next && numberOf(one) === numberOf(next)) {
+      throw new Error(`The migrations ${one.name} and ${next.name} have one number: take the next free one`)
+    }
+  })
+  return migrations
+}
+
+function numberOf({ name }: Migration): number {
+  return Number.parseInt(name, 10)
 }
 
 async function createTable(relational: Relational): Promise<void> {

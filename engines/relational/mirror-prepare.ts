@@ -15,7 +15,7 @@ const pauseMs = 250
 /** Throws AppError `invalid_configuration`, naming the fix, where the database lacks pgvector or a right. */
 export async function prepareMirror(relational: Relational, log: Logger): Promise<void> {
   try {
-    await migrate(relational, log, migrations)
+    await migrate(relational, log, [migrations])
   } catch (error) {
     throw explained(error)
   }

@@ -17,7 +17,7 @@ export interface Parked {
 
 export interface Parking {
   group: string
-  topic: Topic<never>
+  topic: Topic
   publisher: Publisher
   log: Logger
   keptOf?: ((record: StoredRecord) => StoredRecord | Promise<StoredRecord>) | undefined

@@ -21,10 +21,10 @@ export type Decoded<S extends SchemaName> = Message<Schemas[S]> | Undecodable | 
 
 export class RecordDecoder<S extends SchemaName> {
   readonly #codec: Codec
-  readonly #topic: Topic<never, S>
+  readonly #topic: Topic<S>
   readonly #host: CallPermission
 
-  constructor(codec: Codec, topic: Topic<never, S>, host: CallPermission) {
+  constructor(codec: Codec, topic: Topic<S>, host: CallPermission) {
     this.#codec = codec
     this.#topic = topic
     this.#host = host

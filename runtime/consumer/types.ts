@@ -32,7 +32,7 @@ export interface CallContext {
 /** What batch mode and lane mode have in common. */
 export interface ConsumerOptions<S extends SchemaName> {
   group: string
-  topic: Topic<never, S>
+  topic: Topic<S>
   /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry`. */
   callTimeoutMs: number
   /** Retries of a record before it is parked (outcome `retry`). */

@@ -1,6 +1,6 @@
 /** Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and started again. */
 
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort, removeAtEnd, runCommand, type ServerChild, startChild, untilReady } from './children.ts'
@@ -25,14 +25,25 @@ interface Node {
   port: number
   controllerPort: number
   folder: string
+  /** Its log directory. */
+  data: string
   child?: ServerChild
 }
 
 const clusterId = 'MkU3OEVBNTcwNTJENDM2Qk'
 const smallJvm = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
 
+export interface KafkaOptions {
+  heapMb?: number
+  /** The log directory of a single node, kept at the end; one that an earlier broker left is taken as it is. */
+  data?: string
+}
+
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
-export async function openKafkaCluster(count: 1 | 3, heapMb = 384): Promise<KafkaCluster> {
+export async function openKafkaCluster(
+  count: 1 | 3,
+  { heapMb = 384, data }: KafkaOptions = {},
+): Promise<KafkaCluster> {
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
   removeAtEnd(folder)
@@ -42,7 +53,8 @@ export async function openKafkaCluster(count: 1 | 3, heapMb = 384): Promise<Kafk
   for (let id = 1; id <= count; id++) {
     const own = join(folder, `node${id}`)
     mkdirSync(own)
-    nodes.push({ id, port: await freePort(), controllerPort: await freePort(), folder: own })
+    const [port, controllerPort] = [await freePort(), await freePort()]
+    nodes.push({ id, port, controllerPort, folder: own, data: data ?? join(own, 'data') })
   }
   const java = (...args: string[]) => [
     ...smallJvm,
@@ -52,15 +64,13 @@ export async function openKafkaCluster(count: 1 | 3, heapMb = 384): Promise<Kafk
     ...args,
   ]
   for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes))
-  await Promise.all(
-    nodes.map((node) =>
-      runCommand(
-        'java',
-        ['-Xmx128m', ...java('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node))],
-        { timeoutMs: 60_000 },
-      ),
-    ),
-  )
+  const format = (node: Node) =>
+    runCommand(
+      'java',
+      ['-Xmx128m', ...java('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node))],
+      { timeoutMs: 60_000 },
+    )
+  await Promise.all(nodes.filter(({ data }) => !existsSync(join(data, 'meta.properties'))).map(format))
   async function start(node: Node): Promise<void> {
     const args = ['-Xms128m', `-Xmx${heapMb}m`, ...java('kafka.Kafka', configOf(node))]
     const child = startChild('java', args, { logFile: join(node.folder, 'server.log'), cwd: node.folder })
@@ -112,11 +122,13 @@ function serverProperties(node: Node, nodes: Node[]): string {
     'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
     'inter.broker.listener.name=PLAINTEXT',
     'controller.listener.names=CONTROLLER',
-    `log.dirs=${node.folder}/data`,
+    `log.dirs=${node.data}`,
     `default.replication.factor=${replicas}`,
     `min.insync.replicas=${inSync}`,
     `offsets.topic.replication.factor=${replicas}`,
     'offsets.topic.num.partitions=4',
+    // Groups of a broker that was away for weeks go on where they were.
+    'offsets.retention.minutes=2147483647',
     ...internal,
     'group.initial.rebalance.delay.ms=0',
     'group.min.session.timeout.ms=1000',

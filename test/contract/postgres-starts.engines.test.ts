@@ -5,6 +5,7 @@ import { migrate } from '#engines/relational/migrate.ts'
 import type { Mirror } from '#engines/relational/mirror-port.ts'
 import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 
@@ -16,7 +17,7 @@ async function start(url: string): Promise<unknown> {
   const relational = await openPostgres({ url, log: silentLog, poolMax: 1 })
   const mirror: Mirror = openPostgresMirror({ url, log: silentLog })
   try {
-    await Promise.all([migrate(relational, silentLog), mirror.prepare()])
+    await Promise.all([migrate(relational, silentLog, migrationFolders), mirror.prepare()])
     const { rows } = await relational.query('select count(*) as applied from platform_migrations')
     const read = { timeoutMs: 20_000 }
     await mirror.read('select from vectors.embeddings join vectors.metadata using (collection, id)', [], read)

@@ -7,6 +7,7 @@ import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import { type Relational, sqlState } from '#engines/relational/port.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import type { RelationalHarness } from './relational.contract.ts'
 
 const log = pino({ level: 'silent' })
@@ -25,8 +26,8 @@ export function describeMigrations(harness: RelationalHarness): void {
 
     test('the platform’s own are applied once, also by many at the same time', async () => {
       const relational = await open()
-      await Promise.all(Array.from({ length: 5 }, () => migrate(relational, log)))
-      await migrate(relational, log)
+      await Promise.all(Array.from({ length: 5 }, () => migrate(relational, log, migrationFolders)))
+      await migrate(relational, log, migrationFolders)
       expect((await applied(relational))[0]).toBe('001-platform.sql')
       expect((await relational.query('select * from platform.agents')).rows).toEqual([])
     })
@@ -38,22 +39,37 @@ export function describeMigrations(harness: RelationalHarness): void {
         '002-b.sql': 'insert into a values (2); create table b (n int); select * from nowhere;',
         'README.md': 'not a migration',
       })
-      const fault = await migrate(relational, log, folder).catch((error: unknown) => error)
+      const fault = await migrate(relational, log, [folder]).catch((error: unknown) => error)
       expect(sqlState(fault)).toBe('42P01')
       expect(await applied(relational)).toEqual(['001-a.sql'])
       expect((await relational.query('select n from a')).rows).toEqual([{ n: 1 }])
       writeFileSync(join(folder, '002-b.sql'), 'create table b (n int)')
       writeFileSync(join(folder, '010-c.sql'), 'alter table b add column m int')
-      await migrate(relational, log, folder)
+      await migrate(relational, log, [folder])
       expect(await applied(relational)).toEqual(['001-a.sql', '002-b.sql', '010-c.sql'])
+    })
+
+    test('several folders are applied in one order, by their numbers', async () => {
+      const relational = await open()
+      const first = migrations({ '001-a.sql': 'create table a (n int)', '003-c.sql': 'create table c (b b)' })
+      const second = migrations({ '002-b.sql': 'create table b (a a)' })
+      await migrate(relational, log, [first, second])
+      expect(await applied(relational)).toEqual(['001-a.sql', '002-b.sql', '003-c.sql'])
+    })
+
+    test('a number that two folders use stops the start, naming both files', async () => {
+      const relational = await open()
+      const first = migrations({ '001-a.sql': 'create table a (n int)' })
+      const second = migrations({ '001-b.sql': 'create table b (n int)' })
+      await expect(migrate(relational, log, [first, second])).rejects.toThrow('001-a.sql and 001-b.sql')
     })
 
     test('a file that changed after it was applied stops the start, by name', async () => {
       const relational = await open()
       const folder = migrations({ '001-a.sql': 'create table a (n int)' })
-      await migrate(relational, log, folder)
+      await migrate(relational, log, [folder])
       writeFileSync(join(folder, '001-a.sql'), 'create table a (n bigint)')
-      await expect(migrate(relational, log, folder)).rejects.toMatchObject({
+      await expect(migrate(relational, log, [folder])).rejects.toMatchObject({
         code: 'invalid_configuration',
         message: expect.stringContaining('001-a.sql'),
       })
@@ -66,7 +82,7 @@ export function describeMigrations(harness: RelationalHarness): void {
           create function f() returns int language plpgsql as $$ begin return 1; end; $$;
           create table a (t text default 'x;y');`,
       })
-      await migrate(relational, log, folder)
+      await migrate(relational, log, [folder])
       expect((await relational.query('select f() as n')).rows).toEqual([{ n: 1 }])
     })
   })

@@ -8,7 +8,7 @@ import {
   type PgFound,
   type PgQuery,
   type PgSearch,
-} from '#services/vector-gateway/search-pg/search.ts'
+} from '#services/vectors/gateway/search-pg/search.ts'
 import { eventually } from '../support/eventually.ts'
 import { axisVector } from '../support/points.ts'
 

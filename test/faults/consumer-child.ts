@@ -10,7 +10,6 @@ import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done } from '#lib/outcome.ts'
 import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
-import type { Topic } from '#topics/topic.ts'
 
 /** `start` and `end` of the handling of a record. */
 export interface Noted {
@@ -33,7 +32,7 @@ function ledgerWriter(directory: string) {
 async function work(directory: string, mode: string): Promise<void> {
   const note = ledgerWriter(directory)
   const eventLog = await openEmbeddedLog({ directory })
-  const topic = testTopic('work') as unknown as Topic<never, 'agent-change'>
+  const topic = testTopic('work')
   const common = {
     group: 'workers',
     topic,

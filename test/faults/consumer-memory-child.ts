@@ -7,11 +7,10 @@ import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done, retry } from '#lib/outcome.ts'
 import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
-import type { Topic } from '#topics/topic.ts'
 
 const [directory, mode, total] = [process.argv[2]!, process.argv[3]!, Number(process.argv[4])]
 const eventLog = await openEmbeddedLog({ directory })
-const topic = testTopic('work') as unknown as Topic<never, 'agent-change'>
+const topic = testTopic('work')
 const common = {
   group: 'workers',
   topic,

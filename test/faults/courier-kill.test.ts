@@ -7,6 +7,7 @@ import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { listDeadLetters } from '#runtime/dead-letters.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { fireAt } from '#test/support/courier-platform.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { type RunningProcess, spawnFlotilla } from '#test/support/flotilla-process.ts'
@@ -115,7 +116,14 @@ async function withPlatform(
   work: (platform: Platform) => Promise<void>,
 ): Promise<void> {
   const log = pino({ level: 'silent' })
-  const platform = await openPlatform({ env, needs: [], producerName: 'tests', log, lock: true })
+  const platform = await openPlatform({
+    migrations: migrationFolders,
+    env,
+    needs: [],
+    producerName: 'tests',
+    log,
+    lock: true,
+  })
   try {
     await work(platform)
   } finally {

@@ -31,7 +31,7 @@ const spec = {
   recordBytesMax: 2_097_152,
 }
 
-/** Written before the next call: what stands there was acknowledged before the kill. */
+/** Written before the next call: what is there was acknowledged before the kill. */
 function tell(line: Acknowledged): void {
   writeSync(1, `${JSON.stringify(line)}\n`)
 }

@@ -3,7 +3,8 @@
 import { pino } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { relationalWriter } from '#services/relational-writer/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 
 const keys = 60
@@ -11,6 +12,7 @@ const batch = 20
 const vector = Float32Array.from({ length: 1536 }, (_, i) => Math.cos(i))
 
 const running = await startPlatform({
+  migrations: migrationFolders,
   services: [relationalWriter],
   chosen: [],
   env: { FLOTILLA_HOME: process.argv[2]!, OPS_PORT: '0' },

@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 import { readRecords } from '#runtime/read-records.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { layMirrorCluster } from '../support/mirror.ts'
 import { openMirrorPlatform } from '../support/mirror-platform.ts'
 import { copyCluster } from '../support/relational.ts'
@@ -25,7 +24,7 @@ it('after kill -9 in mid-write the rows are what the log says, and each position
   await flow.drained(120_000)
   const { eventLog } = flow.platform.engines
   const expected: Record<string, unknown> = {}
-  const topic = vectorsCommands as unknown as Topic<never, 'vector-upsert'>
+  const topic = vectorsCommands
   await readRecords({
     eventLog,
     topic: vectorsCommands.name,

@@ -80,7 +80,7 @@ const deadLetters = async () =>
 /** Two seconds are promised; the rest is for a machine that has more to do. */
 const promptMs = 4_000
 
-test('Postgres is away: held keys go on, handshakes are told to come again', async () => {
+test('Postgres is away: held keys go on, handshakes are asked to come again', async () => {
   await goesOn()
   postgres.cut()
   // A held key counts while the gateway hears of changed agents; on a busy machine it is deaf for a moment.
@@ -126,7 +126,7 @@ test('Kafka is killed: writes and audited reads are refused at once, and all goe
   await eventually('health is well', async () => (await client.health()).status === 'pass', 60_000)
 }, 240_000)
 
-test('Qdrant is killed: writes are accepted, reads are told to come again, nothing is parked', async ({
+test('Qdrant is killed: writes are accepted, reads are asked to come again, nothing is parked', async ({
   skip,
 }) => {
   if (!servers.qdrant) return skip('no qdrant executable')

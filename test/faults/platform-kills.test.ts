@@ -1,4 +1,4 @@
-/** kill -9 of the whole platform under load, again and again: what it acknowledged is there when it has started anew. */
+/** kill -9 of the whole platform under load, again and again: what it acknowledged is there after the next start. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -52,7 +52,7 @@ async function search(n: number, more: Record<string, unknown> = {}): Promise<Ti
   return { ...answer, tookMs: Date.now() - begun, n }
 }
 
-/** Searches, with a filter and without, until it is told to stop. */
+/** Searches, with a filter and without, until it is asked to stop. */
 function startSearching() {
   const answers: Timed[] = []
   let over = false

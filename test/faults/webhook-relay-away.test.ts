@@ -33,7 +33,7 @@ afterAll(async () => {
 
 /** Two seconds are promised; the rest is for a machine that has more to do. */
 const answerMsMax = 4_000
-const told: string[] = []
+const promised: string[] = []
 let fires = 0
 
 async function fire(query = '') {
@@ -43,7 +43,8 @@ async function fire(query = '') {
   const answer = await relay.fire(event, query)
   expect(Date.now() - begun).toBeLessThan(answerMsMax)
   if (answer.status === 202) {
-    for (const { target } of answer.json.deliveries as { target: string }[]) told.push(`${target} ${taskId}`)
+    for (const { target } of answer.json.deliveries as { target: string }[])
+      promised.push(`${target} ${taskId}`)
   }
   return answer
 }
@@ -73,7 +74,7 @@ test('Postgres and registry away: known targets go on, a new one waits for its p
   )
 }, 180_000)
 
-test('Kafka away: 503 in time and a health answer that says so; back: it goes on, and nothing told is lost', async () => {
+test('Kafka away: 503 in time and a health answer that says so; back: it goes on, and nothing accepted is lost', async () => {
   await servers.kafka.kill9(1)
   const refused = await fire()
   expect([refused.status, refused.json.code]).toEqual([503, 'log_unavailable'])
@@ -90,5 +91,5 @@ test('Kafka away: 503 in time and a health answer that says so; back: it goes on
   const stored = (await recordsOf(relay.platform, webhooksDeliveries)).map(
     ({ key, value }) => `${key} ${value!.task_id}`,
   )
-  expect(told.filter((one) => !stored.includes(one))).toEqual([])
+  expect(promised.filter((one) => !stored.includes(one))).toEqual([])
 }, 240_000)

@@ -11,7 +11,6 @@ import {
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
-import type { Topic } from '#topics/topic.ts'
 
 /** A consumer that parks what says `bad`, and three records of which the second is bad. */
 async function parkedOnce(cleanup: 'delete' | 'compact') {
@@ -31,7 +30,7 @@ async function parkedOnce(cleanup: 'delete' | 'compact') {
   await harness.add(0, [{ key: 'a' }, { key: 'b', value: { bad: true }, id: 'event-of-b' }, { key: 'c' }])
   await log.members[0]!.gain([0])
   await eventually('all are committed', () => log.commits.at(-1)?.offset === 3)
-  const topics = [harness.topic as unknown as Topic<never>]
+  const topics = [harness.topic]
   const name = { topic: 'letters', key: 'workers/0/1' }
   const heal = () => {
     healed = true

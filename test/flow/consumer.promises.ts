@@ -8,7 +8,6 @@ import type { RunningConsumer } from '#runtime/consumer.ts'
 import { listDeadLetters, replayDeadLetter } from '#runtime/dead-letters.ts'
 import { createHarness, type Harness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
-import type { Topic } from '#topics/topic.ts'
 
 /** `open` gives a log of its own to each test, which closes it. */
 export function describeConsumer(driver: string, open: () => Promise<EventLog>): void {
@@ -172,7 +171,7 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
       })
       await harness.add(0, keyed(4, 4))
       await committedThrough(harness, 4)
-      const dependencies = { ...harness, topics: [harness.topic as unknown as Topic<never>] }
+      const dependencies = { ...harness, topics: [harness.topic] }
       const listed = await listDeadLetters(dependencies)
       expect(listed.map(({ recordKey, attempts }) => ({ recordKey, attempts }))).toEqual([
         { recordKey: 'lane-1', attempts: 0 },

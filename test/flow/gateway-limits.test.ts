@@ -6,7 +6,7 @@ import {
   setAgentQuota,
   setAgentTier,
   waitUntilPublished,
-} from '#runtime/agents.ts'
+} from '#services/identity/agents/agents.ts'
 import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'

@@ -3,14 +3,15 @@
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
-import { provisionAgent } from '#runtime/agents.ts'
-import { growTopic } from '#runtime/grow.ts'
-import { vectorsIndex } from '#runtime/indexes.ts'
-import { readLag } from '#runtime/lag.ts'
+import { growTopic } from '#operations/grow.ts'
+import { readLag } from '#operations/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import { listGenerations } from '#runtime/rebuild.ts'
 import { startPlatform } from '#runtime/start.ts'
+import { provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { deadLettersOf, topicByName, vectorsCommands } from '#topics/catalog.ts'
 import { rebuildVectorsCommand } from '../../cli/commands/rebuild.ts'
 import { eventually } from '../support/eventually.ts'
@@ -24,6 +25,7 @@ type Environment = Record<string, string>
 /** `mirror` runs the relational-writer, too. */
 async function start(env: Environment, { mirror }: { mirror: boolean }) {
   const running = await startPlatform({
+    migrations: migrationFolders,
     services: services.filter((service) => mirror || service.name !== 'relational-writer'),
     chosen: [],
     env: { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', OPS_PORT: '0', ...env },
@@ -157,6 +159,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await first.close()
 
       const offline = await openPlatform({
+        migrations: migrationFolders,
         env,
         needs: [],
         producerName: 'test',

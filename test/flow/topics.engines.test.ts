@@ -6,13 +6,14 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { ensureTopics } from '#runtime/topics.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { catalog } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl, kafkaBrokers } from '../support/servers.ts'
 
 /** The catalogue under names of this test's own: the broker serves other tests, too. */
-function ownCatalog(): Topic<never>[] {
+function ownCatalog(): Topic[] {
   const prefix = `t${randomUUID().slice(0, 8)}.`
   return catalog.map((topic) => ({
     ...topic,
@@ -43,7 +44,7 @@ test('instances that start at once on Kafka and Postgres make every topic and po
       const relational = await openPostgres({ url, log: silentLog })
       onTestFinished(() => relational.close())
       const eventLog = await openInstance()
-      await migrate(relational, silentLog)
+      await migrate(relational, silentLog, migrationFolders)
       return { eventLog, places: await ensureTopics({ eventLog, relational, log, topics }) }
     }),
   )

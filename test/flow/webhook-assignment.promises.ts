@@ -1,26 +1,33 @@
 /** Each webhook target owns a partition of its own, also when there are more targets than partitions. */
 
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { growTopic } from '#operations/grow.ts'
+import { readLag } from '#operations/lag.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
 import { startLaneConsumer } from '#runtime/consumer.ts'
-import { growTopic } from '#runtime/grow.ts'
-import { readLag } from '#runtime/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { ensureTopics } from '#runtime/topics.ts'
-import { assignPartition, forgetTarget, readAssignments } from '#runtime/webhooks/assignment.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { assignPartition, forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
-const topic = webhooksDeliveries as unknown as Topic<never>
+const topic = webhooksDeliveries
 const group = 'webhook-courier'
 
 /** `environment` names empty engines; where they are embedded, one process owns them and two platforms share it. */
 export function describeAssignment(driver: string, environment: () => Promise<Record<string, string>>): void {
   async function open(env: Record<string, string>): Promise<Platform> {
-    const platform = await openPlatform({ env, needs: [], producerName: 'test', log: silentLog, lock: true })
+    const platform = await openPlatform({
+      migrations: migrationFolders,
+      env,
+      needs: [],
+      producerName: 'test',
+      log: silentLog,
+      lock: true,
+    })
     onTestFinished(() => platform.close())
     return platform
   }

@@ -15,7 +15,7 @@ import {
   startLaneConsumer,
 } from '#runtime/consumer.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
+import type { KeyedTopic } from '#topics/topic.ts'
 import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'
 
 export type { Work } from './consumer-wiring.ts'
@@ -25,7 +25,7 @@ export { testTopic } from './consumer-wiring.ts'
 type Given<Options extends { handle: unknown }> = Partial<Options> & Pick<Options, 'handle'>
 
 export interface Harness extends ConsumerDependencies {
-  topic: Topic<string, 'agent-change'>
+  topic: KeyedTopic<string, 'agent-change'>
   /** Lines of the log, parsed. */
   lines: Record<string, unknown>[]
   /** Appends to one partition; `id` defaults to a counted event id. */
@@ -37,7 +37,7 @@ export interface Harness extends ConsumerDependencies {
 }
 
 export interface HarnessOptions {
-  topic?: Topic<string, 'agent-change'>
+  topic?: KeyedTopic<string, 'agent-change'>
   partitions?: number
   /** Leaves out the initial positions of the group `workers`. */
   uninitialised?: boolean
@@ -91,17 +91,15 @@ export async function createHarness(eventLog: EventLog, options: HarnessOptions 
 
 const batchDefaults = { batchRecordsMax: 100, batchBytesMax: 1_000_000 }
 
-function defaults(topic: Topic<string, 'agent-change'>) {
-  return {
-    group: 'workers',
-    topic: topic as unknown as Topic<never, 'agent-change'>,
-    callTimeoutMs: 2_000,
-    retriesMax: 2,
-    backoff: { baseMs: 1, maxMs: 5 },
-  }
+function defaults(topic: KeyedTopic<string, 'agent-change'>) {
+  return { group: 'workers', topic, callTimeoutMs: 2_000, retriesMax: 2, backoff: { baseMs: 1, maxMs: 5 } }
 }
 
-async function createTopics(eventLog: EventLog, topic: Topic<string, 'agent-change'>, partitions: number) {
+async function createTopics(
+  eventLog: EventLog,
+  topic: KeyedTopic<string, 'agent-change'>,
+  partitions: number,
+) {
   const spec = {
     name: topic.name,
     partitions,
@@ -113,11 +111,11 @@ async function createTopics(eventLog: EventLog, topic: Topic<string, 'agent-chan
     recordBytesMax: 1024 * 1024,
   }
   await eventLog.createTopic(spec)
-  const letters = deadLettersOf(topic as unknown as Topic<never>)
+  const letters = deadLettersOf(topic)
   await eventLog.createTopic({ ...spec, name: letters.name, partitions: 1, cleanup: 'compact' })
 }
 
-async function readDeadLetters(eventLog: EventLog, topic: Topic<string, 'agent-change'>) {
+async function readDeadLetters(eventLog: EventLog, topic: KeyedTopic<string, 'agent-change'>) {
   const found = new Map<string, Record<string, unknown>>()
   const keep = (record: StoredRecord) => {
     const key = record.key!.toString()

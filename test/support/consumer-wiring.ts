@@ -4,7 +4,7 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Codec, Message, OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
 import type { AgentChange } from '#schemas/types.ts'
-import { defineTopic, type SchemaName, type Topic } from '#topics/topic.ts'
+import { defineTopic, type KeyedTopic, type SchemaName } from '#topics/topic.ts'
 
 export type Work = Message<AgentChange>
 
@@ -12,7 +12,7 @@ export type Work = Message<AgentChange>
 export function testTopic(
   name: string,
   cleanup: 'delete' | 'compact' = 'delete',
-): Topic<string, 'agent-change'> {
+): KeyedTopic<string, 'agent-change'> {
   return defineTopic({
     name,
     purpose: 'work of tests',
@@ -52,7 +52,7 @@ function wrap(one: unknown): unknown {
 export function testPublisher(eventLog: EventLog, partitions: number): Publisher {
   let events = 0
   async function publish(
-    topic: Topic<unknown, SchemaName>,
+    topic: KeyedTopic<unknown, SchemaName>,
     messages: OutgoingMessage<unknown, never>[],
   ): Promise<Position[]> {
     const made: Position[] = []
@@ -69,7 +69,7 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
     }
     return made
   }
-  function batch(topic: Topic<unknown, SchemaName>) {
+  function batch(topic: KeyedTopic<unknown, SchemaName>) {
     const messages: OutgoingMessage<unknown, never>[] = []
     return {
       get size() {

@@ -7,13 +7,14 @@ import pino from 'pino'
 import { migrate } from '#engines/relational/migrate.ts'
 import { openPglite } from '#engines/relational/pglite.ts'
 import type { Relational } from '#engines/relational/port.ts'
+import { migrationFolders } from '#services/migrations.ts'
 
 /** Open it in beforeAll and close it in afterAll: making the cluster takes seconds. */
 export async function openControlPlane(): Promise<Relational> {
   const folder = mkdtempSync(join(tmpdir(), 'fl-'))
   const log = pino({ level: 'silent' })
   const relational = await openPglite({ directory: join(folder, 'pg'), log })
-  await migrate(relational, log)
+  await migrate(relational, log, migrationFolders)
   await relational.query(`insert into platform.installation (secret) values ('\\x00112233445566778899')`)
   return {
     ...relational,

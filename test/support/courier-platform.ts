@@ -9,11 +9,11 @@ import { listDeadLetters } from '#runtime/dead-letters.ts'
 import type { OutgoingMessage, Position } from '#runtime/messages.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { assignPartition } from '#runtime/webhooks/assignment.ts'
 import type { WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
-import { webhookCourier } from '#services/webhook-courier/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { webhookCourier } from '#services/webhooks/courier/service.ts'
+import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
 import { eventually } from './eventually.ts'
 
 export type TargetEntry = { url: string } & Record<string, unknown>
@@ -48,6 +48,7 @@ export async function openCourierPlatform(options: CourierPlatformOptions = {}):
   writeTargets(home, options.targets ?? {})
   const start = () =>
     startPlatform({
+      migrations: migrationFolders,
       services: [webhookCourier],
       chosen: [],
       env: { FLOTILLA_HOME: home, OPS_PORT: '0', ...options.env },
@@ -134,7 +135,7 @@ function writeTargets(home: string, targets: Record<string, TargetEntry>): void 
 }
 
 async function readAttempts({ engines, codec, publisher }: Platform): Promise<WebhookAttempt[]> {
-  const topic = webhooksAttempts as unknown as Topic<never, 'webhook-attempt'>
+  const topic = webhooksAttempts
   const found: WebhookAttempt[] = []
   let reading = Promise.resolve()
   const tail = await engines.eventLog.tail({

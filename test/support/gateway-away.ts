@@ -7,11 +7,12 @@ import type { FastifyInstance } from 'fastify'
 import pino from 'pino'
 import { loadConfig } from '#lib/config.ts'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
-import { provisionAgent } from '#runtime/agents.ts'
 import { createHttpApp } from '#runtime/http.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import type { Ingress } from '#runtime/service.ts'
-import { vectorGateway } from '#services/vector-gateway/service.ts'
+import { provisionAgent } from '#services/identity/agents/agents.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { vectorGateway } from '#services/vectors/gateway/service.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -41,6 +42,7 @@ export async function openAwayGateway(): Promise<AwayGateway> {
   const log = pino({ level: 'silent' })
   const env = { FLOTILLA_HOME: home }
   const platform = await openPlatform({
+    migrations: migrationFolders,
     env,
     needs: ['vectors', 'mirror', 'embedder'],
     producerName: 'test',

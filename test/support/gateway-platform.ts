@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
-import { type NewAgent, provisionAgent } from '#runtime/agents.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
+import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -38,6 +39,7 @@ export async function openGatewayPlatform(
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
+    migrations: migrationFolders,
     services: services.filter((service) => mirror || service.name !== 'relational-writer'),
     chosen: [],
     env: {

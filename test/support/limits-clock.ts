@@ -1,14 +1,9 @@
 /** A time that tests move, with what timers and sleeps need: vitest's fake clock over a limiter and its shared state. */
 
 import { vi } from 'vitest'
-import { createLimiter, type LimitedCaller, type Limiter } from '#services/vector-gateway/limits/limiter.ts'
-import {
-  leaseFrom,
-  newSharedAgent,
-  type SharedAgent,
-  utcDay,
-} from '#services/vector-gateway/limits/shared-agent.ts'
-import type { LeaseAsk, SharedLimits } from '#services/vector-gateway/limits/shared-limits.ts'
+import { createLimiter, type LimitedCaller, type Limiter } from '#services/limits/limiter.ts'
+import { leaseFrom, newSharedAgent, type SharedAgent, utcDay } from '#services/limits/shared-agent.ts'
+import type { LeaseAsk, SharedLimits } from '#services/limits/shared-limits.ts'
 
 export interface SharedWorld {
   agents: Map<string, SharedAgent>

@@ -12,7 +12,7 @@ export interface LoggedRecord<V> {
 }
 
 /** Every record that is readable now, decoded. */
-export async function recordsOf<K, S extends SchemaName>(platform: Platform, topic: Topic<K, S>) {
+export async function recordsOf<S extends SchemaName>(platform: Platform, topic: Topic<S>) {
   type Value = Awaited<ReturnType<typeof platform.codec.decode<S>>>['value']
   const found: (LoggedRecord<NonNullable<Value>> | Promise<LoggedRecord<NonNullable<Value>>>)[] = []
   const tail = await platform.engines.eventLog.tail({

@@ -5,10 +5,11 @@ import pino from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Mirror } from '#engines/relational/mirror-port.ts'
 import { vectorDimension } from '#engines/vectors/collections.ts'
-import { readLag } from '#runtime/lag.ts'
+import { readLag } from '#operations/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { relationalWriter } from '#services/relational-writer/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from './eventually.ts'
 
@@ -48,6 +49,7 @@ export async function openMirrorPlatform(
     },
   })
   const running = await startPlatform({
+    migrations: migrationFolders,
     services: [relationalWriter],
     chosen: [],
     env: { OPS_PORT: '0', ...env },

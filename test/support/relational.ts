@@ -10,6 +10,7 @@ import { onTestFinished } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import { openPglite } from '#engines/relational/pglite.ts'
 import type { Relational } from '#engines/relational/port.ts'
+import { migrationFolders } from '#services/migrations.ts'
 
 export const silentLog = pino({ level: 'silent' })
 
@@ -20,7 +21,7 @@ const packageFile = new URL('../../node_modules/@electric-sql/pglite/package.jso
 export async function openTestRelational(options: { statementTimeoutMs?: number } = {}): Promise<Relational> {
   const relational = await openEmptyRelational(options)
   onTestFinished(() => relational.close())
-  await migrate(relational, silentLog)
+  await migrate(relational, silentLog, migrationFolders)
   return relational
 }
 

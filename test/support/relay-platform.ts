@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import pino from 'pino'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { outboxPublisher } from '#services/outbox-publisher/service.ts'
-import { webhookRelay } from '#services/webhook-relay/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { webhookRelay } from '#services/webhooks/relay/service.ts'
 import { type Answer, call } from './gateway-call.ts'
 
 export interface RelayPlatform {
@@ -37,6 +38,7 @@ export async function openRelayPlatform({
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
+    migrations: migrationFolders,
     services: [webhookRelay, outboxPublisher],
     chosen: [],
     env: { FLOTILLA_HOME: home, WEBHOOK_GATEWAY: '127.0.0.1:0', OPS_PORT: '0', ...env },

@@ -1,4 +1,4 @@
-/** A receiver of webhooks on a free port: writes down what arrives and answers as it is told, well or badly. */
+/** A receiver of webhooks on a free port: writes down what arrives and answers as a test asks, well or badly. */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'

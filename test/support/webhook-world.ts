@@ -8,8 +8,9 @@ import { createWebhookClient, type WebhookClient } from '#client/webhooks.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { contextOf, startPlatform } from '#runtime/start.ts'
-import { webhookCourier } from '#services/webhook-courier/service.ts'
-import { webhookRelay } from '#services/webhook-relay/service.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { webhookCourier } from '#services/webhooks/courier/service.ts'
+import { webhookRelay } from '#services/webhooks/relay/service.ts'
 import type { Command } from '../../cli/command.ts'
 import { eventually } from './eventually.ts'
 import { openWebhookSink, type WebhookSink } from './webhook-sink.ts'
@@ -43,6 +44,7 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
   const everything = { FLOTILLA_HOME: home, WEBHOOK_GATEWAY: '127.0.0.1:0', OPS_PORT: '0', ...env }
   writeTargets(home, JSON.stringify({ targets: {} }))
   const running = await startPlatform({
+    migrations: migrationFolders,
     services: [webhookRelay],
     chosen: [],
     env: everything,

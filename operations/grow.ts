@@ -1,0 +1,233 @@
+/**
+ * More partitions for a topic, offline: keys change their partition, so nothing may be reading or left to read. A
+ * compacted topic is copied, key by key, into a new one under a new epoch; the others get empty partitions.
+ */
+
+import type { EventLog, NewRecord, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import type { Progress } from '#runtime/control.ts'
+import type { TopicPlace } from '#runtime/messages.ts'
+import { readRecords } from '#runtime/read-records.ts'
+import { topicSpecOf } from '#runtime/topics.ts'
+import type { Topic } from '#topics/topic.ts'
+import { groupsOf, readLag } from './lag.ts'
+
+const partitionsMax = 1_024
+const appendRecords = 500
+const appendBytes = 800_000
+const appendTimeoutMs = 30_000
+/** The old topic must have been quiet for this long before it goes. */
+const settleMs = 2_000
+
+export interface GrowParts {
+  eventLog: EventLog
+  relational: Relational
+  places: Map<string, TopicPlace>
+  progress(state: Progress): void
+  signal: AbortSignal
+}
+
+/**
+ * Resolves with the topic's new place. Throws AppError `group_active` while groups have members, `conflict` while they
+ * have something left to read, `bad_request` for a count that is not larger.
+ */
+export async function growTopic(parts: GrowParts, topic: Topic, partitions: number): Promise<TopicPlace> {
+  const place = parts.places.get(topic.name)
+  if (!place) throw new AppError('not_found', `There is no topic named ${topic.name}.`)
+  if (partitions <= place.partitions || partitions > partitionsMax) {
+    throw new AppError(
+      'bad_request',
+      `${topic.name} has ${place.partitions} partitions; name more, at most ${partitionsMax}.`,
+    )
+  }
+  if (topic.owned && partitions % topic.partitions !== 0) {
+    throw new AppError('bad_request', `${topic.name} grows by ${topic.partitions} at a time, and by itself.`)
+  }
+  const groups = await drainedGroups(parts, topic)
+  if (topic.cleanup === 'compact') return growByCopy(parts, topic, place, partitions, groups)
+  return growInPlace(parts, topic, place, partitions, groups)
+}
+
+/** The topic's groups, once none of the platform has members and these have nothing left to read. */
+async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> {
+  for (const { group, topic: name, members, lag } of await readLag(parts)) {
+    if (members > 0) {
+      throw new AppError(
+        'group_active',
+        `The group ${group} has ${members} members: stop the platform first, a topic grows offline.`,
+      )
+    }
+    if (name === topic.name && lag > 0) {
+      throw new AppError(
+        'conflict',
+        `The group ${group} has ${lag} records left to read, and their keys would change places: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
+      )
+    }
+  }
+  const groups = await groupsOf(parts.relational)
+  return groups.filter((one) => one.topic === topic.name).map((one) => one.group)
+}
+
+async function growInPlace(
+  parts: GrowParts,
+  topic: Topic,
+  place: TopicPlace,
+  partitions: number,
+  groups: string[],
+): Promise<TopicPlace> {
+  const { eventLog } = parts
+  // An earlier try may have added them and gone no further.
+  const present = (await eventLog.offsets(place.physicalName)).length
+  if (present < partitions) await eventLog.addPartitions(place.physicalName, partitions)
+  const added = (await eventLog.offsets(place.physicalName)).filter(
+    (range) => range.partition >= place.partitions,
+  )
+  const positions = added.map((range) => ({ partition: range.partition, offset: range.start }))
+  for (const group of groups) await eventLog.setPositions(group, place.physicalName, positions)
+  return settle(parts, topic, { ...place, partitions })
+}
+
+/**
+ * The new topic counts only once the topic's row names it: a copy that was broken off is begun anew. What was written
+ * to the old one meanwhile is carried over before it goes.
+ */
+async function growByCopy(
+  parts: GrowParts,
+  topic: Topic,
+  place: TopicPlace,
+  partitions: number,
+  groups: string[],
+): Promise<TopicPlace> {
+  const { eventLog } = parts
+  const epoch = place.epoch + 1
+  const grown = { physicalName: `${topic.name}.e${epoch}`, epoch, partitions }
+  if (await eventLog.describeTopic(grown.physicalName)) await eventLog.deleteTopic(grown.physicalName)
+  await eventLog.createTopic(topicSpecOf(topic, grown))
+  const newest = await findNewest(parts, place)
+  const copying: Copying = { parts, from: place.physicalName, to: grown }
+  const copied = await copyRecords(
+    copying,
+    (range) => range.start,
+    // A deleted key has nothing in the new topic that a tombstone would have to hide.
+    (record) => record.value !== null && newest.get(placeKey(record)) === record.offset,
+  )
+  // What was copied had been read by every group already.
+  const ends = await eventLog.offsets(grown.physicalName)
+  const positions = ends.map(({ partition, end }) => ({ partition, offset: end }))
+  for (const group of groups) await eventLog.setPositions(group, grown.physicalName, positions)
+  await settle(parts, topic, grown)
+  await carryOver(copying, copied)
+  await eventLog.deleteTopic(place.physicalName)
+  return grown
+}
+
+async function settle(parts: GrowParts, topic: Topic, place: TopicPlace): Promise<TopicPlace> {
+  await parts.relational.query(
+    'update platform.topics set physical_name = $2, epoch = $3, partitions = $4 where name = $1',
+    [topic.name, place.physicalName, place.epoch, place.partitions],
+  )
+  parts.places.set(topic.name, place)
+  return place
+}
+
+/** Partition and key → offset of the key's last record. Only keys are held in memory, never values. */
+async function findNewest(parts: GrowParts, place: TopicPlace): Promise<Map<string, number>> {
+  const newest = new Map<string, number>()
+  await readAll(
+    parts,
+    place.physicalName,
+    'finding the newest records',
+    (range) => range.start,
+    (records) => {
+      for (const record of records) newest.set(placeKey(record), record.offset)
+    },
+  )
+  return newest
+}
+
+interface Copying {
+  parts: GrowParts
+  from: string
+  to: TopicPlace
+}
+
+/** Copies chosen records to the partitions of their keys, in order; resolves with the ranges that were read. */
+async function copyRecords(
+  { parts, from, to }: Copying,
+  startOf: (range: PartitionRange) => number,
+  chosen: (record: StoredRecord) => boolean,
+): Promise<PartitionRange[]> {
+  return readAll(parts, from, 'copying', startOf, async (records) => {
+    const batches = new Map<number, { records: NewRecord[]; bytes: number }[]>()
+    for (const record of records) {
+      if (!record.key || !chosen(record)) continue
+      const partition = partitionOf(record.key, to.partitions)
+      const list = batches.get(partition) ?? []
+      batches.set(partition, list)
+      addTo(list, record)
+    }
+    for (const [partition, list] of batches) {
+      for (const batch of list) {
+        await parts.eventLog.append(to.physicalName, partition, batch.records, { timeoutMs: appendTimeoutMs })
+      }
+    }
+  })
+}
+
+function addTo(list: { records: NewRecord[]; bytes: number }[], { key, value, headers }: StoredRecord): void {
+  const last = list.at(-1)
+  const bytes = value?.length ?? 0
+  if (last && last.records.length < appendRecords && last.bytes + bytes <= appendBytes) {
+    last.records.push({ key, value, headers })
+    last.bytes += bytes
+  } else {
+    list.push({ records: [{ key, value, headers }], bytes })
+  }
+}
+
+async function carryOver(copying: Copying, copied: PartitionRange[]): Promise<void> {
+  let read = copied
+  for (;;) {
+    await sleep(settleMs)
+    const ends = new Map(read.map((range) => [range.partition, range.end]))
+    const now = await copying.parts.eventLog.offsets(copying.from)
+    if (now.every((range) => range.end === ends.get(range.partition))) return
+    read = await copyRecords(
+      copying,
+      (range) => ends.get(range.partition) ?? range.start,
+      () => true,
+    )
+  }
+}
+
+async function readAll(
+  parts: GrowParts,
+  topic: string,
+  label: string,
+  startOf: (range: PartitionRange) => number,
+  handle: (records: StoredRecord[]) => void | Promise<void>,
+): Promise<PartitionRange[]> {
+  const ranges = await parts.eventLog.offsets(topic)
+  const total = ranges.reduce((sum, range) => sum + range.end - startOf(range), 0)
+  let done = 0
+  const read = await readRecords({
+    eventLog: parts.eventLog,
+    topic,
+    startOf,
+    signal: parts.signal,
+    async records(records) {
+      await handle(records)
+      done += records.length
+      parts.progress({ label, done, total })
+    },
+  })
+  if (parts.signal.aborted) throw new AppError('shutting_down', 'Broken off: the topic is as it was.')
+  return read
+}
+
+function placeKey(record: StoredRecord): string {
+  return `${record.partition}/${record.key?.toString('latin1') ?? ''}`
+}

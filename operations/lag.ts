@@ -1,0 +1,79 @@
+/** How far each reader group is behind the log, partition by partition. */
+
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { TopicPlace } from '#runtime/messages.ts'
+import { indexes } from '#services/vectors/index/indexes.ts'
+import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
+import { catalog } from '#topics/catalog.ts'
+
+export interface PartitionLag {
+  partition: number
+  /** The next offset to be read, null when none was ever committed. */
+  committed: number | null
+  start: number
+  end: number
+  lag: number
+}
+
+export interface GroupLag {
+  group: string
+  topic: string
+  members: number
+  lag: number
+  partitions: PartitionLag[]
+}
+
+export interface LagParts {
+  eventLog: EventLog
+  relational: SqlExecutor
+  places: ReadonlyMap<string, TopicPlace>
+}
+
+/** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
+export async function readLag(parts: LagParts): Promise<GroupLag[]> {
+  const groups = await groupsOf(parts.relational)
+  return Promise.all(
+    groups.map(({ group, topic }) => {
+      const physicalName = parts.places.get(topic)?.physicalName ?? topic
+      return readGroupLag(parts.eventLog, group, topic, physicalName)
+    }),
+  )
+}
+
+/** The groups with their topics. */
+export async function groupsOf(relational: SqlExecutor): Promise<{ group: string; topic: string }[]> {
+  const writing = new Map<string, string[]>()
+  for (const index of indexes) {
+    const generations = generationsToWrite(await listGenerations(relational, index))
+    if (generations.length === 0) continue
+    writing.set(
+      index.writer,
+      generations.map((generation) => groupOfGeneration(index, generation)),
+    )
+  }
+  return catalog.flatMap((topic) =>
+    topic.readers
+      .flatMap((reader) => ('group' in reader ? (writing.get(reader.group) ?? [reader.group]) : []))
+      .map((group) => ({ group, topic: topic.name })),
+  )
+}
+
+async function readGroupLag(
+  eventLog: EventLog,
+  group: string,
+  topic: string,
+  physicalName: string,
+): Promise<GroupLag> {
+  const [state, ranges] = await Promise.all([
+    eventLog.groupState(group, physicalName),
+    eventLog.offsets(physicalName),
+  ])
+  const committed = new Map(state.committed.map((one) => [one.partition, one.offset]))
+  const partitions = ranges.map(({ partition, start, end }) => {
+    const position = committed.get(partition) ?? null
+    return { partition, committed: position, start, end, lag: Math.max(0, end - (position ?? start)) }
+  })
+  const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
+  return { group, topic, members: state.members, lag, partitions }
+}

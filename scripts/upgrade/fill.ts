@@ -1,0 +1,159 @@
+/** Fills a running platform with the content of a fixture, as agents and operators do, and writes down what is in it. */
+
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Client, createClient, type JsonValue } from '#client/client.ts'
+import { eventually } from '../../test/support/eventually.ts'
+import { deletedPoints, firstPoints, overwritingPoints, returningPoints, seededVector } from './content.ts'
+import { fillWebhooks } from './fill-webhooks.ts'
+import type { FixtureAgent, FixtureGroup, FixtureLetter, FixturePoint, StackManifest } from './manifest.ts'
+
+export interface RunningStack {
+  home: string
+  vectorUrl: string
+  webhookUrl: string
+  command<T>(...args: string[]): Promise<T>
+  /** Puts a record that nobody can read into a topic; only where the log lets others write. */
+  appendJunk?: (topic: string, key: string) => Promise<void>
+}
+
+/** What the stack cannot say of itself while it runs is missing. */
+export type Filled = Omit<StackManifest, 'schemas' | 'roles'>
+
+const keeper = 'keeper'
+const inForce = [keeper, 'scout', 'turned', 'researcher']
+
+export async function fill(stack: RunningStack): Promise<Filled> {
+  await provision(stack)
+  const client = createClient({
+    vectorUrl: stack.vectorUrl,
+    agentId: keeper,
+    privateKeyFile: keyOf(stack, keeper),
+  })
+  try {
+    const operations = await writePoints(client)
+    await readThem(client)
+    await changeAgents(stack)
+    const targets = await fillWebhooks(stack)
+    await stack.appendJunk?.('vectors.commands', 'posts/junk')
+    const worker_dead_letters = await workerLetters(stack)
+    await untilCaughtUp(stack)
+    const audit_notes = await auditNotes(client)
+    const { agents } = await stack.command<{ agents: FixtureAgent[] }>('agents', 'list')
+    return {
+      agents,
+      keys: [
+        ...inForce.map((agent_id) => ({ agent_id, file: keyFile(agent_id), in_force: true })),
+        { agent_id: 'turned', file: 'agents/turned/before.pem', in_force: false },
+        { agent_id: 'gone', file: keyFile('gone'), in_force: false },
+      ],
+      operations,
+      audit_notes,
+      ...targets,
+      worker_dead_letters,
+      groups: await untilCaughtUp(stack),
+    }
+  } finally {
+    await client.close()
+  }
+}
+
+const keyFile = (agentId: string) => join('agents', agentId, 'ed25519.pem')
+const keyOf = ({ home }: RunningStack, agentId: string) => join(home, keyFile(agentId))
+
+async function provision({ command }: RunningStack): Promise<void> {
+  const make = (agentId: string, ...more: string[]) =>
+    command('agents', 'provision', '--agent-id', agentId, ...more)
+  await make(keeper, '--tier', 'infra-architect', '--access', 'admin', '--role', 'keeper of the fixture')
+  await make('scout')
+  await make('turned', '--access', 'viewer')
+  await make('researcher', '--tier', 'research-agent', '--quota', '1234')
+  await make('gone')
+}
+
+/** One agent has another key, one another tier, and one is deleted; of them, too, there are audit notes. */
+async function changeAgents(stack: RunningStack): Promise<void> {
+  for (const agentId of ['scout', 'turned', 'gone']) {
+    const client = createClient({
+      vectorUrl: stack.vectorUrl,
+      agentId,
+      privateKeyFile: keyOf(stack, agentId),
+    })
+    await client.count('posts')
+    await client.close()
+  }
+  copyFileSync(keyOf(stack, 'turned'), join(stack.home, 'agents', 'turned', 'before.pem'))
+  await stack.command('agents', 'rotate', 'turned', '--force')
+  await stack.command('agents', 'tier', 'scout', 'research-agent')
+}
+
+/** The ids of the operations, all of them applied. */
+async function writePoints(client: Client): Promise<string[]> {
+  const operations: string[] = []
+  const upsert = async (points: FixturePoint[]) => {
+    for (const [collection, some] of byCollection(points)) {
+      const written = some.map(({ id, seed, payload }) => ({ id, vector: seededVector(seed), payload }))
+      operations.push((await client.upsert(collection, written)).operation_id)
+    }
+  }
+  await upsert(firstPoints())
+  await upsert(overwritingPoints())
+  for (const [collection, some] of byCollection(deletedPoints())) {
+    const ids = some.map(({ id }) => id)
+    operations.push((await client.delete(collection, ids)).operation_id)
+  }
+  await upsert(returningPoints())
+  for (const operation of operations) {
+    const { status, error } = await client.waitFor(operation)
+    if (status !== 'applied') throw new Error(`an operation is ${status}: ${error}`)
+  }
+  return operations
+}
+
+/** Reads leave audit notes, those that are refused, too. */
+async function readThem(client: Client): Promise<void> {
+  const vector = seededVector(50_000)
+  await client.search({ collection: 'knowledgebase', vector, limit: 3 })
+  await client.searchPg({ vector, limit: 3, filterSql: "status = 'active'" })
+  await client.scroll({ collection: 'posts', limit: 5 })
+  await client.get('posts', 'post-000')
+  await client.get('posts', 'never-there').catch(() => {})
+  await client.embeddings('The lighthouse is repaired')
+}
+
+function byCollection<T extends { collection: string }>(points: T[]): Map<string, T[]> {
+  return Map.groupBy(points, ({ collection }) => collection)
+}
+
+async function auditNotes(client: Client): Promise<StackManifest['audit_notes']> {
+  const found: StackManifest['audit_notes'] = []
+  for await (const { id, payload } of client.scrollAll({ collection: 'fleet_notes', limit: 100 })) {
+    if (id.startsWith('audit-')) found.push({ id, payload: payload as { [key: string]: JsonValue } })
+  }
+  if (found.length < 10) throw new Error(`only ${found.length} audit notes`)
+  return found
+}
+
+async function workerLetters(stack: RunningStack): Promise<FixtureLetter[]> {
+  const list = async () => {
+    const { dead_letters } = await stack.command<{ dead_letters: FixtureLetter[] }>('dead-letters', 'list')
+    return dead_letters
+      .filter(({ topic }) => topic !== 'webhooks.deliveries')
+      .map(({ topic, group, recordKey }) => ({ topic, group, recordKey }))
+  }
+  if (!stack.appendJunk) return list()
+  // Each of the two writers gives it up.
+  return eventually('the dead letters of both writers', async () => {
+    const letters = await list()
+    return letters.length === 2 ? letters : undefined
+  })
+}
+
+/** What only waits for its target is no lag. */
+function untilCaughtUp({ command }: RunningStack): Promise<FixtureGroup[]> {
+  return eventually('every group but the courier has read everything', async () => {
+    const { groups } = await command<{ groups: FixtureGroup[] }>('lag')
+    const read = groups.every(({ group, lag }) => lag === 0 || group === 'webhook-courier')
+    return read ? groups : undefined
+  })
+}

@@ -1,0 +1,112 @@
+/** audit.events in, audit notes into fleet_notes (through vectors.commands) out; old notes are deleted again. */
+
+import { Type } from 'typebox'
+import type { Closeable } from '#lib/resource.ts'
+import { startBatchConsumer } from '#runtime/consumer.ts'
+import { withLease } from '#runtime/leases.ts'
+import { createArrivals, createPace } from '#runtime/pace.ts'
+import { repeatUntil } from '#runtime/repeat.ts'
+import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { auditEvents } from '#topics/catalog.ts'
+import { createHandler } from './handler.ts'
+import { pruneAuditNotes } from './retention.ts'
+
+const config = Type.Object({
+  AUDIT_RETENTION_DAYS: Type.Integer({
+    minimum: 0,
+    maximum: 36_500,
+    default: 30,
+    description: 'days after which audit notes are deleted; 0 keeps all',
+  }),
+})
+
+/** While requests keep coming, so many notes a second are written by all partitions together. */
+const busyNotesPerSecond = 50
+const busyFromRecordsPerSecond = 40
+const arrivalSampleMs = 500
+/** Beginning and end of up to 50 notes: seldom and many at once disturbs fewer searches than often and few. */
+const batchRecordsMax = 100
+const batchBytesMax = 1024 * 1024
+/** Covers a batch of every partition at the slow pace. */
+const callTimeoutMs = 20_000
+const pruneEveryMs = 6 * 3_600_000
+const pruneFirstAfterMs = 60_000
+const pruneLeaseMs = 30_000
+
+type Context = ServiceContext<
+  'eventLog' | 'vectors' | 'relational' | 'localEmbedder',
+  { AUDIT_RETENTION_DAYS: number }
+>
+
+export const auditWriter = defineWorker({
+  name: 'audit-writer',
+  purpose: 'writes a searchable note for every handshake and vector operation, and prunes old ones',
+  needs: ['eventLog', 'vectors', 'relational', 'localEmbedder'],
+  config,
+  start: startAuditWriter,
+})
+
+async function startAuditWriter(context: Context): Promise<Closeable> {
+  const { engines, codec, publisher, log, metrics } = context
+  const stopping = new AbortController()
+  const busy = createArrivals({
+    total: () => recordsEver(context),
+    busyFromPerSecond: busyFromRecordsPerSecond,
+    sampleMs: arrivalSampleMs,
+  })
+  const pace = createPace({ busyPerSecond: busyNotesPerSecond, busy, released: stopping.signal })
+  const consumer = await startBatchConsumer(
+    { eventLog: engines.eventLog, codec, publisher, log, metrics },
+    {
+      group: 'audit-writer',
+      topic: auditEvents,
+      batchRecordsMax,
+      batchBytesMax,
+      callTimeoutMs,
+      retriesMax: 5,
+      backoff: { baseMs: 200, maxMs: 10_000 },
+      handle: createHandler({ embedder: engines.localEmbedder, publisher, pace }),
+      probe: () => engines.eventLog.ping(),
+    },
+  )
+  const pruning = startPruning(context, stopping.signal)
+  return {
+    async close() {
+      stopping.abort()
+      await Promise.all([consumer.close(), pruning])
+    },
+  }
+}
+
+/** Handshakes and operations of every gateway since the topic was made. */
+async function recordsEver({ engines, publisher }: Context): Promise<number> {
+  const { physicalName } = publisher.placeOf(auditEvents)
+  const ranges = await engines.eventLog.offsets(physicalName)
+  return ranges.reduce((sum, range) => sum + range.end, 0)
+}
+
+function startPruning(context: Context, signal: AbortSignal): Promise<void> {
+  const retentionDays = context.config.AUDIT_RETENTION_DAYS
+  if (retentionDays === 0) return Promise.resolve()
+  const { engines, publisher, log } = context
+  const lease = { name: 'audit-retention', holder: context.instanceId, ttlMs: pruneLeaseMs }
+  const options = {
+    what: 'audit retention',
+    everyMs: pruneEveryMs,
+    firstAfterMs: pruneFirstAfterMs,
+    signal,
+    log,
+  }
+  return repeatUntil(options, () =>
+    withLease(engines.relational, lease, async (held) => {
+      const ended = AbortSignal.any([signal, held.signal])
+      const deleted = await pruneAuditNotes({
+        vectors: engines.vectors,
+        publisher,
+        retentionDays,
+        signal: ended,
+      })
+      log.info({ deleted }, 'audit.pruned')
+    }),
+  )
+}

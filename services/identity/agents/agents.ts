@@ -1,0 +1,248 @@
+/**
+ * The agents of the platform: rows of who they are in, every change with its outbox record in one transaction out.
+ * Used by the command line and by every service that provisions, rotates or deletes agents.
+ */
+
+import { ulid } from 'ulid'
+import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { type AgentChangeKind, writeAgentChange } from './changes.ts'
+import { generateAgentKey } from './key-pair.ts'
+import { writeAgentTerminated } from './lifecycle.ts'
+
+export { waitUntilPublished } from './changes.ts'
+export { defaultKeyFile, placePrivateKey } from './key-file.ts'
+
+export const accessLevels = ['admin', 'member', 'viewer'] as const
+export type Access = (typeof accessLevels)[number]
+
+export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
+export type Tier = (typeof tiers)[number]
+
+export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const roleLengthMax = 64
+const defaultRole = 'knowledge-worker'
+
+export interface Agent {
+  uid: string
+  agent_id: string
+  name: string
+  /** A free label. */
+  role: string
+  access: Access
+  tier: Tier
+  /** Operations a day; null for the tier's own figure. */
+  quota: number | null
+  /** OpenSSH form: `SHA256:<base64>`. */
+  public_key_fingerprint: string
+  version: number
+  created_at: Date
+  updated_at: Date
+}
+
+export interface NewAgent {
+  agentId: string
+  /** Default: the agent id. */
+  name?: string
+  role?: string
+  access?: Access
+  tier?: Tier
+  quota?: number | null
+}
+
+/** What a change leaves: wait with `waitUntilPublished(relational, outboxId)` before telling that it acts everywhere. */
+export interface AgentChanged {
+  agent: Agent
+  outboxId: number
+}
+
+const columns =
+  'uid, agent_id, name, role, access, tier, quota, public_key_fingerprint, version, created_at, updated_at'
+
+/**
+ * Makes an agent with a new Ed25519 key pair; the private key (PKCS#8 PEM) is in this answer and nowhere else. Throws
+ * AppError `agent_exists` (names differ by more than case) or `validation_failed`.
+ */
+export async function provisionAgent(
+  relational: Relational,
+  input: NewAgent,
+): Promise<AgentChanged & { privateKeyPem: string }> {
+  checkNewAgent(input)
+  const key = generateAgentKey()
+  const changed = await relational.transaction(async (tx) => {
+    const agent = await insertAgent(tx, input, key)
+    return { agent, outboxId: await writeAgentChange(tx, agent, 'provisioned') }
+  })
+  return { ...changed, privateKeyPem: key.privateKeyPem }
+}
+
+export async function listAgents(executor: SqlExecutor): Promise<Agent[]> {
+  const { rows } = await executor.query<Agent>(
+    `select ${columns} from platform.agents order by lower(agent_id)`,
+  )
+  return rows
+}
+
+/** The agent of this id, written in any case. Throws AppError `not_found`. */
+export async function showAgent(executor: SqlExecutor, agentId: string): Promise<Agent> {
+  const { rows } = await executor.query<Agent>(
+    `select ${columns} from platform.agents where lower(agent_id) = lower($1)`,
+    [agentId],
+  )
+  return rows[0] ?? refuseUnknown(agentId)
+}
+
+/** Gives the agent a new key pair. Its gateway keys and pending challenges end with the old one. */
+export async function rotateAgent(
+  relational: Relational,
+  agentId: string,
+): Promise<AgentChanged & { privateKeyPem: string }> {
+  const key = generateAgentKey()
+  const changed = await changeAgent(relational, agentId, 'rotated', async (tx, agent) => {
+    await tx.query('delete from platform.challenges where agent_uid = $1', [agent.uid])
+    await tx.query('delete from platform.gateway_keys where agent_uid = $1', [agent.uid])
+    return updateAgent(tx, agent.uid, 'public_key = $2, public_key_fingerprint = $3', [
+      key.publicKey,
+      key.fingerprint,
+    ])
+  })
+  return { ...changed, privateKeyPem: key.privateKeyPem }
+}
+
+/** Deletes the agent with all its keys and challenges; webhook targets hear that it is terminated. */
+export function deleteAgent(relational: Relational, agentId: string): Promise<AgentChanged> {
+  return changeAgent(relational, agentId, 'deleted', async (tx, agent) => {
+    await tx.query('delete from platform.agents where uid = $1', [agent.uid])
+    await writeAgentTerminated(tx, agent.agent_id)
+    return { ...agent, version: agent.version + 1 }
+  })
+}
+
+export function setAgentTier(relational: Relational, agentId: string, tier: Tier): Promise<AgentChanged> {
+  if (!tiers.includes(tier)) throw invalid(`The tier must be one of ${tiers.join(', ')}.`)
+  return changeAgent(relational, agentId, 'tier', (tx, agent) =>
+    updateAgent(tx, agent.uid, 'tier = $2', [tier]),
+  )
+}
+
+export function setAgentAccess(
+  relational: Relational,
+  agentId: string,
+  access: Access,
+): Promise<AgentChanged> {
+  if (!accessLevels.includes(access)) throw invalid(`The access must be one of ${accessLevels.join(', ')}.`)
+  return changeAgent(relational, agentId, 'access', (tx, agent) =>
+    updateAgent(tx, agent.uid, 'access = $2', [access]),
+  )
+}
+
+/** Operations a day; null gives the tier's own figure back. */
+export function setAgentQuota(
+  relational: Relational,
+  agentId: string,
+  quota: number | null,
+): Promise<AgentChanged> {
+  checkQuota(quota)
+  return changeAgent(relational, agentId, 'quota', (tx, agent) =>
+    updateAgent(tx, agent.uid, 'quota = $2', [quota]),
+  )
+}
+
+function checkNewAgent(input: NewAgent): void {
+  if (!agentIdPattern.test(input.agentId)) {
+    throw invalid(
+      'An agent id has 1 to 64 letters, digits, dots, underscores or hyphens, and begins with a letter or digit.',
+    )
+  }
+  for (const label of [input.role, input.name]) {
+    if (label === undefined) continue
+    const length = [...label].length
+    if (length < 1 || length > roleLengthMax || label.includes('\0') || !label.isWellFormed()) {
+      throw invalid(`Role and name have 1 to ${roleLengthMax} characters.`)
+    }
+  }
+  if (input.access !== undefined && !accessLevels.includes(input.access)) {
+    throw invalid(`The access must be one of ${accessLevels.join(', ')}.`)
+  }
+  if (input.tier !== undefined && !tiers.includes(input.tier)) {
+    throw invalid(`The tier must be one of ${tiers.join(', ')}.`)
+  }
+  checkQuota(input.quota ?? null)
+}
+
+function checkQuota(quota: number | null): void {
+  if (quota !== null && !(Number.isSafeInteger(quota) && quota >= 0)) {
+    throw invalid('The quota is a whole number of operations a day, 0 or more.')
+  }
+}
+
+async function insertAgent(
+  tx: SqlExecutor,
+  input: NewAgent,
+  key: { publicKey: Buffer; fingerprint: string },
+): Promise<Agent> {
+  try {
+    const { rows } = await tx.query<Agent>(
+      `insert into platform.agents
+         (uid, agent_id, name, role, access, tier, quota, public_key, public_key_fingerprint)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning ${columns}`,
+      [
+        `agent_${ulid().toLowerCase()}`,
+        input.agentId,
+        input.name ?? input.agentId,
+        input.role ?? defaultRole,
+        input.access ?? 'member',
+        input.tier ?? 'agent',
+        input.quota ?? null,
+        key.publicKey,
+        key.fingerprint,
+      ],
+    )
+    return rows[0]!
+  } catch (error) {
+    if (sqlState(error) !== '23505') throw error
+    throw new AppError('agent_exists', `An agent named ${input.agentId} exists already.`, { cause: error })
+  }
+}
+
+/**
+ * Locks the agent's row first: so its outbox records are written in the order of its changes, and a key that is being
+ * issued at this moment (it holds a share of the row) either ends with this change or is never given.
+ */
+function changeAgent(
+  relational: Relational,
+  agentId: string,
+  kind: AgentChangeKind,
+  change: (tx: SqlExecutor, agent: Agent) => Promise<Agent>,
+): Promise<AgentChanged> {
+  return relational.transaction(async (tx) => {
+    const { rows } = await tx.query<Agent>(
+      `select ${columns} from platform.agents where lower(agent_id) = lower($1) for update`,
+      [agentId],
+    )
+    const agent = await change(tx, rows[0] ?? refuseUnknown(agentId))
+    return { agent, outboxId: await writeAgentChange(tx, agent, kind) }
+  })
+}
+
+async function updateAgent(
+  tx: SqlExecutor,
+  uid: string,
+  assignments: string,
+  values: (string | number | Buffer | null)[],
+): Promise<Agent> {
+  const { rows } = await tx.query<Agent>(
+    `update platform.agents set ${assignments}, version = version + 1, updated_at = now()
+     where uid = $1 returning ${columns}`,
+    [uid, ...values],
+  )
+  return rows[0]!
+}
+
+function refuseUnknown(agentId: string): never {
+  throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64)}.`)
+}
+
+function invalid(message: string): AppError {
+  return new AppError('validation_failed', message)
+}

@@ -1,0 +1,65 @@
+/** Changes of agents into the outbox, and the wait until one has reached every gateway. */
+
+import { v7 as uuidv7 } from 'uuid'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { headerNames } from '#runtime/messages.ts'
+import { writeOutbox } from '#runtime/outbox.ts'
+import type { AgentChange } from '#schemas/types.ts'
+import { agentsChanges } from '#topics/catalog.ts'
+import type { Agent } from './agents.ts'
+
+export type AgentChangeKind = AgentChange['change']
+
+/** Caches count for at most this long after the log acknowledged a change that their tail has not read. */
+const cachesStaleMsMax = 1_000
+const pollMs = 25
+
+/** Writes the change's outbox row and returns its id. Call it in the transaction that holds the agent's row. */
+export function writeAgentChange(tx: SqlExecutor, agent: Agent, change: AgentChangeKind): Promise<number> {
+  const value: AgentChange = {
+    uid: agent.uid,
+    agent_id: agent.agent_id,
+    change,
+    name: agent.name,
+    role: agent.role,
+    access: agent.access,
+    tier: agent.tier,
+    quota: agent.quota,
+    public_key_fingerprint: agent.public_key_fingerprint,
+    version: agent.version,
+    occurred_at: Date.now(),
+  }
+  return writeOutbox(tx, {
+    topic: agentsChanges.name,
+    key: agentsChanges.key(agent.agent_id),
+    eventId: uuidv7(),
+    value,
+    headers: { [headerNames.agent]: agent.agent_id },
+  })
+}
+
+/**
+ * Resolves one second after the change was acknowledged by the log: by then no gateway trusts what it cached before.
+ * Throws AppError `log_unavailable` when it was not published in time; the change itself stands and will be.
+ */
+export async function waitUntilPublished(
+  relational: Relational,
+  outboxId: number,
+  timeoutMs = 15_000,
+): Promise<void> {
+  const end = Date.now() + timeoutMs
+  for (;;) {
+    const { rowCount } = await relational.query('select 1 from platform.outbox where id = $1', [outboxId])
+    if (rowCount === 0) break
+    if (Date.now() > end) {
+      throw new AppError(
+        'log_unavailable',
+        'The change is stored, but not every gateway knows it yet: the log does not take its record.',
+      )
+    }
+    await sleep(pollMs)
+  }
+  await sleep(cachesStaleMsMax)
+}

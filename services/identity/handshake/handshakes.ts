@@ -1,0 +1,197 @@
+/** Proof of an agent's private key in, a gateway key out: challenges and keys live in the database. */
+
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { agentIdPattern } from '../agents/agents.ts'
+import { isSignedBy, publicKeyObject } from '../agents/key-pair.ts'
+import { hashKey } from '../gateway-keys/gateway-keys.ts'
+
+export const challengeTtlS = 60
+const pendingPerAddressMax = 8
+const pendingPerAgentMax = 256
+const knownAgentsMax = 10_000
+const signaturePattern = /^[0-9a-fA-F]{128}$/
+
+export interface Challenge {
+  serverNonce: string
+  fingerprint: string
+}
+
+export interface IssuedKey {
+  apiKey: string
+  expiresInS: number
+}
+
+export interface Handshakes {
+  /** Throws AppError `unknown_agent`, or `rate_limited` while too many challenges wait for their answers. */
+  challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge>
+  /** Throws AppError `invalid_signature` whatever is wrong. */
+  verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
+  /** True when the agent exists, as far as this instance was told lately or the database says. */
+  isKnown(agentId: string): Promise<boolean>
+  /** The same without asking the database: a flood of refusals must not reach it. */
+  wasKnown(agentId: string): boolean
+}
+
+export function createHandshakes(relational: Relational, keyTtlS: number): Handshakes {
+  const known = new LRUCache<string, true>({ max: knownAgentsMax, ttl: 60_000 })
+  return {
+    async challenge(agentId, clientNonce, address) {
+      if (!agentIdPattern.test(agentId)) throw unknownAgent()
+      const serverNonce = randomBytes(32).toString('hex')
+      const fingerprint = await relational
+        .transaction((tx) => writeChallenge(tx, { agentId, clientNonce, serverNonce, address }))
+        .catch((error) => {
+          const code = error instanceof AppError ? error.code : undefined
+          if (code === 'unknown_agent') known.delete(agentId)
+          // Its challenges were counted, so it exists.
+          if (code === 'rate_limited') known.set(agentId, true)
+          throw error
+        })
+      known.set(agentId, true)
+      return { serverNonce, fingerprint }
+    },
+    async verify(agentId, signature, address) {
+      if (!agentIdPattern.test(agentId)) throw invalidSignature()
+      const pending = await readPending(relational, agentId, address)
+      if (pending.length === 0) known.delete(agentId)
+      const matching = findSigned(pending, signature)
+      if (!matching) throw invalidSignature()
+      const apiKey = `vk_live_${randomBytes(32).toString('base64url')}`
+      await issue(relational, matching, apiKey, keyTtlS)
+      return { apiKey, expiresInS: keyTtlS }
+    },
+    wasKnown: (agentId) => known.has(agentId),
+    async isKnown(agentId) {
+      if (!agentIdPattern.test(agentId)) return false
+      if (known.has(agentId)) return true
+      const { rowCount } = await relational.query(
+        'select 1 from platform.agents where lower(agent_id) = lower($1) and agent_id = $1',
+        [agentId],
+      )
+      if (rowCount > 0) known.set(agentId, true)
+      return rowCount > 0
+    },
+  }
+}
+
+interface NewChallenge {
+  agentId: string
+  clientNonce: string
+  serverNonce: string
+  address: string
+}
+
+/** The agent's row is locked while its challenges are counted, so that instances cannot exceed the limits together. */
+async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise<string> {
+  const { rows } = await tx.query<{ uid: string; public_key_fingerprint: string }>(
+    `select uid, public_key_fingerprint from platform.agents
+     where lower(agent_id) = lower($1) and agent_id = $1 for no key update`,
+    [challenge.agentId],
+  )
+  const agent = rows[0]
+  if (!agent) throw unknownAgent()
+  await tx.query('delete from platform.challenges where agent_uid = $1 and expires_at <= now()', [agent.uid])
+  await refuseWhenFull(tx, agent.uid, challenge.address)
+  await tx.query(
+    `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at)
+     values ($1, $2, $3, $4, now() + make_interval(secs => $5))`,
+    [agent.uid, challenge.address, challenge.clientNonce, challenge.serverNonce, challengeTtlS],
+  )
+  return agent.public_key_fingerprint
+}
+
+/** The newest is refused and none is pushed out: nobody may spoil another's handshake. */
+async function refuseWhenFull(tx: SqlExecutor, agentUid: string, address: string): Promise<void> {
+  const { rows } = await tx.query<{ pending: number; own: number; left_s: number; own_left_s: number }>(
+    `select count(*)::int as pending, count(*) filter (where address = $2)::int as own,
+            extract(epoch from min(expires_at) - now())::float8 as left_s,
+            extract(epoch from min(expires_at) filter (where address = $2) - now())::float8 as own_left_s
+     from platform.challenges where agent_uid = $1`,
+    [agentUid, address],
+  )
+  const { pending, own, left_s, own_left_s } = rows[0]!
+  if (pending < pendingPerAgentMax && own < pendingPerAddressMax) return
+  const waitS = Math.max(
+    own >= pendingPerAddressMax ? own_left_s : 0,
+    pending >= pendingPerAgentMax ? left_s : 0,
+  )
+  throw new AppError('rate_limited', 'Too many handshakes wait for their verification.', {
+    retryAfter: Math.max(0.001, Math.ceil(waitS * 1_000) / 1_000),
+  })
+}
+
+interface Pending {
+  uid: string
+  version: number
+  public_key: Buffer
+  /** Null when the agent has no pending challenge. */
+  id: number | null
+  client_nonce: string
+  server_nonce: string
+}
+
+/** The agent's challenges, those of this address first; no row when there is no such agent. */
+async function readPending(relational: Relational, agentId: string, address: string): Promise<Pending[]> {
+  const { rows } = await relational.query<Pending>(
+    `select a.uid, a.version, a.public_key, c.id, c.client_nonce, c.server_nonce
+     from platform.agents a
+     left join platform.challenges c on c.agent_uid = a.uid and c.expires_at > now()
+     where lower(a.agent_id) = lower($1) and a.agent_id = $1
+     order by (c.address = $2) desc, c.id desc limit ${pendingPerAgentMax}`,
+    [agentId, address],
+  )
+  return rows
+}
+
+function findSigned(pending: Pending[], signature: string): Pending | undefined {
+  const first = pending[0]
+  if (!first || !signaturePattern.test(signature)) return undefined
+  const key = publicKeyObject(first.public_key)
+  const bytes = Buffer.from(signature, 'hex')
+  return pending.find((one) => one.id !== null && isSignedBy(key, one.client_nonce + one.server_nonce, bytes))
+}
+
+/**
+ * Consumes the challenge and stores the key's hash in one step. A share of the agent's row keeps a rotation or deletion
+ * at bay: it comes before (then its version differs and no key is given) or after (and deletes this key).
+ */
+async function issue(relational: Relational, matching: Pending, apiKey: string, ttlS: number): Promise<void> {
+  try {
+    await relational.transaction(async (tx) => {
+      const agent = await tx.query(
+        'select 1 from platform.agents where uid = $1 and version = $2 for share',
+        [matching.uid, matching.version],
+      )
+      const used = await tx.query('delete from platform.challenges where id = $1 and expires_at > now()', [
+        matching.id as number,
+      ])
+      if (agent.rowCount === 0 || used.rowCount === 0) throw invalidSignature()
+      await tx.query('delete from platform.gateway_keys where agent_uid = $1 and expires_at <= now()', [
+        matching.uid,
+      ])
+      await tx.query(
+        `insert into platform.gateway_keys (hash, agent_uid, shown, expires_at)
+         values ($1, $2, $3, now() + make_interval(secs => $4))`,
+        [hashKey(apiKey), matching.uid, apiKey.slice(8, 14), ttlS],
+      )
+    })
+  } catch (error) {
+    // foreign_key_violation: the agent was deleted at this moment.
+    if (sqlState(error) === '23503') throw invalidSignature()
+    throw error
+  }
+}
+
+function unknownAgent(): AppError {
+  return new AppError('unknown_agent', 'No agent of this id is provisioned.')
+}
+
+function invalidSignature(): AppError {
+  return new AppError(
+    'invalid_signature',
+    'Begin with a new handshake and sign client nonce and server nonce.',
+  )
+}

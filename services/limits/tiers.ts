@@ -1,0 +1,33 @@
+/** An agent's tier and own quota in, what it may do out: operations a day, in any second, and at once. */
+
+import type { Tier } from '#services/identity/agents/agents.ts'
+import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
+
+/** null is unlimited. */
+export interface AgentLimits {
+  /** Operations a UTC day. */
+  day: number | null
+  /** Operations that begin within any one second. */
+  rate: number | null
+  /** Operations at once. */
+  slots: number | null
+}
+
+const tierLimits: Record<Tier, AgentLimits> = {
+  agent: { day: 10_000, rate: 50, slots: 5 },
+  'research-agent': { day: 50_000, rate: 200, slots: 20 },
+  'infra-architect': { day: null, rate: null, slots: null },
+}
+
+export function limitsOf({ tier, quota }: Pick<Caller, 'tier' | 'quota'>): AgentLimits {
+  const limits = tierLimits[tier]
+  return quota === null ? limits : { ...limits, day: quota }
+}
+
+export function isUnlimited({ day, rate, slots }: AgentLimits): boolean {
+  return day === null && rate === null && slots === null
+}
+
+export function sameLimits(a: AgentLimits, b: AgentLimits): boolean {
+  return a.day === b.day && a.rate === b.rate && a.slots === b.slots
+}

@@ -1,0 +1,102 @@
+/** All routes of the gateway, below /v1. */
+
+import type { FastifyInstance } from 'fastify'
+import type { Closeable } from '#lib/resource.ts'
+import { registerApiDescription } from '#runtime/http.ts'
+import { registerAudit } from '#services/audit/trail/audited.ts'
+import type { AuditEntry } from '#services/audit/trail/trail.ts'
+import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
+import { requireKey } from '#services/identity/gateway-keys/require-key.ts'
+import { meter } from '#services/limits/metering.ts'
+import { type GatewayContext, openGateway } from './gateway.ts'
+import { registerAuth } from './routes/auth.ts'
+import { registerCount } from './routes/count.ts'
+import { registerDebug } from './routes/debug.ts'
+import { registerDelete } from './routes/delete.ts'
+import { registerEmbeddings } from './routes/embeddings.ts'
+import { registerGet } from './routes/get.ts'
+import { registerHealth } from './routes/health.ts'
+import { registerOperations } from './routes/operations.ts'
+import { registerScroll } from './routes/scroll.ts'
+import { registerSearch } from './routes/search.ts'
+import { registerSearchPg } from './routes/search-pg.ts'
+import { registerStats, watchSearches } from './routes/stats.ts'
+import { registerUpsert } from './routes/upsert.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The agent behind the gateway key; set before a keyed route's handler runs. */
+    caller: Caller | null
+    /** The audit entry of this request, once it has begun. */
+    audit: AuditEntry | null
+    /** True when a limit refused the request before it began: then it is no operation. */
+    unmetered: boolean
+  }
+  interface FastifyContextConfig {
+    /** Name of the operation in audit notes. */
+    operation?: string
+  }
+}
+
+export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
+  const gateway = await openGateway(context)
+  app.addHook('preClose', (done) => {
+    gateway.stopWaiting()
+    done()
+  })
+  app.decorateRequest('caller', null)
+  app.decorateRequest('audit', null)
+  app.decorateRequest('unmetered', false)
+  await registerApiDescription(app, {
+    prefix: '/v1',
+    title: 'Flotilla vector gateway',
+    version: '1',
+    description:
+      'Managed vector search for agents. Prove possession of an Ed25519 key by handshake and verify, then send the ' +
+      'api_key as Bearer credential. Writes are accepted into a log and applied in order; every fault is an RFC 9457 ' +
+      'problem document with a stable code.',
+    tags: [
+      { name: 'auth', description: 'Challenge and response' },
+      { name: 'vectors', description: 'Points of a collection' },
+      { name: 'platform', description: 'Health, operations, embeddings' },
+    ],
+  })
+  await app.register(
+    async (v1) => {
+      registerHealth(v1, gateway)
+      await v1.register(async (scope) => registerAuth(scope, gateway), { prefix: '/auth' })
+      await v1.register(async (keyed) => {
+        requireKey(keyed, gateway)
+        registerOperations(keyed, gateway)
+        registerStats(keyed, gateway)
+        registerDebug(keyed, gateway)
+        await keyed.register(async (metered) => {
+          meter(metered, gateway)
+          registerEmbeddings(metered, gateway)
+        })
+      })
+      await v1.register(
+        async (vectors) => {
+          registerAudit(vectors, gateway)
+          requireKey(vectors, gateway)
+          meter(vectors, gateway)
+          watchSearches(vectors, gateway)
+          for (const register of [
+            registerSearch,
+            registerSearchPg,
+            registerScroll,
+            registerCount,
+            registerGet,
+            registerDelete,
+          ]) {
+            register(vectors, gateway)
+          }
+          await vectors.register(async (scope) => registerUpsert(scope, gateway))
+        },
+        { prefix: '/vectors' },
+      )
+    },
+    { prefix: '/v1' },
+  )
+  return gateway
+}

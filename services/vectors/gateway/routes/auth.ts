@@ -1,0 +1,152 @@
+/** POST /v1/auth/handshake and /v1/auth/verify. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { AppError } from '#lib/errors.ts'
+import { toldFault } from '#runtime/http/errors.ts'
+import { problemResponses } from '#runtime/http.ts'
+import { begin } from '#services/audit/trail/audited.ts'
+import { challengeTtlS } from '#services/identity/handshake/handshakes.ts'
+import type { Gateway } from '../gateway.ts'
+import { closedObject } from '../schemas.ts'
+
+const agentId = Type.String({ minLength: 1, maxLength: 64, examples: ['whale'] })
+
+const handshakeBody = closedObject({
+  agent_id: agentId,
+  nonce: Type.String({
+    pattern: '^[0-9a-fA-F]{16,256}$',
+    description: 'Made by the client: 16 to 256 random hex characters.',
+    examples: ['9f86d081884c7d659a2feaa0c55ad015'],
+  }),
+})
+
+const handshakeAnswer = closedObject(
+  {
+    client_nonce: Type.String({ description: 'The nonce as it was sent.' }),
+    server_nonce: Type.String(),
+    public_key_fingerprint: Type.String({ examples: ['SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk'] }),
+    expires_in: Type.Integer({ description: 'Seconds in which the challenge can be answered, once.' }),
+  },
+  { description: 'The challenge.' },
+)
+
+const verifyBody = closedObject({
+  agent_id: agentId,
+  signature: Type.String({
+    description:
+      'Hex of the Ed25519 signature over the UTF-8 bytes of client_nonce followed by server_nonce.',
+  }),
+})
+
+const verifyAnswer = closedObject(
+  {
+    api_key: Type.String({ description: 'vk_live_… : the Bearer credential of every vector operation.' }),
+    expires_in: Type.Integer({ description: 'Seconds.' }),
+  },
+  { description: 'The gateway key.' },
+)
+
+const problems = problemResponses({
+  400: 'The body is not JSON.',
+  401: 'The agent is not known, or the signature was not accepted.',
+  422: 'A field is wrong; errors names it.',
+  429: 'Too many handshakes; retryAfter says how long to wait.',
+  503: 'An engine does not answer.',
+})
+
+export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
+  registerAuthAudit(scope, gateway)
+  const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  app.post(
+    '/handshake',
+    {
+      config: { operation: 'handshake' },
+      schema: {
+        tags: ['auth'],
+        summary: 'Ask for a challenge',
+        body: handshakeBody,
+        response: { 200: handshakeAnswer, ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { agent_id, nonce } = request.body
+      gateway.handshakeLimits.admit(agent_id, request.ip)
+      // Refused ones of a flood must have begun nothing: so the challenge comes before its audit record.
+      const challenge = await gateway.handshakes.challenge(agent_id, nonce, request.ip)
+      await audited(gateway, request, reply, agent_id, async () => undefined)
+      return {
+        client_nonce: nonce,
+        server_nonce: challenge.serverNonce,
+        public_key_fingerprint: challenge.fingerprint,
+        expires_in: challengeTtlS,
+      }
+    },
+  )
+  app.post(
+    '/verify',
+    {
+      config: { operation: 'verify' },
+      schema: {
+        tags: ['auth'],
+        summary: 'Answer a challenge and receive a gateway key',
+        body: verifyBody,
+        response: { 200: verifyAnswer, ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { agent_id, signature } = request.body
+      gateway.handshakeLimits.admit(agent_id, request.ip)
+      const verify = () => gateway.handshakes.verify(agent_id, signature, request.ip)
+      // Only agents of the platform have audit notes of their own.
+      const known = await gateway.handshakes.isKnown(agent_id)
+      const issued = await (known ? audited(gateway, request, reply, agent_id, verify) : verify())
+      reply.header('cache-control', 'no-store')
+      return { api_key: issued.apiKey, expires_in: issued.expiresInS }
+    },
+  )
+}
+
+async function audited<T>(
+  gateway: Gateway,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  agentId: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  request.agentId = agentId
+  const entry = begin(gateway, request, agentId, null)
+  const [result] = await Promise.all([work(), entry.acknowledged])
+  entry.end('ok', reply.statusCode, reply.elapsedTime)
+  return result
+}
+
+function registerAuthAudit(scope: FastifyInstance, gateway: Gateway): void {
+  scope.setErrorHandler(async (error, request, reply) => {
+    const told = toldFault(error, request)
+    const operation = request.routeOptions.config.operation ?? 'unknown'
+    const named = (request.body as { agent_id?: unknown } | null | undefined)?.agent_id
+    const agentId = typeof named === 'string' ? named : null
+    const known = agentId !== null && (await isKnown(gateway, agentId, told))
+    if (!request.audit && (!known || told.statusCode === 429)) {
+      gateway.audit.refused(known ? agentId : null, operation, told.code, told.statusCode)
+      throw error
+    }
+    const entry = request.audit ?? begin(gateway, request, agentId as string, null)
+    await entry.acknowledged
+    entry.end(told.code, told.statusCode, reply.elapsedTime)
+    throw error
+  })
+}
+
+/** While the database is away nobody is known; the answer says so already. */
+async function isKnown(gateway: Gateway, agentId: string, told: AppError): Promise<boolean> {
+  if (told.code === 'unknown_agent') return false
+  if (told.statusCode === 429) return gateway.handshakes.wasKnown(agentId)
+  try {
+    return await gateway.handshakes.isKnown(agentId)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,127 @@
+/** GET /v1/debug/agent/{agent_id}: an agent's sessions, last operations and use of its limits. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import { problemResponses } from '#runtime/http.ts'
+import { recentMax } from '#services/audit/trail/recent-operations.ts'
+import { showAgent } from '#services/identity/agents/agents.ts'
+import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
+import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import { limitsOf } from '#services/limits/tiers.ts'
+import type { Gateway } from '../gateway.ts'
+import { readSessions } from '../observed/sessions.ts'
+import { closedObject } from '../schemas.ts'
+
+const params = closedObject({ agent_id: Type.String({ minLength: 1, maxLength: 64, examples: ['whale'] }) })
+const nullable = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description })
+const time = Type.String({ format: 'date-time' })
+
+const answer = Type.Object(
+  {
+    agent_id: Type.String(),
+    role: Type.String(),
+    access: Type.String(),
+    tier: Type.String(),
+    sessions: Type.Array(
+      Type.Object({
+        key: Type.String({ description: 'The first six random characters of a gateway key, never more.' }),
+        created_at: time,
+        expires_at: time,
+      }),
+      { description: 'Gateway keys that are valid now, the newest first.' },
+    ),
+    operations: Type.Array(
+      Type.Object({
+        operation: Type.String(),
+        collection: Type.Union([Type.String(), Type.Null()]),
+        outcome: Type.String({ description: 'ok, a problem code, or unknown while the end is not known.' }),
+        status_code: Type.Union([Type.Integer(), Type.Null()]),
+        took_ms: Type.Union([Type.Number(), Type.Null()]),
+        request_id: Type.String(),
+        occurred_at: time,
+        count: Type.Integer({ description: 'Above 1: a summary of refused requests.' }),
+      }),
+      { description: `The last ${recentMax} at all gateways, the newest first.` },
+    ),
+    quota: Type.Object({
+      day: Type.Object({
+        limit: nullable('Operations a UTC day; null: unlimited.'),
+        used: nullable('Operations that began today at all gateways; null: not counted.'),
+        remaining: nullable('null: unlimited.'),
+        resets_at: time,
+      }),
+      burst: Type.Object({ limit: nullable('Operations that begin within any one second.') }),
+      concurrent: Type.Object({
+        limit: nullable('Operations at once.'),
+        running: nullable('Those that run at this instance now; null: not counted.'),
+      }),
+    }),
+  },
+  { title: 'AgentDebug' },
+)
+
+export function registerDebug(scope: FastifyInstance, gateway: Gateway): void {
+  const { relational } = gateway.context.engines
+  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+    '/debug/agent/:agent_id',
+    {
+      schema: {
+        tags: ['platform'],
+        security: [{ bearer: [] }],
+        summary: "An agent's active sessions, last operations and use of its limits",
+        params,
+        response: {
+          200: answer,
+          ...problemResponses({
+            401: 'No valid gateway key was sent.',
+            403: 'Only the agent itself, the tier infra-architect and the access admin may look.',
+            404: 'There is no such agent.',
+            503: 'An engine does not answer.',
+          }),
+        },
+      },
+    },
+    async (request): Promise<Static<typeof answer>> => {
+      const { agent_id: asked } = request.params
+      refuseStrangers(callerOf(request), asked)
+      const agent = await showAgent(relational, asked)
+      const [sessions, operations, quota] = await Promise.all([
+        readSessions(relational, agent.uid),
+        gateway.recentOperations.of(agent.agent_id),
+        quotaOf(gateway, agent),
+      ])
+      const { agent_id, role, access, tier } = agent
+      return { agent_id, role, access, tier, sessions, operations, quota }
+    },
+  )
+}
+
+/** Ids differ by more than case. Who may not look learns nothing of who there is. */
+function refuseStrangers(caller: Caller, asked: string): void {
+  if (caller.agentId.toLowerCase() === asked.toLowerCase()) return
+  if (caller.tier === 'infra-architect' || caller.access === 'admin') return
+  throw new AppError(
+    'forbidden',
+    'Only the agent itself, infra-architects and admins may look at this agent.',
+  )
+}
+
+async function quotaOf(gateway: Gateway, agent: Pick<Caller, 'uid' | 'tier' | 'quota'>) {
+  const limits = limitsOf(agent)
+  const used = limits.day === null ? null : await gateway.limiter.usedToday(agent)
+  return {
+    day: {
+      limit: limits.day,
+      used,
+      remaining: limits.day === null || used === null ? null : Math.max(0, limits.day - used),
+      resets_at: new Date(new Date().setUTCHours(24, 0, 0, 0)).toISOString(),
+    },
+    burst: { limit: limits.rate },
+    concurrent: {
+      limit: limits.slots,
+      running: limits.slots === null ? null : gateway.limiter.running(agent),
+    },
+  }
+}

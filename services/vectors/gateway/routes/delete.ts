@@ -1,0 +1,75 @@
+/** DELETE /v1/vectors/delete. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import type { Gateway } from '../gateway.ts'
+import { newOperationNumber } from '../operations/operation-id.ts'
+import { requireCollection } from '../points/collection.ts'
+import { reservedId } from '../points/parse-upsert.ts'
+import { isReserved } from '../points/point-id.ts'
+import {
+  acceptedOperation,
+  closedObject,
+  collection,
+  commonProblems,
+  pointId,
+  waitQuery,
+} from '../schemas.ts'
+import { acceptPoints } from './accept.ts'
+
+const idsMax = 1_000
+const body = closedObject({ collection, ids: Type.Array(pointId, { minItems: 1, maxItems: idsMax }) })
+
+export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
+  scope.withTypeProvider<TypeBoxTypeProvider>().delete(
+    '/delete',
+    {
+      config: { operation: 'delete' },
+      schema: {
+        tags: ['vectors'],
+        security: [{ bearer: [] }],
+        summary: 'Delete points by id',
+        description: 'Deleting a point that is not there is no fault.',
+        body,
+        querystring: waitQuery,
+        response: {
+          200: acceptedOperation,
+          202: acceptedOperation,
+          ...problemResponses({
+            ...commonProblems,
+            403: 'An id belongs to the platform.',
+            502: 'The operation failed.',
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const name = requireCollection(request.body.collection)
+      const ids = [...new Set(request.body.ids)]
+      if (ids.some((id) => isReserved(name, id))) throw reservedId()
+      const { agentId } = callerOf(request)
+      const reservation = gateway.backlog.reserve(agentId, ids.length)
+      const operation = newOperationNumber()
+      const headers = { operation, agentId, request: recordHeaders(request) }
+      try {
+        return await audited(gateway, request, reply, name, () =>
+          acceptPoints(gateway, reply, {
+            collection: name,
+            points: request.body.ids.length,
+            operation,
+            wait: request.query.wait === 'true',
+            reservation,
+            publish: () => gateway.points.delete(name, ids, headers),
+          }),
+        )
+      } finally {
+        // Of what the log took nothing is released any more.
+        reservation.release()
+      }
+    },
+  )
+}

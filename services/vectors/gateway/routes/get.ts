@@ -1,0 +1,109 @@
+/** GET /v1/vectors/get: one point by `id`, or many by repeated `ids`. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Point } from '#engines/vectors/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
+import { problemResponses } from '#runtime/http.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import type { Gateway } from '../gateway.ts'
+import { requireCollection } from '../points/collection.ts'
+import { pointIdFault } from '../points/point-id.ts'
+import { after, answeredVector, closedObject, collection, commonProblems, payload } from '../schemas.ts'
+
+const idsMax = 1_000
+
+const querystring = closedObject({
+  collection,
+  id: Type.Optional(
+    Type.Unsafe<string | string[]>({ type: ['string', 'array'], description: 'One point id.' }),
+  ),
+  ids: Type.Optional(
+    Type.Unsafe<string | string[]>({
+      type: ['string', 'array'],
+      description: `1 to ${idsMax} point ids: ids=a&ids=b.`,
+    }),
+  ),
+  after,
+})
+
+const point = { id: Type.String(), vector: answeredVector, payload }
+
+/** The point itself for `id`; `points` and `missing` for `ids`. */
+const answer = Type.Object(
+  {
+    id: Type.Optional(point.id),
+    vector: Type.Optional(point.vector),
+    payload: Type.Optional(point.payload),
+    points: Type.Optional(Type.Array(Type.Object(point))),
+    missing: Type.Optional(Type.Array(Type.String())),
+  },
+  {
+    title: 'GetAnswer',
+    description: 'The point itself for id; points and missing for ids.',
+    examples: [{ points: [], missing: ['a', 'b'] }],
+  },
+)
+
+export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
+  const { vectors } = gateway.context.engines
+  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+    '/get',
+    {
+      config: { operation: 'get' },
+      schema: {
+        tags: ['vectors'],
+        security: [{ bearer: [] }],
+        summary: 'Fetch points by id, with their vectors',
+        querystring,
+        response: {
+          200: answer,
+          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const given = request.query
+      const name = requireCollection(given.collection)
+      const wanted = wantedIds(given)
+      const found = await audited(gateway, request, reply, name, async () => {
+        if (given.after !== undefined) await gateway.operations.after(given.after)
+        const points = await vectors.get(name, wanted)
+        if (given.id !== undefined && points.length === 0) throw pointNotFound(name)
+        return points
+      })
+      return (given.id === undefined ? manyAnswer(wanted, found) : plain(found[0]!)) as Static<typeof answer>
+    },
+  )
+}
+
+function wantedIds(given: Static<typeof querystring>): string[] {
+  if ((given.id === undefined) === (given.ids === undefined)) {
+    throw validationFailed([{ path: '/id', message: 'must be given once, or ids instead of it' }])
+  }
+  if (Array.isArray(given.id)) throw validationFailed([{ path: '/id', message: 'must be given once' }])
+  const name = given.id === undefined ? 'ids' : 'id'
+  const ids = [given.id ?? given.ids ?? []].flat()
+  if (ids.length > idsMax) throw validationFailed([{ path: '/ids', message: `must be at most ${idsMax}` }])
+  const errors = ids.flatMap((id, n) => {
+    const fault = pointIdFault(id)
+    return fault ? [{ path: name === 'id' ? '/id' : `/ids/${n}`, message: fault }] : []
+  })
+  if (errors.length > 0) throw validationFailed(errors)
+  return [...new Set(ids)]
+}
+
+function manyAnswer(wanted: string[], found: Point[]) {
+  const there = new Set(found.map((point) => point.id))
+  return { points: found.map(plain), missing: wanted.filter((id) => !there.has(id)) }
+}
+
+function plain(point: Point) {
+  return { id: point.id, vector: Array.from(point.vector), payload: point.payload }
+}
+
+function pointNotFound(collection: string): AppError {
+  return new AppError('point_not_found', `${collection} has no point of this id.`)
+}

@@ -1,0 +1,130 @@
+/** POST /v1/vectors/search-pg. */
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { problemResponses } from '#runtime/http.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import type { Gateway } from '../gateway.ts'
+import { readQueryVector } from '../points/vector.ts'
+import { after, answeredVector, closedObject, commonProblems, limit, payload, vector } from '../schemas.ts'
+import type { PgQuery } from '../search-pg/search.ts'
+
+const body = closedObject({
+  table: Type.String({
+    minLength: 1,
+    maxLength: 63,
+    description:
+      'A table of the schema vectors with a column of type vector(1536). embeddings holds the points of all collections, ' +
+      'with the columns collection, id, title, status, tags, mind_path, updated_at and payload to filter on.',
+    examples: ['embeddings'],
+  }),
+  vector,
+  limit: Type.Optional(limit),
+  metric: Type.Optional(
+    Type.Literal('cosine', { default: 'cosine', description: 'Scores are 1 − cosine distance.' }),
+  ),
+  filter_sql: Type.Optional(
+    Type.String({
+      description:
+        'An SQL condition over the columns of the table, up to 4,096 bytes: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, ' +
+        'IS NULL, IS NOT NULL, = ANY(array column), AND, OR, NOT, parentheses, and literals, also cast to text, int, float, ' +
+        'bool or timestamptz. Everything else is 400 invalid_filter, with its name. Times without a zone are UTC.',
+      examples: ["collection = 'knowledgebase' AND status = 'active' AND 'runbook' = ANY(tags)"],
+    }),
+  ),
+  with_payload: Type.Optional(Type.Boolean({ default: true })),
+  with_vector: Type.Optional(Type.Boolean({ default: false })),
+  after,
+})
+
+const answer = Type.Object(
+  {
+    results: Type.Array(
+      Type.Object({
+        collection: Type.Optional(Type.String({ description: 'Absent when the table has no such column.' })),
+        id: Type.String(),
+        score: Type.Number({ description: 'Cosine similarity.' }),
+        payload: Type.Optional(payload),
+        vector: Type.Optional(answeredVector),
+      }),
+    ),
+    took_ms: Type.Integer({ description: 'Milliseconds.' }),
+    records_scanned: Type.Integer({
+      description:
+        "Rows that were eligible for the search: a count up to 5 s old or, with filter_sql, the engine's estimate.",
+    }),
+  },
+  {
+    title: 'SearchPgAnswer',
+    description: 'Hits by falling score, ties by id.',
+    examples: [
+      {
+        results: [
+          {
+            collection: 'knowledgebase',
+            id: 'STIDX001-5f2d1c',
+            score: 0.93,
+            payload: { title: 'Deploying the courier', status: 'active', tags: ['runbook'] },
+          },
+        ],
+        took_ms: 6,
+        records_scanned: 1_200,
+      },
+    ],
+  },
+)
+
+const problems = {
+  ...commonProblems,
+  400: 'The body is not JSON, filter_sql is not allowed, or the operation id is not of this platform.',
+  404: 'There is no such table, or no such operation.',
+  409: 'The operation named in after failed.',
+  503: 'An engine does not answer, the query took too long, or the operation is not applied yet; retryAfter says how long to wait.',
+}
+
+export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void {
+  scope.withTypeProvider<TypeBoxTypeProvider>().post(
+    '/search-pg',
+    {
+      config: { operation: 'search-pg' },
+      schema: {
+        tags: ['vectors'],
+        security: [{ bearer: [] }],
+        summary: 'Find the nearest rows of a table, filtered by an SQL condition',
+        body,
+        response: { 200: answer, ...problemResponses(problems) },
+      },
+    },
+    async (request, reply) => {
+      const begun = performance.now()
+      const given = request.body
+      const query = queryOf(given)
+      const { after } = given
+      const ready = after === undefined ? undefined : () => gateway.operations.after(after, 'relational')
+      const searching = gateway.pgSearch.search(query, ready)
+      // What fails before anybody waits for it must not end the process.
+      searching.catch(() => {})
+      // The statement goes out first: it takes longest, and the audit record is written while the engine is at it.
+      await nextTurn()
+      const found = await audited(gateway, request, reply, given.table, () => searching)
+      return {
+        results: found.hits,
+        took_ms: Math.round(performance.now() - begun),
+        records_scanned: found.eligible,
+      } as Static<typeof answer>
+    },
+  )
+}
+
+function queryOf(given: Static<typeof body>): PgQuery {
+  return {
+    table: given.table,
+    vector: readQueryVector(given.vector),
+    limit: given.limit ?? 10,
+    withPayload: given.with_payload ?? true,
+    withVector: given.with_vector ?? false,
+    ...(given.filter_sql === undefined ? {} : { filter: given.filter_sql }),
+  }
+}

@@ -1,0 +1,110 @@
+/** POST /v1/vectors/search. The hot path: parse, call the engine while the audit record is written, answer. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Hit, SearchQuery } from '#engines/vectors/port.ts'
+import { problemResponses } from '#runtime/http.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import type { Gateway } from '../gateway.ts'
+import { requireCollection } from '../points/collection.ts'
+import { readQueryVector } from '../points/vector.ts'
+import {
+  after,
+  answeredVector,
+  closedObject,
+  collection,
+  commonProblems,
+  filter,
+  limit,
+  payload,
+  vector,
+} from '../schemas.ts'
+
+const body = closedObject({
+  collection,
+  vector,
+  limit: Type.Optional(limit),
+  score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
+  filter: Type.Optional(filter),
+  with_payload: Type.Optional(Type.Boolean({ default: true })),
+  with_vector: Type.Optional(Type.Boolean({ default: false })),
+  after,
+})
+
+const answer = Type.Object(
+  {
+    results: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        score: Type.Number({ description: 'Cosine similarity.' }),
+        payload: Type.Optional(payload),
+        vector: Type.Optional(answeredVector),
+      }),
+    ),
+    took_ms: Type.Integer({ description: 'Milliseconds.' }),
+    records_scanned: Type.Integer({ description: 'Points that were eligible for the search.' }),
+  },
+  {
+    title: 'SearchAnswer',
+    description: 'Hits by falling score, ties by id.',
+    examples: [
+      {
+        results: [{ id: 'STIDX001-5f2d1c', score: 0.93, payload: { title: 'Deploying the courier' } }],
+        took_ms: 4,
+        records_scanned: 20_000,
+      },
+    ],
+  },
+)
+
+export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
+  const { vectors } = gateway.context.engines
+  scope.withTypeProvider<TypeBoxTypeProvider>().post(
+    '/search',
+    {
+      config: { operation: 'search' },
+      schema: {
+        tags: ['vectors'],
+        security: [{ bearer: [] }],
+        summary: 'Find the nearest points of a collection',
+        body,
+        response: {
+          200: answer,
+          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const begun = performance.now()
+      const given = request.body
+      const name = requireCollection(given.collection)
+      const query = queryOf(given)
+      const found = await audited(gateway, request, reply, name, () =>
+        given.after === undefined
+          ? vectors.search(name, query)
+          : gateway.operations.after(given.after).then(() => vectors.search(name, query)),
+      )
+      return {
+        results: given.with_vector ? found.hits.map(withPlainVector) : found.hits,
+        took_ms: Math.round(performance.now() - begun),
+        records_scanned: found.eligible,
+      } as Static<typeof answer>
+    },
+  )
+}
+
+function queryOf(given: Static<typeof body>): SearchQuery {
+  return {
+    vector: readQueryVector(given.vector),
+    limit: given.limit ?? 10,
+    withPayload: given.with_payload ?? true,
+    withVector: given.with_vector ?? false,
+    ...(given.score_threshold === undefined ? {} : { scoreThreshold: given.score_threshold }),
+    ...(given.filter === undefined ? {} : { filter: given.filter }),
+  }
+}
+
+function withPlainVector(hit: Hit) {
+  return hit.vector ? { ...hit, vector: Array.from(hit.vector) } : hit
+}

@@ -1,0 +1,153 @@
+/** POST /v1/vectors/upsert. */
+
+import type { IncomingMessage } from 'node:http'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { parsedOnLoopBytesMax } from '#runtime/http/json-body.ts'
+import { receiveBody } from '#runtime/http/receive-body.ts'
+import { createValidator, validationFailed } from '#runtime/http/validation.ts'
+import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { idOfSeed, withIdempotency } from '#runtime/idempotency.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Reservation } from '../operations/backlog.ts'
+import { newOperationNumber } from '../operations/operation-id.ts'
+import { upsertBodyBytesMax } from '../points/byte-budget.ts'
+import { type ParsedUpsert, parseUpsert, pointsMax } from '../points/parse-upsert.ts'
+import { acceptedOperation, closedObject, collection, commonProblems, point, waitQuery } from '../schemas.ts'
+import { type AcceptedAnswer, acceptPoints } from './accept.ts'
+
+const body = closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) })
+const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/
+
+/** The scope must be this route's own: it reads bodies in its own way. */
+export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
+  parseUpsertsOnly(scope, gateway)
+  scope.addHook('onRequest', (request, _reply, done) => {
+    try {
+      gateway.receiving.take(request.raw)
+    } catch (error) {
+      return done(error as Error)
+    }
+    done()
+  })
+  scope.withTypeProvider<TypeBoxTypeProvider>().post(
+    '/upsert',
+    {
+      bodyLimit: upsertBodyBytesMax,
+      config: { operation: 'upsert' },
+      // The parser has checked the body already, point by point.
+      validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
+      schema: {
+        tags: ['vectors'],
+        security: [{ bearer: [] }],
+        summary: 'Write points',
+        description:
+          'Accepted points are in the log; they are applied in order. Not atomic: after a 503 repeat it. An id twice in ' +
+          'one request: the last wins. With an Idempotency-Key header a repeated request gets the first answer again.',
+        body,
+        querystring: waitQuery,
+        headers: Type.Object({
+          'idempotency-key': Type.Optional(
+            Type.String({
+              description: '1 to 255 visible ASCII characters; makes the request safe to repeat.',
+            }),
+          ),
+        }),
+        response: {
+          200: acceptedOperation,
+          202: acceptedOperation,
+          ...problemResponses({
+            ...commonProblems,
+            403: 'An id belongs to the platform.',
+            409: 'The Idempotency-Key was used with another body, or its first request is still running.',
+            502: 'The operation failed.',
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const parsed = request.body as unknown as ParsedUpsert
+      const key = idempotencyKeyOf(request)
+      const reservation = gateway.backlog.reserve(callerOf(request).agentId, parsed.ids.length)
+      const upsert: Upsert = { gateway, request, reply, parsed, reservation }
+      try {
+        return await audited(gateway, request, reply, parsed.collection, () =>
+          key === undefined ? accept(upsert, newOperationNumber()) : acceptOnce(upsert, key),
+        )
+      } finally {
+        // Of what the log took nothing is released any more.
+        reservation.release()
+      }
+    },
+  )
+}
+
+/** Small bodies are parsed here, big ones in a thread; both by the same function. */
+function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsertThread'>): void {
+  scope.removeContentTypeParser('application/json')
+  scope.addContentTypeParser(
+    'application/json',
+    async (request: FastifyRequest, payload: IncomingMessage) => {
+      const bytes = await receiveBody(payload, upsertBodyBytesMax)
+      const hashed = request.headers['idempotency-key'] !== undefined
+      return bytes.length > parsedOnLoopBytesMax
+        ? gateway.upsertThread.parse(bytes, hashed)
+        : parseUpsert(bytes, hashed)
+    },
+  )
+}
+
+interface Upsert {
+  gateway: Gateway
+  request: FastifyRequest
+  reply: FastifyReply
+  parsed: ParsedUpsert
+  reservation: Reservation
+}
+
+function accept(upsert: Upsert, operation: string): Promise<AcceptedAnswer> {
+  const { gateway, request, reply, parsed, reservation } = upsert
+  const { agentId } = callerOf(request)
+  return acceptPoints(gateway, reply, {
+    collection: parsed.collection,
+    points: parsed.sent,
+    operation,
+    wait: (request.query as { wait?: string }).wait === 'true',
+    reservation,
+    publish: () => gateway.points.upsert(parsed, { operation, agentId, request: recordHeaders(request) }),
+  })
+}
+
+/** Under one key the operation number stays the same, however often the request runs. */
+async function acceptOnce(upsert: Upsert, key: string): Promise<AcceptedAnswer> {
+  const { gateway, request, reply, parsed } = upsert
+  const answer = await withIdempotency(
+    gateway.context.engines.relational,
+    {
+      scope: `${callerOf(request).uid}/upsert`,
+      key,
+      // The parser hashes every body that came with a key.
+      bodyHash: Buffer.from(parsed.bodyHash!, 'base64'),
+      log: gateway.context.log,
+    },
+    async ({ seed }) => {
+      const operation = idOfSeed(seed, 'operation').replaceAll('-', '').slice(0, 16)
+      const accepted = await accept(upsert, operation)
+      return { statusCode: reply.statusCode, headers: {}, body: JSON.stringify(accepted) }
+    },
+  )
+  reply.code(answer.statusCode)
+  return JSON.parse(answer.body) as AcceptedAnswer
+}
+
+function idempotencyKeyOf(request: FastifyRequest): string | undefined {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key === 'string' && idempotencyKeyPattern.test(key)) return key
+  throw validationFailed([
+    { path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' },
+  ])
+}

@@ -1,0 +1,134 @@
+/** The reader group of one generation: batches of vectors.commands in, points in that generation, progress and failure rows out. */
+
+import { AppError } from '#lib/errors.ts'
+import type { BatchOutcome } from '#lib/outcome.ts'
+import { type CallContext, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
+import type { Message } from '#runtime/messages.ts'
+import type { ServiceContext } from '#runtime/service.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { writeFailures } from './failures.ts'
+import type { GenerationEngine, Index } from './indexes.ts'
+import { createProgress } from './progress.ts'
+import type { ProgressTail } from './progress-tail.ts'
+import { groupOfGeneration } from './rebuild.ts'
+
+export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>
+
+/** How one index is written; everything that indexes have in common lies around it. */
+export interface IndexWriter {
+  index: Index
+  engine: GenerationEngine & { ping(): Promise<void> }
+  batchRecordsMax: number
+  batchBytesMax: number
+  /** A partition whose owner died waits this long for calls of it that may still run. */
+  callTimeoutMs: number
+  openGeneration(generation: number, epoch: number): GenerationHandler
+}
+
+export interface GenerationHandler {
+  handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<BatchOutcome[]>
+  /**
+   * Positions of gained partitions that the index keeps with its points: they win over what the group committed. Those
+   * that are missing here begin where the group left them.
+   */
+  positions?(partitions: number[]): Promise<Map<number, number>>
+  /** A record of this partition was parked: its dead letter and failure row are written. */
+  parked?(partition: number): void
+  /** Everything through this offset is settled: kept by the index before anybody is told. */
+  settled?(partition: number, throughOffset: number): Promise<void>
+}
+
+const progressRepeatMs = 10_000
+
+export async function startGenerationWriter(
+  context: WriterContext,
+  writer: IndexWriter,
+  generation: number,
+  progressTail: ProgressTail,
+): Promise<RunningConsumer> {
+  const { engines, publisher, log } = context
+  const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
+  const topic = vectorsCommands
+  const { epoch } = publisher.placeOf(topic)
+  const progress = openProgress(context, index, { generation, epoch }, progressTail)
+  const handler = writer.openGeneration(generation, epoch)
+  const consumer = await startBatchConsumer(
+    { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
+    {
+      group: groupOfGeneration(index, generation),
+      topic,
+      batchRecordsMax,
+      batchBytesMax,
+      callTimeoutMs,
+      retriesMax: 5,
+      backoff: { baseMs: 200, maxMs: 10_000 },
+      handle: handler.handle,
+      probe: () => writer.engine.ping(),
+      async onParked(parked) {
+        await writeFailures(engines.relational, index, parked)
+        for (const { position } of parked.toSorted((a, b) => a.position.offset - b.position.offset)) {
+          progress.failed(position.partition, position.offset)
+          handler.parked?.(position.partition)
+        }
+      },
+      async beforeCommit(partition, throughOffset) {
+        await handler.settled?.(partition, throughOffset)
+        await progress.applied(partition, throughOffset)
+      },
+      async onAssigned(gained) {
+        const kept = await handler.positions?.(gained.map((one) => one.partition))
+        await progress.assigned(
+          gained.map((one) => ({ ...one, committed: kept?.get(one.partition) ?? one.committed })),
+        )
+        return kept
+      },
+    },
+  )
+  return withRepeats(consumer, () => progress.repeat(consumer.state().partitions), context)
+}
+
+function openProgress(
+  { publisher }: WriterContext,
+  index: Index,
+  { generation, epoch }: { generation: number; epoch: number },
+  progressTail: ProgressTail,
+) {
+  return createProgress({
+    index,
+    generation,
+    epoch,
+    catchUp: () => progressTail.catchUp(),
+    latest: (partition) => progressTail.latest({ generation, epoch, partition }),
+    publish: async (records) => {
+      await publisher.publish(
+        vectorsProgress,
+        records.map((value) => ({ key: value, value })),
+      )
+    },
+  })
+}
+
+/** A reader that joined late, or missed a record, hears where the index is within ten seconds. */
+function withRepeats(
+  consumer: RunningConsumer,
+  repeat: () => Promise<void>,
+  { log }: WriterContext,
+): RunningConsumer {
+  const timer = setInterval(() => {
+    repeat().catch((error: unknown) => {
+      const reason = error instanceof AppError ? error.code : String(error)
+      log.warn({ reason }, 'index.progress-not-repeated')
+    })
+  }, progressRepeatMs)
+  timer.unref()
+  return {
+    pause: () => consumer.pause(),
+    resume: () => consumer.resume(),
+    state: () => consumer.state(),
+    async close() {
+      clearInterval(timer)
+      await consumer.close()
+    },
+  }
+}

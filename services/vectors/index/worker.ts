@@ -1,0 +1,106 @@
+/** Runs the reader groups of an index: one for each generation that the rows ask for; also flips a rebuilt index. */
+
+import type { Closeable } from '#lib/resource.ts'
+import type { RunningConsumer } from '#runtime/consumer.ts'
+import { withLease } from '#runtime/leases.ts'
+import { repeatUntil } from '#runtime/repeat.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { pruneFailures } from './failures.ts'
+import { type IndexWriter, startGenerationWriter, type WriterContext } from './generation-writer.ts'
+import { openProgressTail, type ProgressTail } from './progress-tail.ts'
+import {
+  ensureLiveGeneration,
+  generationsToWrite,
+  listGenerations,
+  type RebuildParts,
+  stepRebuild,
+} from './rebuild.ts'
+
+const lookMs = 500
+/** What was looked up longer ago than this may be out of date: nothing is started by it. */
+const lookValidMs = 500
+const pruneMs = 3_600_000
+const switchLeaseMs = 15_000
+
+/** `before` is asked until it succeeds, before anything is written. */
+export async function startIndexWriter(
+  context: WriterContext,
+  writer: IndexWriter,
+  before?: (parts: RebuildParts) => Promise<void>,
+): Promise<Closeable> {
+  const stopping = new AbortController()
+  const { eventLog, relational } = context.engines
+  const progressTail = await openProgressTail({ ...context, eventLog, index: writer.index })
+  const running: Running = { context, writer, progressTail, groups: new Map(), before }
+  const loop = (what: string, everyMs: number, work: () => Promise<unknown>) =>
+    repeatUntil({ what, everyMs, signal: stopping.signal, log: context.log }, work)
+  const loops = [
+    loop('generations', lookMs, () => followGenerations(running)),
+    loop('rebuild', lookMs, () => switchWhenRipe(running)),
+    loop('failure rows', pruneMs, () => pruneFailures(relational)),
+  ]
+  return {
+    async close() {
+      stopping.abort()
+      await Promise.all(loops)
+      await Promise.all([...running.groups.values()].map((group) => group.close()))
+      await progressTail.close()
+    },
+  }
+}
+
+interface Running {
+  context: WriterContext
+  writer: IndexWriter
+  progressTail: ProgressTail
+  groups: Map<number, RunningConsumer>
+  before: ((parts: RebuildParts) => Promise<void>) | undefined
+}
+
+function partsOf({ context, writer }: Running): RebuildParts {
+  const { eventLog, relational } = context.engines
+  const { physicalName } = context.publisher.placeOf(vectorsCommands)
+  return { eventLog, relational, index: writer.index, engine: writer.engine, physicalName }
+}
+
+/** Runs the group of each generation that the rows ask for, and no other. */
+async function followGenerations(running: Running): Promise<void> {
+  const { context, writer, groups, progressTail } = running
+  const parts = partsOf(running)
+  if (groups.size === 0) {
+    await running.before?.(parts)
+    running.before = undefined
+    await ensureLiveGeneration(parts)
+  }
+  const lookedAt = Date.now()
+  const wanted = generationsToWrite(await listGenerations(parts.relational, parts.index))
+  for (const [generation, group] of groups) {
+    if (wanted.includes(generation)) continue
+    await group.close()
+    groups.delete(generation)
+    context.log.info({ generation }, 'index.generation-left')
+  }
+  for (const generation of wanted) {
+    if (groups.has(generation) || Date.now() - lookedAt > lookValidMs) continue
+    groups.set(generation, await startGenerationWriter(context, writer, generation, progressTail))
+    context.log.info({ generation }, 'index.generation-joined')
+  }
+}
+
+/** Takes the next step of a rebuild; one instance at a time, because a generation is promoted once. */
+async function switchWhenRipe(running: Running): Promise<void> {
+  const { context, writer, progressTail } = running
+  const parts = partsOf(running)
+  const generations = await listGenerations(parts.relational, parts.index)
+  if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
+  const { epoch } = context.publisher.placeOf(vectorsCommands)
+  const lease = { name: `switch-${writer.index.name}`, holder: context.instanceId, ttlMs: switchLeaseMs }
+  await withLease(parts.relational, lease, async () => {
+    await progressTail.catchUp()
+    const step = await stepRebuild({
+      ...parts,
+      appliedThrough: (generation) => progressTail.appliedThrough(generation, epoch),
+    })
+    if (step !== 'nothing') context.log.info({ step }, 'index.rebuild')
+  })
+}

@@ -1,0 +1,78 @@
+/** vectors.commands in; rows of the relational mirror, vectors.progress and failure rows out. Also flips a rebuilt mirror. */
+
+import { Type } from 'typebox'
+import type { Closeable } from '#lib/resource.ts'
+import { createArrivals, createPace, type Pace } from '#runtime/pace.ts'
+import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
+import type { IndexWriter } from '../index/generation-writer.ts'
+import { relationalIndex } from '../index/indexes.ts'
+import { startIndexWriter } from '../index/worker.ts'
+import { createGeneration } from './generation.ts'
+import { takeIntoUse } from './take-into-use.ts'
+
+/** Batches of all partitions together are what one transaction takes; small ones yield sooner to others. */
+const batchRecordsMax = 100
+const batchBytesMax = 4 * 1024 * 1024
+/** Batches of all partitions one after the other, on a machine that is busy with other things. */
+const callTimeoutMs = 120_000
+/** While requests or writes keep coming to the machine that also searches, so many rows a second are mirrored. */
+const busyRowsPerSecond = 500
+const busyFromRecordsPerSecond = 40
+const arrivalSampleMs = 500
+
+type Context = ServiceContext<'eventLog' | 'relational' | 'mirror', unknown>
+
+export const relationalWriter = defineWorker({
+  name: 'relational-writer',
+  purpose: 'mirrors points into the tables that search-pg reads, and reports how far it is',
+  needs: ['eventLog', 'relational', 'mirror'],
+  config: Type.Object({}),
+  start: startRelationalWriter,
+})
+
+async function startRelationalWriter(context: Context): Promise<Closeable> {
+  const { eventLog, mirror } = context.engines
+  const stopping = new AbortController()
+  const pace = mirror.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
+  const { physicalName } = context.publisher.placeOf(vectorsCommands)
+  const writer: IndexWriter = {
+    index: relationalIndex,
+    engine: mirror,
+    batchRecordsMax,
+    batchBytesMax,
+    callTimeoutMs,
+    openGeneration: (generation, epoch) =>
+      createGeneration({
+        mirror,
+        target: { generation, epoch },
+        logStarts: async () => {
+          const ranges = await eventLog.offsets(physicalName)
+          return new Map(ranges.map((range) => [range.partition, range.start]))
+        },
+        ...(pace ? { pace } : {}),
+      }),
+  }
+  const worker = await startIndexWriter(context, writer, (parts) => takeIntoUse(mirror, parts, context.log))
+  return {
+    async close() {
+      stopping.abort()
+      await worker.close()
+    },
+  }
+}
+
+/** On one machine with everything else: searches and the vector engine come first, the mirror may lag behind. */
+function paceOf(context: Context, released: AbortSignal): Pace {
+  const topics = [auditEvents, vectorsCommands]
+  const busy = createArrivals({
+    async total() {
+      const names = topics.map((topic) => context.publisher.placeOf(topic).physicalName)
+      const ranges = await Promise.all(names.map((name) => context.engines.eventLog.offsets(name)))
+      return ranges.flat().reduce((sum, range) => sum + range.end, 0)
+    },
+    busyFromPerSecond: busyFromRecordsPerSecond,
+    sampleMs: arrivalSampleMs,
+  })
+  return createPace({ busyPerSecond: busyRowsPerSecond, busy, released })
+}

@@ -1,0 +1,38 @@
+/** The mirror's tables and the rows about generations in, both of one mind out: fresh tables get a number of their own. */
+
+import type { Logger } from 'pino'
+import type { Mirror } from '#engines/relational/mirror-port.ts'
+import { groupOfGeneration, listGenerations, prepareGroup, type RebuildParts } from '../index/rebuild.ts'
+
+/**
+ * Fresh tables (the first start, or a mirror that was lost) are a generation that never was, so that nothing that was
+ * told of an earlier one counts for them; its group reads the log from the beginning. Any number of instances may do so
+ * at once: one number wins, and the rest is the same for all.
+ */
+export async function takeIntoUse(mirror: Mirror, parts: RebuildParts, log: Logger): Promise<void> {
+  const { relational, index } = parts
+  const known = await listGenerations(relational, index)
+  const next = Math.max(0, ...known.map((one) => one.generation)) + 1
+  const live = await mirror.adoptGeneration(next)
+  const inUse = known.some(
+    (one) => one.generation === live && (one.state === 'live' || one.state === 'switching'),
+  )
+  if (inUse) return
+  if (live > 1) await prepareGroup(parts, live)
+  await relational.transaction(async (tx) => {
+    await tx.query(
+      `update platform.index_generations set state = 'retired', updated_at = clock_timestamp()
+       where index_name = $1 and generation <> $2 and state <> 'retired'`,
+      [index.name, live],
+    )
+    await tx.query(
+      `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
+       on conflict (index_name, generation) do update set state = 'live', updated_at = clock_timestamp()`,
+      [index.name, live],
+    )
+  })
+  for (const { generation } of known) {
+    if (generation !== live) await parts.eventLog.deleteGroup(groupOfGeneration(index, generation))
+  }
+  if (known.length > 0) log.warn({ generation: live }, 'mirror.begun-anew')
+}

@@ -1,0 +1,160 @@
+/** What a courier knows of one target while it runs: its breaker, its waiting heads, its connections, its pace. */
+
+import type { WebhookDelivery } from '#schemas/types.ts'
+import type { WebhookTarget } from '../targets/target.ts'
+import { Connection, type ConnectionOptions, type Request } from './connection.ts'
+import { type Head, Heads } from './heads.ts'
+import { type HeaderBase, headerBaseOf } from './request-headers.ts'
+import type { CallResult } from './verdict.ts'
+
+/** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
+export const callsPerTargetMax = 8
+
+export class TargetState {
+  target: WebhookTarget
+  headers: HeaderBase
+  readonly partition: number
+  readonly #heads = new Heads()
+  /** Operators were warned of the redirects of this address. */
+  redirectReported = false
+  #connections: Connection[] = []
+  readonly #lookup: ConnectionOptions['lookup']
+  #callsMax = callsPerTargetMax
+  #inFlight = 0
+  /** Heads had to wait for others, and want to be asked again. */
+  #turnedAway = false
+  /** The outage that goes on: tries so far, and the head that tries. */
+  #outage: { tries: number; prober: number | null; nextAtMs: number } | null = null
+
+  constructor(target: WebhookTarget, partition: number, lookup: ConnectionOptions['lookup']) {
+    this.target = target
+    this.headers = headerBaseOf(target)
+    this.partition = partition
+    this.#lookup = lookup
+  }
+
+  get breaker(): 'closed' | 'open' {
+    return this.#outage === null ? 'closed' : 'open'
+  }
+
+  /** The oldest head, by its place in the log. */
+  get firstHead(): Head | null {
+    return this.#heads.first
+  }
+
+  /** When something is tried next, ms since 1970; null while a call runs or nothing waits. */
+  get nextAttemptAtMs(): number | null {
+    if (this.#inFlight > 0 || this.#heads.size === 0) return null
+    if (this.#outage) return Math.round(this.#outage.nextAtMs)
+    let next = Number.MAX_SAFE_INTEGER
+    for (const { dueAtMs } of this.#heads) next = Math.min(next, dueAtMs)
+    return Math.round(next)
+  }
+
+  headOf(offset: number, delivery: WebhookDelivery, attempts: number): Head {
+    let head = this.#heads.get(offset)
+    if (!head) {
+      const sequence = delivery.sequence ?? offset
+      head = { offset, sequence, receivedAtMs: delivery.received_at, attempts, dueAtMs: 0 }
+      this.#heads.add(head)
+    }
+    return head
+  }
+
+  /** What the file says of it now: what is queued takes a new address, what runs ends with the old one. */
+  renew(target: WebhookTarget): void {
+    // Another target's change disturbs nobody.
+    const same = JSON.stringify(target) === JSON.stringify(this.target)
+    this.target = target
+    if (same) return
+    this.headers = headerBaseOf(target)
+    this.redirectReported = false
+    this.close()
+    this.hasten()
+  }
+
+  /** What waits for a time may be tried now. */
+  hasten(): void {
+    for (const head of this.#heads) head.dueAtMs = 0
+    if (this.#outage) this.#outage.nextAtMs = 0
+  }
+
+  /** How long this head has to wait before it may be tried, ms; 0: now. Infinite: until others make room. */
+  waitMs(head: Head, nowMs: number): number {
+    if (head.dueAtMs > nowMs) return head.dueAtMs - nowMs
+    const outage = this.#outage
+    if (outage && outage.prober !== null && outage.prober !== head.offset) return this.#turnAway()
+    if (outage && outage.nextAtMs > nowMs) return outage.nextAtMs - nowMs
+    if (this.#inFlight >= this.#callsMax) return this.#turnAway()
+    if (outage) outage.prober = head.offset
+    return 0
+  }
+
+  /** True once when heads were turned away and one of them may be tried now. */
+  roomForOthers(): boolean {
+    if (!this.#turnedAway || this.#inFlight >= this.#callsMax) return false
+    if (this.#outage && this.#outage.prober !== null) return false
+    this.#turnedAway = false
+    return true
+  }
+
+  async call(request: Request): Promise<CallResult> {
+    const connection = this.#idleConnection()
+    this.#inFlight++
+    const result = await connection.send(request)
+    this.#inFlight--
+    return result
+  }
+
+  /** The target answered: one more call may run at a time. True when that ended an outage. */
+  answered(): boolean {
+    const ended = this.#outage !== null
+    this.#outage = null
+    this.#callsMax = Math.min(callsPerTargetMax, this.#callsMax + 1)
+    return ended
+  }
+
+  /** The target is away: this head alone tries on. Answers with the number of tries of this outage, from 1. */
+  away(head: Head): number {
+    this.#outage ??= { tries: 0, prober: head.offset, nextAtMs: 0 }
+    const outage = this.#outage
+    // A call that was in flight when the outage began is not another try of it.
+    if (outage.prober !== null && outage.prober !== head.offset) return Math.max(1, outage.tries)
+    outage.prober = head.offset
+    this.#callsMax = 1
+    return ++outage.tries
+  }
+
+  /** The head that tries on is due then. */
+  nextTryAt({ offset }: Head, atMs: number): void {
+    if (this.#outage?.prober === offset) this.#outage.nextAtMs = atMs
+  }
+
+  /** A head is settled or gone: another one takes over what it was trying. */
+  leave(offset: number): void {
+    this.#heads.delete(offset)
+    if (this.#outage?.prober === offset) this.#outage.prober = null
+  }
+
+  /** Calls that run end as they are. */
+  stop(): void {
+    for (const connection of this.#connections) connection.stop()
+  }
+
+  close(): void {
+    for (const connection of this.#connections.splice(0)) connection.close()
+  }
+
+  #turnAway(): number {
+    this.#turnedAway = true
+    return Number.POSITIVE_INFINITY
+  }
+
+  #idleConnection(): Connection {
+    const idle = this.#connections.find((connection) => !connection.busy)
+    if (idle) return idle
+    const made = new Connection({ url: this.target.url, lookup: this.#lookup })
+    this.#connections.push(made)
+    return made
+  }
+}

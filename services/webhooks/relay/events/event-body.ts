@@ -1,0 +1,65 @@
+/** The JSON text of an event in, what is known of it and the text that targets receive out: the same text. */
+
+import { AppError, type FieldError } from '#lib/errors.ts'
+import { parseJson } from '#runtime/http/json-body.ts'
+import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { idempotencyKeyOf } from '../../targets/event-kinds.ts'
+import { containsSecret } from '../../targets/secrets.ts'
+import { eventSchema, type FiredEvent } from './event-schema.ts'
+import { topLevelMembers } from './top-level-members.ts'
+
+export interface PreparedEvent {
+  event: string
+  agent: string
+  task_id: string
+  idempotency_key: string
+  /** As it came, numbers and spacing included, with the idempotency key in it. */
+  body: Buffer
+}
+
+const check = compileCheck(eventSchema)
+
+/**
+ * Throws AppError `invalid_json` or `validation_failed` with the paths of the faults. Secrets are another matter:
+ * `refuseSecrets`.
+ */
+export function prepareEvent(bytes: Buffer): PreparedEvent {
+  const value = parseJson(bytes)
+  const faults = check(value)
+  if (faults) throw validationFailed(faults)
+  const event = value as FiredEvent
+  const text = bytes.toString('utf8')
+  const members = topLevelMembers(text)
+  const twice = members.find(({ name }, n) => members.findIndex((other) => other.name === name) !== n)
+  // Receivers would not agree on which of the two counts.
+  if (twice) throw validationFailed([{ path: `/${twice.name}`, message: 'stands twice' }])
+  const key = idempotencyKeyOf(event)
+  if (event.idempotency_key !== undefined && event.idempotency_key !== key) throw validationFailed([keyFault])
+  const { event: kind, agent, task_id } = event
+  const whole = event.idempotency_key === undefined ? withKey(text, members.at(-1)!.end, key) : bytes
+  return { event: kind, agent, task_id, idempotency_key: key, body: whole }
+}
+
+const keyFault: FieldError = {
+  path: '/idempotency_key',
+  message: 'must be <agent>-<task_id>-<event> of this very event; leave it out to have it made',
+}
+
+function withKey(text: string, end: number, key: string): Buffer {
+  return Buffer.from(`${text.slice(0, end)},"idempotency_key":${JSON.stringify(key)}${text.slice(end)}`)
+}
+
+/** Throws AppError `secret_in_payload` that names the field, never what it holds. */
+export function refuseSecrets(event: Pick<PreparedEvent, 'body'>, secrets: readonly string[]): void {
+  const text = event.body.toString('utf8')
+  if (!containsSecret(text, secrets)) return
+  const field = topLevelMembers(text).find(({ start, end }) =>
+    containsSecret(text.slice(start, end), secrets),
+  )
+  const path = field && !containsSecret(field.name, secrets) ? `/${field.name}` : ''
+  throw new AppError(
+    'secret_in_payload',
+    'Take keys, tokens and private keys out of the event: it would be sent to every target.',
+    { errors: [{ path, message: 'holds a secret of the platform or of its targets file' }] },
+  )
+}

@@ -1,0 +1,41 @@
+/** The shape of an event as it is fired. */
+
+import { type Static, Type } from 'typebox'
+import { eventPartPattern, webhookEvents } from '../../targets/event-kinds.ts'
+
+/** Year 5138: a time in milliseconds is refused instead of delivered as nonsense. */
+const secondsMax = 99_999_999_999
+
+const part = (description: string, examples: string[]) =>
+  Type.String({
+    pattern: eventPartPattern,
+    description: `1 to 128 visible ASCII characters. ${description}`,
+    examples,
+  })
+
+export const eventSchema = Type.Object(
+  {
+    event: Type.Enum([...webhookEvents], { description: 'What happened.' }),
+    agent: part('Who it happened to, for example a codename.', ['WHALE']),
+    task_id: part(
+      'Of agent.spawned and agent.terminated: an id of this very occurrence, for example a ULID; a constant would make every later one look like a repeat.',
+      ['01K5Z6M0V3T4E8Q2Y7C9D1F2G3'],
+    ),
+    result: Type.Unknown({
+      description: 'Any JSON; it must hold no secrets.',
+      examples: [{ summary: 'done' }],
+    }),
+    ts: Type.Integer({
+      minimum: 0,
+      maximum: secondsMax,
+      description: 'Unix time in seconds, by the caller’s clock.',
+      examples: [1_767_225_600],
+    }),
+    idempotency_key: Type.Optional(
+      Type.String({ description: '`<agent>-<task_id>-<event>` of this event; made when it is left out.' }),
+    ),
+  },
+  { additionalProperties: false, title: 'WebhookEvent' },
+)
+
+export type FiredEvent = Static<typeof eventSchema>

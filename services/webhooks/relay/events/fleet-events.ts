@@ -1,0 +1,103 @@
+/** Records of fleet.events in, deliveries to every target that wants them out: like fired ones. */
+
+import { AppError, isUnavailable } from '#lib/errors.ts'
+import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
+import { type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
+import { headerNames, type Message } from '#runtime/messages.ts'
+import type { FleetEvent } from '#schemas/types.ts'
+import { fleetEvents } from '#topics/catalog.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+import { withoutSecrets } from '../../targets/without-secrets.ts'
+import type { RelayContext } from '../relay.ts'
+import { chooseTargets } from './choose-targets.ts'
+import type { Deliveries, DeliveryRequest } from './deliveries.ts'
+import { prepareEvent, refuseSecrets } from './event-body.ts'
+
+const topic = fleetEvents
+const publishTimeoutMs = 5_000
+const callTimeoutMs = 20_000
+/** Follow an event through the log; everything else of the record's headers was about the record. */
+const carried = [headerNames.requestId, headerNames.traceparent]
+
+interface Parts {
+  targets: Pick<WatchedTargets, 'current'>
+  deliveries: Deliveries
+}
+
+export function startFleetEvents({
+  context,
+  ...parts
+}: Parts & { context: RelayContext }): Promise<RunningConsumer> {
+  const { engines, codec, publisher, log, metrics } = context
+  return startBatchConsumer(
+    { eventLog: engines.eventLog, codec, publisher, log, metrics },
+    {
+      group: 'webhook-relay',
+      topic,
+      batchRecordsMax: 200,
+      batchBytesMax: 1024 * 1024,
+      callTimeoutMs,
+      retriesMax: 5,
+      backoff: { baseMs: 200, maxMs: 10_000 },
+      handle: createFleetHandler(parts),
+      keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
+      probe: () => engines.eventLog.ping(),
+    },
+  )
+}
+
+/** All events of a batch for one target go together, in their order. */
+export function createFleetHandler({ targets, deliveries }: Parts) {
+  return async function fireFleetEvents(messages: Message<FleetEvent>[]): Promise<Outcome[]> {
+    const outcomes = new Array<Outcome>(messages.length).fill(done)
+    const byTarget = new Map<string, DeliveryRequest[]>()
+    const now = targets.current()
+    messages.forEach((message, n) => {
+      const prepared = prepare(message, now.secrets)
+      if (typeof prepared === 'string') {
+        outcomes[n] = park(prepared)
+        return
+      }
+      for (const { name } of chooseTargets(now, prepared.event, null)) {
+        byTarget.set(name, [...(byTarget.get(name) ?? []), prepared])
+      }
+    })
+    try {
+      await Promise.all(
+        [...byTarget].map(([target, requests]) => deliveries.publish(target, requests, publishTimeoutMs)),
+      )
+    } catch (error) {
+      if (!isUnavailable(error)) throw error
+      // What was stored already comes again with the same event ids.
+      return outcomes.map((outcome) =>
+        outcome.kind === 'park' ? outcome : unavailable('webhook deliveries', error.message),
+      )
+    }
+    return outcomes
+  }
+}
+
+/** The reason for parking it, when it is one that no repetition mends. */
+function prepare(message: Message<FleetEvent>, secrets: readonly string[]): DeliveryRequest | string {
+  const { value, headers } = message
+  if (value === null) return 'the event has no value'
+  const { event, agent, task_id, result, ts } = value
+  try {
+    const fields = { event, agent, task_id, ts }
+    JSON.parse(result)
+    const text = `${JSON.stringify(fields).slice(0, -1)},"result":${result}}`
+    const prepared = prepareEvent(Buffer.from(text))
+    refuseSecrets(prepared, secrets)
+    return {
+      event: prepared,
+      receivedAtMs: message.timestamp,
+      headers: Object.fromEntries(carried.flatMap((name) => (headers[name] ? [[name, headers[name]]] : []))),
+      sourceEventId: headers[headerNames.eventId] ?? `${message.partition}/${message.offset}`,
+    }
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'invalid_json: the result is not JSON'
+    if (!(error instanceof AppError)) throw error
+    const faults = (error.errors ?? []).map(({ path, message: fault }) => `${path} ${fault}`)
+    return [error.code, ...faults].join(': ')
+  }
+}

@@ -1,0 +1,49 @@
+/** The engines in, what the relay's routes work with out; it also fires what arrives in fleet.events. */
+
+import { describeError } from '#lib/errors.ts'
+import { type Closeable, createScope } from '#lib/resource.ts'
+import type { ServiceContext } from '#runtime/service.ts'
+import { targetsFileOf, type WebhookSettings } from '../targets/settings.ts'
+import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
+import { createDeliveries, type Deliveries } from './events/deliveries.ts'
+import { startFleetEvents } from './events/fleet-events.ts'
+import { type Assignments, openAssignments } from './targets/assignments.ts'
+import { type Attempts, openAttempts } from './targets/attempts.ts'
+import { createLag, type Lag } from './targets/lag.ts'
+import { openProbes, type Probes } from './targets/probes.ts'
+
+export type RelayEngines = 'eventLog' | 'relational'
+export type RelayContext = ServiceContext<RelayEngines, WebhookSettings>
+
+export interface Relay extends Closeable {
+  targets: Pick<WatchedTargets, 'current' | 'refused'>
+  assignments: Assignments
+  deliveries: Deliveries
+  attempts: Attempts
+  probes: Probes
+  lag: Lag
+}
+
+/** Throws AppError `invalid_configuration` when the targets file is faulty. */
+export async function openRelay(context: RelayContext): Promise<Relay> {
+  const { engines, publisher, codec, log, metrics, env } = context
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    const targets = scope.add('targets file', watchTargets({ ...targetsFileOf(env), env, log }))
+    const assignments = scope.add('assignments', await openAssignments({ context, targets }))
+    const deliveries = createDeliveries(publisher, assignments)
+    const attempts = scope.add(
+      'attempts',
+      await openAttempts({ engines, publisher, codec, log, metrics, targets }),
+    )
+    const probes = scope.add('probes', openProbes(targets))
+    scope.add('fleet events', await startFleetEvents({ context, targets, deliveries }))
+    const lag = createLag({ eventLog: engines.eventLog, places: context.places, assignments })
+    return { targets, assignments, deliveries, attempts, probes, lag, close: () => scope.close() }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}

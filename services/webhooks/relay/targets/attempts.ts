@@ -1,0 +1,136 @@
+/** Records of webhooks.attempts in; metrics, and what was last seen of each target, out. */
+
+import type { Logger } from 'pino'
+import { Counter, Histogram, type Registry } from 'prom-client'
+import type { EventLog } from '#engines/event-log/port.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Codec, Publisher, StoredRecord } from '#runtime/messages.ts'
+import { readRecords } from '#runtime/read-records.ts'
+import type { WebhookAttempt } from '#schemas/types.ts'
+import { webhooksAttempts } from '#topics/catalog.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+import { createSightings, type Sighting } from './sightings.ts'
+
+const topic = webhooksAttempts
+/** Newest attempts that are looked through at the start, for each partition. */
+const recalledMax = 500
+const outcomes = ['success', 'retry', 'dead_letter'] as const
+
+export interface Attempts extends Closeable {
+  /** What a courier last told of the target; null before anything. */
+  last(target: string): Sighting | null
+}
+
+export interface AttemptsParts {
+  engines: { eventLog: EventLog }
+  publisher: Pick<Publisher, 'placeOf'>
+  codec: Codec
+  log: Logger
+  metrics: Registry
+  targets: Pick<WatchedTargets, 'current' | 'onChange'>
+}
+
+/** Follows the attempts of every courier from now on: metrics count what came since the start. */
+export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
+  const { codec, log, targets } = parts
+  const metrics = createAttemptMetrics(parts.metrics)
+  const sightings = createSightings()
+  const heard = new Set<string>()
+  const stop = new AbortController()
+  let named = new Set<string>()
+  function follow(): void {
+    const now = new Set(targets.current().targets.keys())
+    for (const target of named) {
+      if (now.has(target)) continue
+      metrics.forget(target)
+      sightings.forget(target)
+    }
+    for (const target of now) metrics.begin(target)
+    named = now
+  }
+  function take(attempt: WebhookAttempt): void {
+    // Of a target that is gone the courier may still tell: its series would stay for ever.
+    if (!named.has(attempt.target)) return
+    metrics.take(attempt)
+    heard.add(attempt.target)
+    sightings.take(attempt)
+  }
+  /** What was told before this start counts for health, as long as nothing newer was told. */
+  function recall(attempt: WebhookAttempt): void {
+    if (named.has(attempt.target) && !heard.has(attempt.target)) sightings.take(attempt)
+  }
+  function takeRecord(record: StoredRecord, takes = take): void {
+    try {
+      const message = codec.decode(topic, record)
+      if (message instanceof Promise) message.then((late) => late.value && takes(late.value), fault)
+      else if (message.value) takes(message.value)
+    } catch (error) {
+      fault(error)
+    }
+  }
+  function fault(error: unknown): void {
+    log.warn({ reason: describeError(error) }, 'webhooks.attempt-unreadable')
+  }
+
+  follow()
+  targets.onChange(follow)
+  const { eventLog } = parts.engines
+  const { physicalName } = parts.publisher.placeOf(topic)
+  const tail = await eventLog.tail({
+    topic: physicalName,
+    from: 'end',
+    records: (_partition, records) => {
+      for (const record of records) takeRecord(record)
+    },
+  })
+  const recalling = readRecords({
+    eventLog,
+    topic: physicalName,
+    startOf: ({ start, end }) => Math.max(start, end - recalledMax),
+    records: (records) => {
+      for (const record of records) takeRecord(record, recall)
+    },
+    signal: stop.signal,
+  }).catch(fault)
+  return {
+    last: sightings.last,
+    async close() {
+      stop.abort()
+      await Promise.all([recalling, tail.close()])
+    },
+  }
+}
+
+function createAttemptMetrics(registry: Registry) {
+  const delivered = new Counter({
+    name: 'webhook_delivered_total',
+    help: 'Attempts by their outcome: success, retry (it will be tried again) or dead_letter (given up)',
+    labelNames: ['target', 'status'],
+    registers: [registry],
+  })
+  const latency = new Histogram({
+    name: 'webhook_latency_seconds',
+    help: 'Time of one call of a target, whatever came of it',
+    labelNames: ['target'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  })
+  return {
+    /** A series that is absent until its first event hides that event from rates. */
+    begin(target: string) {
+      for (const status of outcomes) delivered.inc({ target, status }, 0)
+      latency.zero({ target })
+    },
+    forget(target: string) {
+      for (const status of outcomes) delivered.remove({ target, status })
+      latency.remove({ target })
+    },
+    take({ target, kind, took_ms }: WebhookAttempt) {
+      const status = outcomes.find((outcome) => outcome === kind)
+      if (status === undefined) return
+      delivered.inc({ target, status })
+      if (took_ms !== null) latency.observe({ target }, took_ms / 1_000)
+    },
+  }
+}

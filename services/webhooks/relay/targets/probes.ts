@@ -1,0 +1,98 @@
+/** Targets in, whether each can be reached out: DNS, connection and TLS, never a request. */
+
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { sleep } from '#lib/backoff.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { createNameLookup } from '../../targets/name-lookup.ts'
+import type { WebhookTarget } from '../../targets/target.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+
+const everyMs = 15_000
+const probeTimeoutMs = 2_000
+const sideBySideMax = 8
+
+export interface Probed {
+  reachable: boolean
+  tookMs: number
+  atMs: number
+}
+
+export interface Probes extends Closeable {
+  /** Null before the first. */
+  last(target: string): Probed | null
+}
+
+/** Rounds go on in the background; a target that is new is probed at once. */
+export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>): Probes {
+  const probed = new Map<string, Probed & { address: string }>()
+  const { lookup } = createNameLookup()
+  const stop = new AbortController()
+  let wake = new AbortController()
+  targets.onChange(() => wake.abort())
+
+  async function round(): Promise<void> {
+    const now = targets.current().targets
+    for (const name of probed.keys()) if (!now.has(name)) probed.delete(name)
+    const due = [...now.values()].filter(({ name, url }) => {
+      const last = probed.get(name)
+      return !last || last.address !== url.host || Date.now() - last.atMs >= everyMs - probeTimeoutMs
+    })
+    const workers = Array.from({ length: Math.min(sideBySideMax, due.length) }, async () => {
+      for (let target = due.shift(); target && !stop.signal.aborted; target = due.shift()) {
+        probed.set(target.name, { ...(await probe(target, lookup, stop.signal)), address: target.url.host })
+      }
+    })
+    await Promise.all(workers)
+  }
+  async function go(): Promise<void> {
+    while (!stop.signal.aborted) {
+      wake = new AbortController()
+      await round()
+      await sleep(everyMs, AbortSignal.any([stop.signal, wake.signal]))
+    }
+  }
+  const going = go()
+  return {
+    last: (target) => probed.get(target) ?? null,
+    async close() {
+      stop.abort()
+      await going
+    },
+  }
+}
+
+/** Name resolution, connection and (https) TLS with a certificate that is trusted, within the limit. */
+function probe(
+  target: Pick<WebhookTarget, 'url'>,
+  lookup: LookupFunction,
+  stopped: AbortSignal,
+): Promise<Probed> {
+  const begun = performance.now()
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const socket = open(target.url, lookup, () => resolve(true))
+  socket.setTimeout(probeTimeoutMs)
+  const failed = () => resolve(false)
+  socket.once('error', failed).once('timeout', failed).once('close', failed)
+  const limit = setTimeout(failed, probeTimeoutMs)
+  stopped.addEventListener('abort', failed, { once: true })
+  return promise.then((reachable) => {
+    clearTimeout(limit)
+    stopped.removeEventListener('abort', failed)
+    // A late fault of the connection must find somebody who hears it.
+    socket.on('error', () => {})
+    socket.destroy()
+    return { reachable, tookMs: performance.now() - begun, atMs: Date.now() }
+  })
+}
+
+function open(url: URL, lookup: LookupFunction, reached: () => void): Socket {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const secure = url.protocol === 'https:'
+  const port = Number(url.port) || (secure ? 443 : 80)
+  if (!secure) return connectTcp({ host, port, lookup }, reached)
+  return connectTls(
+    { host, port, lookup, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ['http/1.1'] },
+    reached,
+  )
+}

@@ -1,0 +1,184 @@
+/** Log, group and rows in, how every webhook target stands out: what waits, since when, and what came of it last. */
+
+import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import { decodeMetadata } from '#runtime/consumer/metadata.ts'
+import type { Codec, Message, TopicPlace } from '#runtime/messages.ts'
+import { readRecords } from '#runtime/read-records.ts'
+import type { Schemas, WebhookAttempt } from '#schemas/types.ts'
+import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+import { readAssignments } from './assignment.ts'
+
+export const courierGroup = 'webhook-courier'
+
+export interface TargetStanding {
+  target: string
+  /** Null until the relay or a fire gave it one. */
+  partition: number | null
+  /** Accepted, not yet delivered or parked. */
+  lag: number
+  /** The oldest of them. */
+  head: { sequence: number; offset: number; receivedAtMs: number } | null
+  /** As a courier told it last; null when none ever did. */
+  told: Pick<WebhookAttempt, 'breaker' | 'next_attempt_at' | 'occurred_at'> | null
+  /** The last attempt of all. */
+  last: WebhookAttempt | null
+}
+
+export interface StandingParts {
+  eventLog: EventLog
+  relational: SqlExecutor
+  places: ReadonlyMap<string, TopicPlace>
+  codec: Codec
+  signal: AbortSignal
+}
+
+export interface Standings {
+  /** Couriers that are in the group now. */
+  couriers: number
+  targets: TargetStanding[]
+}
+
+/** Newest attempts that are looked through, for each partition of webhooks.attempts. */
+const attemptsRead = 5_000
+const deliveries = webhooksDeliveries
+const attempts = webhooksAttempts
+
+/** Every target that owns a partition, and those of `names` that do not yet; by name. */
+export async function readStandings(parts: StandingParts, names: Iterable<string>): Promise<Standings> {
+  const assignments = await readAssignments(parts.relational)
+  const all = [...new Set([...assignments.keys(), ...names])].sort()
+  const { couriers, waiting } = await readWaiting(parts, new Set(assignments.values()))
+  const [heads, said] = await Promise.all([readHeads(parts, waiting), readAttempts(parts, all)])
+  const targets = all.map((target): TargetStanding => {
+    const partition = assignments.get(target) ?? null
+    const place = partition === null ? undefined : waiting.get(partition)
+    return {
+      target,
+      partition,
+      lag: place?.lag ?? 0,
+      head: headOf(place && heads.get(place.partition)),
+      told: newer(said.states.get(target), said.tries.get(target)),
+      last: said.tries.get(target) ?? null,
+    }
+  })
+  return { couriers, targets }
+}
+
+export interface WaitingPartition {
+  partition: number
+  /** The first offset that is not settled; the end of the log when nothing waits. */
+  position: number
+  end: number
+  lag: number
+}
+
+/** How far the couriers are in these partitions. */
+export async function readWaiting(
+  { eventLog, places }: Pick<StandingParts, 'eventLog' | 'places'>,
+  partitions: ReadonlySet<number>,
+): Promise<{ couriers: number; waiting: Map<number, WaitingPartition> }> {
+  const topic = physicalName(places, deliveries as never)
+  const [state, ranges] = await Promise.all([
+    eventLog.groupState(courierGroup, topic),
+    eventLog.offsets(topic),
+  ])
+  const committed = new Map(state.committed.map((one) => [one.partition, one]))
+  const waiting = new Map<number, WaitingPartition>()
+  for (const { partition, start, end } of ranges) {
+    if (!partitions.has(partition)) continue
+    const commit = committed.get(partition)
+    const position = Math.max(commit?.offset ?? start, start)
+    // Where agents are lanes of their own, some records beyond the position are done.
+    const ahead = commit ? (decodeMetadata(commit.metadata, commit.offset)?.finished.size ?? 0) : 0
+    waiting.set(partition, { partition, position, end, lag: Math.max(0, end - position - ahead) })
+  }
+  return { couriers: state.members, waiting }
+}
+
+/** The record at each position where something waits. */
+async function readHeads(
+  parts: StandingParts,
+  waiting: ReadonlyMap<number, WaitingPartition>,
+): Promise<Map<number, Message<{ sequence: number | null; received_at: number }>>> {
+  const missing = new Set([...waiting.values()].filter(({ lag }) => lag > 0).map((one) => one.partition))
+  const found = new Map<number, StoredRecord>()
+  const complete = new AbortController()
+  if (missing.size > 0) {
+    await readRecords({
+      eventLog: parts.eventLog,
+      topic: physicalName(parts.places, deliveries as never),
+      startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
+      signal: AbortSignal.any([parts.signal, complete.signal]),
+      records([first]) {
+        if (!first || found.has(first.partition)) return
+        found.set(first.partition, first)
+        missing.delete(first.partition)
+        // The rest of the backlog is nobody's business here.
+        if (missing.size === 0) complete.abort()
+      },
+    })
+  }
+  const heads = new Map<number, Message<{ sequence: number | null; received_at: number }>>()
+  for (const [partition, record] of found) {
+    const message = await readable(parts.codec, deliveries, record)
+    if (message) heads.set(partition, message)
+  }
+  return heads
+}
+
+function headOf(message: Message<{ sequence: number | null; received_at: number }> | undefined) {
+  if (!message?.value) return null
+  const { offset, value } = message
+  return { sequence: value.sequence ?? offset, offset, receivedAtMs: value.received_at }
+}
+
+function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): WebhookAttempt | null {
+  if (a === undefined || b === undefined) return a ?? b ?? null
+  return b.occurred_at >= a.occurred_at ? b : a
+}
+
+/** The newest states and attempts of the targets. */
+async function readAttempts(parts: StandingParts, targets: readonly string[]) {
+  const states = new Map<string, WebhookAttempt>()
+  const tries = new Map<string, WebhookAttempt>()
+  const place = parts.places.get(attempts.name)
+  const asked = new Set(targets.map((name) => partitionOf(Buffer.from(name), place?.partitions ?? 1)))
+  const startOf = ({ partition, start, end }: PartitionRange) =>
+    asked.has(partition) ? Math.max(start, end - attemptsRead) : end
+  if (targets.length > 0) {
+    await readRecords({
+      eventLog: parts.eventLog,
+      topic: physicalName(parts.places, attempts as never),
+      startOf,
+      signal: parts.signal,
+      async records(records) {
+        for (const record of records) {
+          const value = (await readable(parts.codec, attempts, record))?.value
+          if (value?.kind === 'state') states.set(value.target, value)
+          else if (value) tries.set(value.target, value)
+        }
+      },
+    })
+  }
+  return { states, tries }
+}
+
+/** Null for a record that is none. */
+async function readable<S extends SchemaName>(
+  codec: Codec,
+  topic: Topic<S>,
+  record: StoredRecord,
+): Promise<Message<Schemas[S]> | null> {
+  try {
+    return await codec.decode(topic, record)
+  } catch {
+    return null
+  }
+}
+
+function physicalName(places: ReadonlyMap<string, TopicPlace>, topic: Topic): string {
+  return places.get(topic.name)?.physicalName ?? topic.name
+}

@@ -1,0 +1,124 @@
+/** A fixture for upgrades, unpacked, on the engines that it was made with; the platform of this checkout can be started on it. */
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { runCommand } from '../../scripts/servers/children.ts'
+import { installPostgres } from '../../scripts/servers/install.ts'
+import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
+import { openRegistry } from '../../scripts/servers/registry.ts'
+import { unpack } from '../../scripts/upgrade/archive.ts'
+import type { Manifest, StackManifest, StackName } from '../../scripts/upgrade/manifest.ts'
+import { registerSchemas } from '../../scripts/upgrade/registered-schemas.ts'
+import { places, printed } from '../../scripts/upgrade/stacks.ts'
+import { createProcesses, type ServiceProcess } from './distributed-process.ts'
+import { databaseUrl } from './servers.ts'
+
+const fixtures = fileURLToPath(new URL('../fixtures/upgrade', import.meta.url))
+
+/** Time goes by while a fixture lies in the repository; nothing may be pruned only because it is old. */
+const unaged = { AUDIT_RETENTION_DAYS: '0' }
+
+export interface UpgradeStack extends StackManifest, Omit<Manifest, 'stacks'> {
+  home: string
+  /** Runs a command with --json on the data directory and gives its document. */
+  command<T>(...args: string[]): Promise<T>
+  /** Starts every service in one process. */
+  start(): Promise<ServiceProcess & { webhookUrl: string }>
+  close(): Promise<void>
+}
+
+/** Names of all fixtures, each made by another version. */
+export function fixtureNames(): string[] {
+  return readdirSync(fixtures).sort()
+}
+
+export function openEmbeddedFixture(name: string): Promise<UpgradeStack> {
+  return openFixture(name, 'embedded', async () => ({ env: {}, close: async () => {} }))
+}
+
+/** A broker on the unpacked log directory, a new registry and a new database, filled as an operator would. */
+export function openDistributedFixture(name: string): Promise<UpgradeStack> {
+  return openFixture(name, 'distributed', openServers)
+}
+
+interface Engines {
+  env: Record<string, string>
+  close(): Promise<void>
+}
+
+async function openServers(folder: string, { schemas, roles }: StackManifest): Promise<Engines> {
+  const opened: { close(): Promise<void> }[] = []
+  const keep = <T extends { close(): Promise<void> }>(server: T): T => {
+    opened.push(server)
+    return server
+  }
+  const close = async () => void (await Promise.all(opened.map((server) => server.close())))
+  try {
+    const kafka: KafkaCluster = keep(await openKafkaCluster(1, { data: join(folder, places.kafka) }))
+    // A registry of its own: in one that others use, too, the ids are taken.
+    const registry = keep(await openRegistry())
+    await registerSchemas(registry.url, schemas)
+    const database = await databaseUrl()
+    await restore(database, join(folder, places.dump), roles)
+    const env = {
+      KAFKA_BROKERS: kafka.brokers.join(','),
+      SCHEMA_REGISTRY_URL: registry.url,
+      DATABASE_URL: database,
+    }
+    return { env, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function restore(database: string, dump: string, roles: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  for (const role of roles) {
+    const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
+    if (rowCount === 0) await client.query(`create role ${client.escapeIdentifier(role)} nologin`)
+  }
+  await client.end()
+  const psql = join(await installPostgres(), 'bin', 'psql')
+  const strictly = ['--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1']
+  await runCommand(psql, [...strictly, '--dbname', database, '--file', dump], { timeoutMs: 60_000 })
+}
+
+async function openFixture(
+  name: string,
+  stack: StackName,
+  openEngines: (folder: string, manifest: StackManifest) => Promise<Engines>,
+): Promise<UpgradeStack> {
+  const text = readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')
+  const { stacks, ...manifest } = JSON.parse(text) as Manifest
+  const folder = mkdtempSync(join(tmpdir(), 'fl-'))
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true })
+  try {
+    await unpack(join(fixtures, name, `${stack}.tar.zst`), folder)
+    const engines = await openEngines(folder, stacks[stack])
+    const processes = createProcesses({ ...engines.env, ...unaged })
+    const home = join(folder, places.home)
+    return {
+      ...stacks[stack],
+      ...manifest,
+      home,
+      command: (...args) => processes.run(args, home),
+      async start() {
+        const platform = await processes.start([], { home })
+        return { ...platform, webhookUrl: printed(platform, 'webhook_url') }
+      },
+      async close() {
+        await processes.close()
+        await engines.close()
+        removeFolder()
+      },
+    }
+  } catch (error) {
+    removeFolder()
+    throw error
+  }
+}

@@ -1,0 +1,111 @@
+/** The words of the command line: what is wrong use, and what help there is. */
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command as Program } from 'commander'
+import { describe, expect, it } from 'vitest'
+import { helpTexts } from '#local-search/command/help.ts'
+import { createCli } from '../../../cli/cli.ts'
+import { isLocalSearch } from '../../../cli/commands/local-search.ts'
+import { buildProgram } from '../../../cli/program.ts'
+import { runCommand as run } from '../../support/command-line.ts'
+import { temporaryFolder } from '../../support/temporary.ts'
+
+const signal = new AbortController().signal
+
+const wrongUses = [
+  ['nonsense'],
+  ['agents'],
+  ['agents', 'provision'],
+  ['agents', 'provision', '--agent-id', 'a', '--tier', 'gold'],
+  ['agents', 'provision', '--agent-id', 'a', '--quota', '-1'],
+  ['lag', '--watch', '--json'],
+  ['lag', '--unknown'],
+  ['topics', 'tail'],
+  ['topics', 'grow', 'audit.events', '--partitions', '0'],
+  ['groups', 'reset', 'audit-writer', '--to', 'somewhere'],
+  ['groups', 'reset', 'audit-writer', '--to', '7'],
+  ['dead-letters', 'replay'],
+  ['start', 'vector-gatway'],
+  ['webhooks'],
+  ['webhooks', 'fire'],
+  ['webhooks', 'fire', '--event', 'task.completed', '--agent', 'ATLAS'],
+  ['webhooks', 'fire', '--event', 'task.completed', '--result', '{'],
+  ['webhooks', 'fire', '--file', '/nowhere/event.json'],
+  ['webhooks', 'check', 'targets.yaml', '--rate', '0'],
+  ['webhooks', 'check', 'targets.yaml', '--failures', '101'],
+  ['webhooks', 'dead-letters', 'replay'],
+  ['webhooks', 'dead-letters', 'discard', '--sequence', '7'],
+  ['webhooks', 'dead-letters', 'discard', '--all', '--target', 'a'],
+  ['webhooks', 'dead-letters', 'list', '--sequence', 'first'],
+  ['webhooks', 'skip'],
+  ['webhooks', 'forget'],
+]
+
+describe('the command line', () => {
+  it.each(wrongUses.map((args) => [args.join(' '), args] as const))(
+    'takes "%s" for wrong use',
+    async (_, args) => {
+      const home = join(temporaryFolder(), 'never-made')
+      const { code, printed } = await run(args, { FLOTILLA_HOME: home })
+      expect([code, printed]).toEqual([2, expect.stringMatching(/./)])
+      expect(existsSync(home)).toBe(false)
+    },
+  )
+
+  it('has an example in the help of every command', async () => {
+    const program = await buildProgram(createCli({}, signal), [])
+    for (const command of leaves(program)) {
+      const path = pathOf(command)
+      // Printed past the program: these commands load nothing of the platform, and are called by two names.
+      const own = helpTexts[path[0] ?? '']
+      if (isLocalSearch(path)) {
+        expect(own).toContain(`$ stidx ${path[0]}`)
+        continue
+      }
+      const { code, printed } = await run([...path, '--help'], {})
+      expect([path, code]).toEqual([path, 0])
+      expect(printed).toContain(`$ flotilla ${path.join(' ')}`)
+    }
+  })
+
+  it('says in JSON what was refused, when JSON was asked for', async () => {
+    const { code, printed } = await run(['tour', '--json'], { FLOTILLA_HOME: temporaryFolder() })
+    expect(code).toBe(1)
+    expect(JSON.parse(printed)).toEqual({
+      error: { code: 'not_found', message: expect.stringContaining('npm start') },
+    })
+  })
+})
+
+describe('flotilla doctor', () => {
+  it('names each engine that does not answer, and what to do, without waiting for it', async () => {
+    const env = {
+      FLOTILLA_HOME: join(temporaryFolder(), 'never-made'),
+      DATABASE_URL: 'postgres://someone:s3cret@127.0.0.1:9/none',
+      QDRANT_URL: 'http://127.0.0.1:9',
+    }
+    const { code, printed } = await run(['doctor', '--json'], env)
+    expect(code).toBe(1)
+    const { ok, checks } = JSON.parse(printed) as { ok: boolean; checks: { check: string; status: string }[] }
+    expect(ok).toBe(false)
+    const failed = checks.filter((check) => check.status === 'fail')
+    expect(failed.map((check) => check.check)).toEqual([
+      'vector engine',
+      'relational engine',
+      'relational mirror',
+    ])
+    expect(printed).not.toContain('s3cret')
+    expect(existsSync(env.FLOTILLA_HOME)).toBe(false)
+  })
+})
+
+function leaves(program: Program): Program[] {
+  return program.commands.length === 0
+    ? [program]
+    : program.commands.flatMap((command) => leaves(command as Program))
+}
+
+function pathOf(command: Program): string[] {
+  return command.parent ? [...pathOf(command.parent), command.name()] : []
+}

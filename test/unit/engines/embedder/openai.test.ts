@@ -1,0 +1,91 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
+import { openEmbeddingsServer } from '../../../support/embeddings-server.ts'
+
+async function openServer() {
+  const server = await openEmbeddingsServer()
+  onTestFinished(() => server.close())
+  return server
+}
+
+test('the key and the model go with every request, in batches', async () => {
+  const server = await openServer()
+  const embedder = openOpenAiEmbedder({ url: `${server.url}/v1/`, apiKey: 'k', model: 'm' })
+  await embedder.embed(Array.from({ length: 130 }, (_, n) => `t${n}`))
+  expect(server.requests.map(({ input }) => input.length)).toEqual([64, 64, 2])
+  for (const request of server.requests) {
+    expect(request).toMatchObject({ path: '/v1/embeddings', authorization: 'Bearer k', model: 'm' })
+  }
+})
+
+test.each([
+  ['', '/v1/embeddings'],
+  ['/v1', '/v1/embeddings'],
+  ['/openai/v1/embeddings', '/openai/v1/embeddings'],
+  ['/v1/embeddings?api-version=1', '/v1/embeddings?api-version=1'],
+])('an address that ends with "%s" asks %s', async (suffix, path) => {
+  const server = await openServer()
+  await openOpenAiEmbedder({ url: `${server.url}${suffix}` }).embed(['x'])
+  expect(server.requests[0]!.path).toBe(path)
+  expect(server.requests[0]!.authorization).toBeUndefined()
+})
+
+test('vectors are put into the order of the texts by their index', async () => {
+  const server = await openServer()
+  const embedder = openOpenAiEmbedder({ url: server.url })
+  const straight = await embedder.embed(['a', 'b', 'c'])
+  server.reversed = true
+  expect(await embedder.embed(['a', 'b', 'c'])).toEqual(straight)
+})
+
+test('429 and 5xx are tried again', async () => {
+  const server = await openServer()
+  server.faults = [{ status: 429, retryAfter: '0' }, { status: 503 }, { status: 500 }]
+  expect(await openOpenAiEmbedder({ url: server.url }).embed(['x'])).toHaveLength(1)
+  expect(server.requests).toHaveLength(4)
+})
+
+test('what stays busy is unavailable, with the wait that was asked for', async () => {
+  const server = await openServer()
+  server.faults = [{ status: 429, retryAfter: '37' }]
+  await expect(openOpenAiEmbedder({ url: server.url }).embed(['x'])).rejects.toMatchObject({
+    code: 'embedder_unavailable',
+    retryAfter: 37,
+  })
+  expect(server.requests).toHaveLength(1)
+})
+
+test('an endpoint that is away is unavailable', async () => {
+  const server = await openEmbeddingsServer()
+  await server.close()
+  await expect(openOpenAiEmbedder({ url: server.url }).embed(['x'])).rejects.toMatchObject({
+    code: 'embedder_unavailable',
+  })
+})
+
+test('an endpoint that hangs is given up in time', async () => {
+  const server = await openServer()
+  server.faults = [{ hang: true }, { hang: true }, { hang: true }, { hang: true }]
+  await expect(openOpenAiEmbedder({ url: server.url, timeoutMs: 100 }).embed(['x'])).rejects.toMatchObject({
+    code: 'embedder_unavailable',
+  })
+})
+
+test('another dimension is a clear fault, not a try again', async () => {
+  const server = await openServer()
+  server.dimensions = 3072
+  await expect(openOpenAiEmbedder({ url: server.url }).embed(['x'])).rejects.toMatchObject({
+    code: 'invalid_configuration',
+    message: expect.stringMatching(/3072 dimensions, not 1536.*EMBEDDINGS_MODEL/),
+  })
+  expect(server.requests).toHaveLength(1)
+})
+
+test('a refused key is a clear fault; neither it nor the endpoint’s text shows', async () => {
+  const server = await openServer()
+  server.faults = [{ status: 401 }]
+  const embedder = openOpenAiEmbedder({ url: server.url, apiKey: 'sk-secret' })
+  const fault = (await embedder.embed(['x']).catch((error: unknown) => error)) as Error
+  expect(fault).toMatchObject({ code: 'invalid_configuration', message: expect.stringContaining('401') })
+  expect(`${fault.message}${String(fault.cause)}`).not.toMatch(/sk-secret|must not leave/)
+})

@@ -1,0 +1,153 @@
+/** One partition's reader against a file that answers when the test says so. */
+
+import { expect, test } from 'vitest'
+import { createPartitionReader, type ReaderOptions } from '#engines/event-log/embedded/partition-reader.ts'
+import type { Place } from '#engines/event-log/embedded/places.ts'
+import type { Fetched } from '#engines/event-log/embedded/reader-thread.ts'
+import { packRows, type Row } from '#engines/event-log/embedded/record-block.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { range } from '../../../../contract/event-log/world.ts'
+
+/** A partition with records at the given offsets; each fetch brings two of them. */
+function openReader(options: { start?: number; offsets: number[]; misplaced?: boolean }) {
+  const { start = 0, offsets } = options
+  const place = {
+    id: 1,
+    partition: 0,
+    start,
+    end: offsets.at(-1)! + 1,
+    gone: false,
+    readers: new Set(),
+  } as unknown as Place
+  const open: { from: number; answer(kept?: number): void; fail(): void }[] = []
+  const heard = { offsets: [] as number[], misplaced: [] as unknown[], faults: 0 }
+  const fetch: ReaderOptions['fetch'] = (_, from) =>
+    new Promise<Fetched>((resolve, reject) => {
+      open.push({
+        from,
+        fail: () => reject(new Error('disk')),
+        answer(kept = place.start) {
+          const rows = offsets
+            .filter((o) => o >= Math.max(from, kept))
+            .slice(0, 2)
+            .map((o): Row => [o, 0, null, null, null, new Uint8Array(0)])
+          const none = from < kept
+          resolve({
+            gone: false,
+            start: kept,
+            records: none ? 0 : rows.length,
+            block: packRows(none ? [] : rows, 0),
+          })
+        },
+      })
+    })
+  const reader = createPartitionReader({
+    place,
+    fetch,
+    bytesMax: 1_000,
+    records: (records) => void heard.offsets.push(...records.map((one) => one.offset)),
+    ...(options.misplaced === false ? {} : { misplaced: (problem) => void heard.misplaced.push(problem) }),
+    fault: () => void heard.faults++,
+  })
+  /** Answers whatever is asked until nothing is. */
+  async function answerAll(): Promise<void> {
+    for (let one = open.shift(); one; one = open.shift()) {
+      one.answer()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+  return { place, reader, open, heard, answerAll }
+}
+
+test('a seek drops what was being read for the old position', async () => {
+  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10) })
+  reader.seek(0)
+  reader.seek(7)
+  open.shift()!.answer()
+  await eventually('it asks again', () => open.length === 1)
+  expect(open[0]!.from).toBe(7)
+  expect(heard.offsets).toEqual([])
+  await answerAll()
+  expect(heard.offsets).toEqual([7, 8, 9])
+})
+
+test('the next block is asked for while one is delivered, and one more waits during a pause', async () => {
+  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10) })
+  reader.seek(0)
+  open.shift()!.answer()
+  await eventually('the first is heard', () => heard.offsets.length === 2)
+  expect(open.map((one) => one.from)).toEqual([2])
+  reader.pause()
+  await answerAll()
+  expect(open).toEqual([])
+  expect(heard.offsets).toEqual([0, 1])
+  reader.resume()
+  await answerAll()
+  expect(heard.offsets).toEqual(range(0, 10))
+  expect(reader.deliveredTo()).toBe(10)
+})
+
+test('a start that moved while it was reading is an alarm, not a gap', async () => {
+  const { reader, open, heard, answerAll, place } = openReader({ offsets: range(0, 10) })
+  reader.seek(0)
+  open.shift()!.answer(5)
+  await eventually('the alarm', () => heard.misplaced.length === 1)
+  expect(heard).toMatchObject({ offsets: [], misplaced: [{ position: 0, start: 5, end: 10 }] })
+  expect(reader.position()).toBeNull()
+  expect(place.start).toBe(5)
+  reader.seek(5)
+  await answerAll()
+  expect(heard.offsets).toEqual(range(5, 10))
+})
+
+test('what was read before the start moved is delivered before the alarm', async () => {
+  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+  reader.seek(0)
+  reader.pause()
+  open.shift()!.answer()
+  await new Promise((resolve) => setImmediate(resolve))
+  place.start = 6
+  for (const one of place.readers) one.changed()
+  expect(heard.misplaced).toEqual([])
+  reader.resume()
+  expect(heard).toMatchObject({ offsets: [0, 1], misplaced: [{ position: 2, start: 6, end: 10 }] })
+})
+
+test('a reader without alarms goes on at the first record that is kept', async () => {
+  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10), misplaced: false })
+  reader.seek(0)
+  open.shift()!.answer(8)
+  await eventually('it asks again', () => open.length === 1)
+  await answerAll()
+  expect(heard.offsets).toEqual([8, 9])
+})
+
+test('holes are passed over, also one that reaches to the end', async () => {
+  const { reader, heard, answerAll, place } = openReader({ offsets: [0, 3, 9] })
+  place.end = 15
+  reader.seek(0)
+  await answerAll()
+  expect(heard).toMatchObject({ offsets: [0, 3, 9], misplaced: [] })
+  expect(reader.position()).toBe(15)
+})
+
+test('a read that fails is a fault, and is repeated', async () => {
+  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 3) })
+  reader.seek(0)
+  open.shift()!.fail()
+  await eventually('it asks again', () => open.length === 1)
+  expect(heard.faults).toBe(1)
+  await answerAll()
+  expect(heard.offsets).toEqual([0, 1, 2])
+})
+
+test('nothing is heard after stop, nor after the partition is gone', async () => {
+  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+  reader.seek(0)
+  reader.stop()
+  open.shift()!.answer()
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(heard.offsets).toEqual([])
+  expect(place.readers.size).toBe(0)
+  expect(open).toEqual([])
+})

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import { openDataDirectory } from '#lib/data-directory.ts'
+import { eventually } from '../../support/eventually.ts'
+import { temporaryFolder } from '../../support/temporary.ts'
+
+const owner = fileURLToPath(new URL('../../support/data-directory-owner.ts', import.meta.url))
+const modeOf = (path: string) => statSync(path).mode & 0o777
+
+/** Another process that owns the directory. */
+async function openOwner(path: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [owner, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  await once(child.stdout!, 'data')
+  return child
+}
+
+test('it is made with its run folder, for this user alone', async () => {
+  const path = join(temporaryFolder(), 'deep', 'home')
+  const directory = await openDataDirectory(path)
+  onTestFinished(() => directory.close())
+  expect(directory.path).toBe(path)
+  expect(directory.runPath).toBe(join(path, 'run'))
+  expect([modeOf(path), modeOf(directory.runPath), modeOf(directory.folder('a', 'b'))]).toEqual([
+    0o700, 0o700, 0o700,
+  ])
+})
+
+test('a folder that exists with wider rights is narrowed', async () => {
+  const path = join(temporaryFolder(), 'home')
+  mkdirSync(path, { mode: 0o755 })
+  const directory = await openDataDirectory(path)
+  onTestFinished(() => directory.close())
+  expect(modeOf(path)).toBe(0o700)
+})
+
+test('a second owner in the same process is refused, too', async () => {
+  const path = temporaryFolder()
+  const directory = await openDataDirectory(path)
+  await expect(openDataDirectory(path)).rejects.toMatchObject({
+    code: 'data_directory_in_use',
+    message: expect.stringContaining(String(process.pid)),
+  })
+  await directory.close()
+  await directory.close()
+  await (await openDataDirectory(path)).close()
+})
+
+test('a second process is refused and told the owner; kill -9 frees the directory', async () => {
+  const path = temporaryFolder()
+  const child = await openOwner(path)
+  await expect(openDataDirectory(path)).rejects.toMatchObject({
+    code: 'data_directory_in_use',
+    message: expect.stringMatching(new RegExp(`process ${child.pid}\\b.*FLOTILLA_HOME`)),
+  })
+  child.kill('SIGKILL')
+  const directory = await eventually('free', () => openDataDirectory(path))
+  await directory.close()
+})
+
+test('the name of an owner that is gone is no lock', async () => {
+  const path = temporaryFolder()
+  writeFileSync(join(path, 'owner.pid'), '1\n')
+  await (await openDataDirectory(path)).close()
+})

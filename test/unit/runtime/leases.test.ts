@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { migrate } from '#engines/relational/migrate.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { acquireLease, leaseLeftMs, releaseLease, renewLease, withLease } from '#runtime/leases.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { eventually } from '../../support/eventually.ts'
+import { openEmptyRelational, silentLog } from '../../support/relational.ts'
+
+let relational: Relational
+beforeAll(async () => {
+  relational = await openEmptyRelational()
+  await migrate(relational, silentLog, migrationFolders)
+})
+afterAll(() => relational.close())
+beforeEach(() => relational.query('delete from platform.leases'))
+
+const minute = 60_000
+const acquire = (holder: string, ttlMs = minute) => acquireLease(relational, 'job', holder, ttlMs)
+const runOut = () => relational.query(`update platform.leases set expires_at = now() - interval '1 second'`)
+
+test('one holder at a time', async () => {
+  expect(await acquire('a')).toMatchObject({ holder: 'a', epoch: 1 })
+  expect(await acquire('b')).toBeNull()
+})
+
+test('of many that ask at once, one gets it', async () => {
+  const leases = await Promise.all(Array.from({ length: 20 }, (_, n) => acquire(`h${n}`)))
+  expect(leases.filter(Boolean)).toHaveLength(1)
+})
+
+test('one that ran out goes to the next, under a higher epoch', async () => {
+  await acquire('a')
+  await runOut()
+  expect(await acquire('b')).toMatchObject({ holder: 'b', epoch: 2 })
+  expect(await acquire('a')).toBeNull()
+})
+
+test('the same holder keeps its epoch, also when it comes late', async () => {
+  await acquire('a')
+  await runOut()
+  expect(await acquire('a')).toMatchObject({ epoch: 1 })
+})
+
+test('one that is given back is free at once, and the epoch goes on rising', async () => {
+  const lease = (await acquire('a'))!
+  await releaseLease(relational, lease)
+  expect(await acquire('b')).toMatchObject({ epoch: 2 })
+})
+
+test('who lost it can neither prolong it nor give it back', async () => {
+  const lost = (await acquire('a'))!
+  await runOut()
+  await acquire('b')
+  expect(await renewLease(relational, lost, minute)).toBeNull()
+  await releaseLease(relational, lost)
+  expect(await acquire('c')).toBeNull()
+})
+
+test('prolonging counts from now', async () => {
+  const lease = (await acquire('a', 1_000))!
+  expect(leaseLeftMs(lease)).toBeLessThanOrEqual(1_000)
+  const renewed = (await renewLease(relational, lease, minute))!
+  expect(leaseLeftMs(renewed)).toBeGreaterThan(30_000)
+})
+
+test('different leases have nothing to do with each other', async () => {
+  await acquire('a')
+  expect(await acquireLease(relational, 'other', 'b', minute)).not.toBeNull()
+})
+
+test('work runs under the lease, for longer than its time, and gives it back', async () => {
+  const options = { name: 'job', holder: 'a', ttlMs: 300 }
+  const value = await withLease(relational, options, async (lease) => {
+    await new Promise((resolve) => setTimeout(resolve, 900))
+    expect(lease.signal.aborted).toBe(false)
+    expect(await acquire('b')).toBeNull()
+    return lease.epoch
+  })
+  expect(value).toBe(1)
+  expect(await acquire('b')).not.toBeNull()
+})
+
+test('work does not run while another holds it', async () => {
+  await acquire('b')
+  let ran = false
+  expect(
+    await withLease(relational, { name: 'job', holder: 'a', ttlMs: 300 }, async () => {
+      ran = true
+    }),
+  ).toBeUndefined()
+  expect(ran).toBe(false)
+})
+
+test('work hears when the lease is lost', async () => {
+  await withLease(relational, { name: 'job', holder: 'a', ttlMs: 150 }, async (lease) => {
+    await relational.query(`update platform.leases set holder = 'b', epoch = epoch + 1`)
+    await eventually('told', () => lease.signal.aborted)
+  })
+})
+
+test('it is given back when work fails', async () => {
+  const failing = withLease(relational, { name: 'job', holder: 'a', ttlMs: minute }, async () => {
+    throw new Error('work failed')
+  })
+  await expect(failing).rejects.toThrow('work failed')
+  expect(await acquire('b')).not.toBeNull()
+})

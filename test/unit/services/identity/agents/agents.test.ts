@@ -1,0 +1,176 @@
+import { createPrivateKey, sign } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Relational } from '#engines/relational/port.ts'
+import {
+  deleteAgent,
+  listAgents,
+  placePrivateKey,
+  provisionAgent,
+  rotateAgent,
+  setAgentQuota,
+  setAgentTier,
+  showAgent,
+  waitUntilPublished,
+} from '#services/identity/agents/agents.ts'
+import { fingerprintOf, isSignedBy, publicKeyObject } from '#services/identity/agents/key-pair.ts'
+import { openControlPlane } from '../../../../support/control-plane.ts'
+import { temporaryFolder } from '../../../../support/temporary.ts'
+
+let relational: Relational
+beforeAll(async () => {
+  relational = await openControlPlane()
+})
+afterAll(() => relational.close())
+
+async function outboxRows(agentId: string, topic = 'agents.changes') {
+  const { rows } = await relational.query<{ topic: string; key: string; value: Record<string, unknown> }>(
+    'select topic, key, value from platform.outbox where key = $1 and topic = $2 order by id',
+    [agentId, topic],
+  )
+  return rows
+}
+
+test('a provisioned agent has a key pair whose public half and fingerprint are stored', async () => {
+  const { agent, privateKeyPem } = await provisionAgent(relational, { agentId: 'Whale-1', role: 'analyst' })
+  expect(agent).toMatchObject({
+    agent_id: 'Whale-1',
+    name: 'Whale-1',
+    role: 'analyst',
+    access: 'member',
+    tier: 'agent',
+    quota: null,
+    version: 1,
+  })
+  const { rows } = await relational.query<{ public_key: Buffer }>(
+    'select public_key from platform.agents where uid = $1',
+    [agent.uid],
+  )
+  const signature = sign(null, Buffer.from('text'), createPrivateKey(privateKeyPem))
+  expect(isSignedBy(publicKeyObject(rows[0]!.public_key), 'text', signature)).toBe(true)
+  expect(isSignedBy(publicKeyObject(rows[0]!.public_key), 'other', signature)).toBe(false)
+  expect(fingerprintOf(rows[0]!.public_key)).toBe(agent.public_key_fingerprint)
+  expect((await showAgent(relational, 'whale-1')).uid).toBe(agent.uid)
+})
+
+test('the fingerprint is the one that ssh-keygen prints', () => {
+  // ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+  expect(fingerprintOf(Buffer.alloc(32))).toBe('SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk')
+})
+
+test('agent ids are unique without case', async () => {
+  await provisionAgent(relational, { agentId: 'Pulse' })
+  await expect(provisionAgent(relational, { agentId: 'PULSE' })).rejects.toMatchObject({
+    code: 'agent_exists',
+  })
+})
+
+test.each(['', '-a', '.a', 'a b', 'a/b', "x' OR 1=1", 'ä', 'a'.repeat(65), 'a\0'])(
+  'the agent id %j is refused',
+  async (agentId) => {
+    await expect(provisionAgent(relational, { agentId })).rejects.toMatchObject({ code: 'validation_failed' })
+  },
+)
+
+test.each([
+  { quota: -1 },
+  { quota: 1.5 },
+  { role: '' },
+  { role: 'x'.repeat(65) },
+  { tier: 'big' as 'agent' },
+])('provisioning with %j is refused', async (fault) => {
+  await expect(provisionAgent(relational, { agentId: 'faulty', ...fault })).rejects.toMatchObject({
+    code: 'validation_failed',
+  })
+})
+
+test('every change writes its outbox row in the same transaction, in order', async () => {
+  await provisionAgent(relational, { agentId: 'atlas', quota: 5 })
+  await setAgentTier(relational, 'ATLAS', 'infra-architect')
+  await setAgentQuota(relational, 'atlas', null)
+  await rotateAgent(relational, 'atlas')
+  await deleteAgent(relational, 'atlas')
+  await expect(deleteAgent(relational, 'atlas')).rejects.toMatchObject({ code: 'not_found' })
+  const rows = await outboxRows('atlas')
+  expect(rows.map((row) => row.value.change)).toEqual(['provisioned', 'tier', 'quota', 'rotated', 'deleted'])
+  expect(rows.map((row) => row.value.version)).toEqual([1, 2, 3, 4, 5])
+  expect((await listAgents(relational)).some((agent) => agent.agent_id === 'atlas')).toBe(false)
+})
+
+test('deleting an agent tells the fleet that it is terminated, each time under a task id of its own', async () => {
+  for (let n = 0; n < 2; n++) {
+    await provisionAgent(relational, { agentId: 'Kraken' })
+    await deleteAgent(relational, 'kraken')
+  }
+  const values = (await outboxRows('Kraken', 'fleet.events')).map((row) => row.value)
+  expect(values).toHaveLength(2)
+  for (const value of values) {
+    expect(value).toMatchObject({
+      event: 'agent.terminated',
+      agent: 'Kraken',
+      result: '{"reason":"deleted"}',
+    })
+    expect(value.task_id).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect(Math.abs((value.ts as number) - Date.now() / 1_000)).toBeLessThan(120)
+  }
+  expect(values[0]!.task_id).not.toBe(values[1]!.task_id)
+})
+
+test('rotating ends gateway keys and challenges', async () => {
+  const { agent } = await provisionAgent(relational, { agentId: 'cipher' })
+  await relational.query(
+    `insert into platform.gateway_keys (hash, agent_uid, shown, expires_at) values ('\\x01', $1, 'abcdef', now() + interval '1 hour')`,
+    [agent.uid],
+  )
+  await relational.query(
+    `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at) values ($1, 'a', 'b', 'c', now() + interval '1 hour')`,
+    [agent.uid],
+  )
+  const rotated = await rotateAgent(relational, 'cipher')
+  expect(rotated.agent.public_key_fingerprint).not.toBe(agent.public_key_fingerprint)
+  for (const table of ['gateway_keys', 'challenges']) {
+    const { rows } = await relational.query<{ n: number }>(
+      `select count(*)::int as n from platform.${table} where agent_uid = $1`,
+      [agent.uid],
+    )
+    expect(rows[0]!.n).toBe(0)
+  }
+})
+
+test('the wait for a change ends after its record is published', async () => {
+  const { outboxId } = await provisionAgent(relational, { agentId: 'nexus' })
+  await expect(waitUntilPublished(relational, outboxId, 60)).rejects.toMatchObject({
+    code: 'log_unavailable',
+  })
+  setTimeout(() => void relational.query('delete from platform.outbox where id = $1', [outboxId]), 50)
+  await waitUntilPublished(relational, outboxId)
+})
+
+test('a private key is written once, for its owner only, and replaced only by force', async () => {
+  const directory = join(temporaryFolder(), 'volume')
+  const place = (privateKeyPem: string, force = false) =>
+    placePrivateKey({ directory, force }, async () => ({ privateKeyPem, more: 1 }))
+  const placed = await place('first')
+  expect(placed).toEqual({ more: 1, privateKeyFile: join(directory, 'ed25519.pem') })
+  expect(statSync(placed.privateKeyFile).mode & 0o777).toBe(0o600)
+  expect(statSync(directory).mode & 0o777).toBe(0o700)
+  await expect(place('second')).rejects.toMatchObject({ code: 'conflict' })
+  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe('first')
+  await place('third', true)
+  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe('third')
+  expect(readdirSync(directory)).toEqual(['ed25519.pem'])
+})
+
+test('an agent that cannot be made leaves no file, and no agent is made for a place that is taken', async () => {
+  const directory = join(temporaryFolder(), 'volume')
+  const fails = placePrivateKey({ directory }, () => provisionAgent(relational, { agentId: 'bad id' }))
+  await expect(fails).rejects.toMatchObject({ code: 'validation_failed' })
+  expect(readdirSync(directory)).toEqual([])
+  mkdirSync(directory, { recursive: true })
+  writeFileSync(join(directory, 'ed25519.pem'), 'taken')
+  const taken = placePrivateKey({ directory }, () => provisionAgent(relational, { agentId: 'axon' }))
+  await expect(taken).rejects.toMatchObject({ code: 'conflict' })
+  await expect(showAgent(relational, 'axon')).rejects.toMatchObject({ code: 'not_found' })
+  expect(existsSync(join(directory, 'ed25519.pem'))).toBe(true)
+})

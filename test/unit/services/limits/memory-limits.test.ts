@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { migrate } from '#engines/relational/migrate.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { createLimiter } from '#services/limits/limiter.ts'
+import { createMemoryLimits } from '#services/limits/memory-limits.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { tryBegin } from '../../../support/limits-clock.ts'
+import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
+
+let relational: Relational
+beforeAll(async () => {
+  relational = await openEmptyRelational()
+  await migrate(relational, silentLog, migrationFolders)
+})
+afterAll(() => relational.close())
+
+// Noon of a day: no run of this file crosses midnight.
+const noon = Date.UTC(2026, 0, 31, 12)
+const open = (database: Pick<Relational, 'query'> = relational) =>
+  createLimiter({ shared: createMemoryLimits(database, () => noon), instance: 'one' })
+
+async function begin(limiter: ReturnType<typeof open>, uid: string, times: number, quota = 1_000) {
+  for (let n = 0; n < times; n++) {
+    const outcome = await tryBegin(limiter, { uid, tier: 'research-agent', quota })
+    expect(outcome).toMatchObject({ ok: true })
+    if (outcome.ok) outcome.end()
+  }
+}
+const used = (limiter: ReturnType<typeof open>, uid: string) =>
+  limiter.usedToday({ uid, tier: 'research-agent', quota: 1_000 })
+
+test("a restart knows the day's use exactly, a kill counts at most a hundredth too many", async () => {
+  const first = open()
+  await begin(first, 'agent_kept', 37)
+  expect(await used(first, 'agent_kept')).toBe(37)
+  await first.close()
+  const second = open()
+  expect(await used(second, 'agent_kept')).toBe(37)
+  await begin(second, 'agent_kept', 5)
+  // Killed: it never closes.
+  const third = open()
+  expect(await used(third, 'agent_kept')).toBeGreaterThanOrEqual(42)
+  expect(await used(third, 'agent_kept')).toBeLessThanOrEqual(42 + 10)
+  await third.close()
+})
+
+test('the quota holds over restarts', async () => {
+  for (let start = 0; start < 5; start++) {
+    const limiter = open()
+    await begin(limiter, 'agent_few', 2, 10)
+    await limiter.close()
+  }
+  const limiter = open()
+  expect(await tryBegin(limiter, { uid: 'agent_few', tier: 'agent', quota: 10 })).toMatchObject({
+    code: 'quota_exceeded',
+  })
+  await limiter.close()
+})
+
+test('while the database is away, what was saved ahead is spent, then it is 503', async () => {
+  let away = false
+  const breakable: Pick<Relational, 'query'> = {
+    query: (text, params) =>
+      away
+        ? Promise.reject(new AppError('relational_engine_unavailable', 'away'))
+        : relational.query(text, params),
+  }
+  const limiter = open(breakable)
+  const caller = { uid: 'agent_away', tier: 'research-agent', quota: 1_000 } as const
+  await begin(limiter, 'agent_away', 1)
+  away = true
+  let spent = 0
+  let outcome = await tryBegin(limiter, caller)
+  for (; outcome.ok; outcome = await tryBegin(limiter, caller)) {
+    outcome.end()
+    spent += 1
+  }
+  expect(outcome).toMatchObject({ code: 'relational_engine_unavailable' })
+  // One or two hundredths, by whether the next one was fetched already.
+  expect(spent).toBeGreaterThanOrEqual(9)
+  expect(spent).toBeLessThanOrEqual(19)
+  away = false
+  await limiter.close()
+  const again = open()
+  expect(await used(again, 'agent_away')).toBe(1 + spent)
+  await again.close()
+})

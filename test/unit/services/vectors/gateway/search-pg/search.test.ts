@@ -1,0 +1,148 @@
+/** search-pg over a scripted engine: how often it is asked, and what becomes of its faults. */
+
+import { expect, test } from 'vitest'
+import { SqlFault } from '#engines/relational/sql-faults.ts'
+import { toSqlText } from '#engines/relational/sql-values.ts'
+import { AppError } from '#lib/errors.ts'
+import { loadPgSearch } from '#services/vectors/gateway/search-pg/search.ts'
+
+const catalogue = [
+  ...['collection:text', 'id:text'].map((column) => `embeddings:${column}`),
+  'embeddings:embedding:vector',
+  ...['collection:text', 'id:text', 'title:text', 'payload:jsonb'].map((column) => `metadata:${column}`),
+].map((line) => {
+  const [table, name, type] = line.split(':')
+  return { table, name, type, modifier: type === 'vector' ? 1536 : -1 }
+})
+
+type Answer = Record<string, unknown>[] | Error
+
+/** Answers statements by their kind; `rows` may be asked several times. */
+async function searchOver(
+  rows: Answer[],
+  driver: 'postgres' | 'embedded' = 'postgres',
+  count: Answer = [{ eligible: 5_000 }],
+) {
+  const asked: string[] = []
+  const search = await loadPgSearch({
+    driver,
+    async read<Row>(text: string) {
+      const kind = kindOf(text)
+      asked.push(kind)
+      const answer = kind === 'rows' || kind === 'exact' ? rows.shift()! : { ...others, count }[kind]!
+      if (answer instanceof Error) throw answer
+      return { rows: answer as Row[], rowCount: answer.length }
+    },
+  })
+  return { search: search.search, asked }
+}
+
+const others: Record<string, Answer> = {
+  catalogue,
+  estimate: [{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': 77 } }] }],
+}
+
+function kindOf(text: string): string {
+  if (text.includes('pg_catalog.pg_class')) return 'catalogue'
+  if (text.startsWith('explain')) return 'estimate'
+  if (text.startsWith('select count')) return 'count'
+  return text.includes('materialized') ? 'exact' : 'rows'
+}
+
+const row = { collection: 'posts', id: 'a', distance: 0.25 }
+const query = {
+  table: 'embeddings',
+  vector: new Float32Array(1_536),
+  limit: 1,
+  withPayload: false,
+  withVector: false,
+}
+const hit = { collection: 'posts', id: 'a', score: 0.75 }
+
+test('a search that was made before is one statement', async () => {
+  const { search, asked } = await searchOver([[row], [row], [row]])
+  expect(await search({ ...query, filter: "title = 'a'" })).toEqual({ hits: [hit], eligible: 77 })
+  expect(asked.sort()).toEqual(['catalogue', 'estimate', 'rows'])
+  asked.length = 0
+  await search({ ...query, filter: "title = 'a'" })
+  expect(asked).toEqual(['rows'])
+  asked.length = 0
+  expect(await search(query)).toEqual({ hits: [hit], eligible: 5_000 })
+  expect(asked.sort()).toEqual(['count', 'rows'])
+})
+
+test('a table that takes long to count is estimated', async () => {
+  const { search, asked } = await searchOver([[row]], 'postgres', new SqlFault('57014', 'too long'))
+  expect(await search(query)).toEqual({ hits: [hit], eligible: 77 })
+  expect(asked.sort()).toEqual(['catalogue', 'count', 'estimate', 'rows'])
+})
+
+test('when fewer rows come than were asked for, all are measured', async () => {
+  const { search, asked } = await searchOver([[], [{ ...row, eligible: 1 }]])
+  expect(await search({ ...query, filter: "title = 'a'" })).toEqual({ hits: [hit], eligible: 1 })
+  expect(asked).toContain('exact')
+})
+
+test('the embedded engine measures all at once', async () => {
+  const { search, asked } = await searchOver([[{ ...row, eligible: 9 }]], 'embedded')
+  expect(await search(query)).toEqual({ hits: [hit], eligible: 9 })
+  expect(asked).toEqual(['catalogue', 'exact'])
+})
+
+test('nothing is waited for or searched when the filter is refused', async () => {
+  const { search, asked } = await searchOver([])
+  let waited = false
+  const ready = async () => {
+    waited = true
+  }
+  const refused = search({ ...query, filter: 'now() > now()' }, ready)
+  await expect(refused).rejects.toMatchObject({ code: 'invalid_filter' })
+  expect(waited).toBe(false)
+  expect(asked).toEqual(['catalogue'])
+})
+
+test('rows are read after the wait', async () => {
+  const { search, asked } = await searchOver([[row]])
+  await search(query, async () => {
+    expect(asked).toEqual(['catalogue'])
+  })
+  expect(asked).toContain('rows')
+})
+
+test.each([
+  ['57014', 'query_timeout', 503],
+  ['22P02', 'invalid_filter', 400],
+  ['42883', 'invalid_filter', 400],
+  ['54001', 'invalid_filter', 400],
+  ['53200', 'relational_engine_unavailable', 503],
+  ['40001', 'relational_engine_unavailable', 503],
+])('SQLSTATE %s becomes %s', async (state, code, statusCode) => {
+  const { search } = await searchOver([new SqlFault(state, 'relation "secret" says no')])
+  const fault = await search({ ...query, filter: "title = 'a'" }).catch((error: unknown) => error)
+  expect(fault).toMatchObject({ code, statusCode })
+  expect((fault as AppError).message).not.toContain('secret')
+  if (statusCode === 503) expect((fault as AppError).retryAfter).toBe(1)
+})
+
+test('a fault without a filter is never blamed on one', async () => {
+  const { search } = await searchOver([new SqlFault('22P02', 'odd')])
+  await expect(search(query)).rejects.toBeInstanceOf(SqlFault)
+})
+
+test('an engine that is away stays what it is', async () => {
+  const away = new AppError('relational_engine_unavailable', 'away', { retryAfter: 1 })
+  const { search } = await searchOver([away])
+  await expect(search(query)).rejects.toBe(away)
+})
+
+test('a table that changed under its catalogue is read again, once', async () => {
+  const { search, asked } = await searchOver([new SqlFault('42P01', 'gone'), [row]])
+  expect((await search(query)).hits).toEqual([hit])
+  expect(asked.filter((kind) => kind === 'catalogue')).toHaveLength(2)
+  const gone = await searchOver([new SqlFault('42P01', 'gone'), new SqlFault('42P01', 'gone')])
+  await expect(gone.search(query)).rejects.toBeInstanceOf(SqlFault)
+})
+
+test('what vanishes in float32 is zero to the engine, too', () => {
+  expect(toSqlText(Float32Array.from([1e-60, -1, 0.5, 1e-40]))).toMatch(/^\[0,-1,0\.5,[\d.]+e-41\]$/)
+})

@@ -1,0 +1,188 @@
+/** The vector-writer's handler: what reaches the engine, and what becomes of each record. */
+
+import { describe, expect, it } from 'vitest'
+import type { PointOperation } from '#engines/vectors/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { done, park } from '#lib/outcome.ts'
+import type { Message } from '#runtime/messages.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { handleBatch } from '#test/support/consumer-handle-batch.ts'
+import { createHandler } from '../../../../../services/vectors/writer/handler.ts'
+import { joinApplies } from '../../../../../services/vectors/writer/joined-apply.ts'
+
+const context = { signal: new AbortController().signal }
+
+function vectorBytes(first = 1): Buffer {
+  const floats = new Float32Array(1536)
+  floats[0] = first
+  return Buffer.from(floats.buffer)
+}
+
+/** At an odd byteOffset, as decoded Avro bytes lie. */
+function oddly(bytes: Buffer): Buffer {
+  const slab = Buffer.alloc(bytes.length + 1)
+  bytes.copy(slab, 1)
+  return slab.subarray(1)
+}
+
+let nextOffset = 0
+function message(key: string, value: VectorUpsert | null): Message<VectorUpsert> {
+  return { key, value, partition: 0, offset: nextOffset++, headers: {}, timestamp: 0 }
+}
+
+function upsert(key: string, payload = '{}', vector = vectorBytes()): Message<VectorUpsert> {
+  return message(key, { vector, payload })
+}
+
+/** An engine that refuses chosen payloads for good, or is away. */
+function engine(options: { refuses?: string; away?: () => boolean } = {}) {
+  const calls: { collection: string; operations: PointOperation[]; generation: number | undefined }[] = []
+  const points = new Map<string, unknown>()
+  return {
+    calls,
+    points,
+    async apply(
+      collection: string,
+      operations: PointOperation[],
+      { generation }: { generation?: number } = {},
+    ) {
+      calls.push({ collection, operations, generation })
+      if (options.away?.()) throw new AppError('vector_engine_unavailable', 'away')
+      const bad = operations.some((one) => one.kind === 'upsert' && one.payload.title === options.refuses)
+      if (options.refuses && bad) throw new AppError('validation_failed', 'not this one')
+      for (const one of operations) {
+        if (one.kind === 'delete') points.delete(`${collection}/${one.id}`)
+        else points.set(`${collection}/${one.id}`, one.payload)
+      }
+    },
+  }
+}
+
+describe('the vector-writer handler', () => {
+  it('makes one call for each collection, in the generation that it writes, with the last operation of a point', async () => {
+    const vectors = engine()
+    const handle = createHandler(joinApplies(vectors.apply, 3))
+    const outcomes = await handle(
+      [
+        upsert('posts/a', '{"title":"old"}'),
+        upsert('knowledgebase/a'),
+        upsert('posts/a', '{"title":"new"}'),
+        upsert('posts/gone'),
+        message('posts/gone', null),
+      ],
+      context,
+    )
+    expect(outcomes).toEqual([done, done, done, done, done])
+    expect(vectors.calls.map((call) => [call.collection, call.operations.length, call.generation])).toEqual([
+      ['posts', 2, 3],
+      ['knowledgebase', 1, 3],
+    ])
+    expect([...vectors.points]).toEqual([
+      ['posts/a', { title: 'new' }],
+      ['knowledgebase/a', {}],
+    ])
+  })
+
+  it('reads vectors that lie at any address, and payload keys that mean something to JavaScript', async () => {
+    const vectors = engine()
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    await handle([upsert('posts/x/y', '{"__proto__":1,"":2}', oddly(vectorBytes(0.5)))], context)
+    const operation = vectors.calls[0]!.operations[0]!
+    expect(operation).toMatchObject({ kind: 'upsert', id: 'x/y' })
+    if (operation.kind === 'upsert') {
+      expect(operation.vector[0]).toBe(0.5)
+      expect(JSON.stringify(operation.payload)).toBe('{"__proto__":1,"":2}')
+    }
+  })
+
+  it('parks what can never be a point and goes on with the rest', async () => {
+    const vectors = engine()
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const outcomes = await handle(
+      [
+        upsert('no-slash'),
+        upsert('strangers/a'),
+        upsert('posts/short', '{}', Buffer.alloc(12)),
+        upsert('posts/nan', '{}', vectorBytes(Number.NaN)),
+        upsert('posts/list', '[]'),
+        upsert('posts/good'),
+      ],
+      context,
+    )
+    expect(outcomes.map((outcome) => outcome.kind)).toEqual(['park', 'park', 'park', 'park', 'park', 'done'])
+    expect(outcomes[2]).toEqual(park('the vector has 12 bytes instead of 6144'))
+    expect([...vectors.points.keys()]).toEqual(['posts/good'])
+  })
+
+  it('halves a refused call until the bad record is alone', async () => {
+    const vectors = engine({ refuses: 'bad' })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const messages = Array.from({ length: 9 }, (_, i) =>
+      upsert(`posts/${i}`, i === 6 ? '{"title":"bad"}' : '{}'),
+    )
+    const outcomes = await handleBatch((some) => handle(some, context), messages)
+    expect(outcomes.map((outcome) => outcome.kind === 'park')).toEqual(messages.map((_, i) => i === 6))
+    expect(vectors.points.size).toBe(8)
+  })
+
+  it('leaves a point as the operation before a refused one had it', async () => {
+    const vectors = engine({ refuses: 'bad' })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const outcomes = await handleBatch(
+      (some) => handle(some, context),
+      [upsert('posts/a', '{"title":"good"}'), upsert('posts/a', '{"title":"bad"}'), upsert('posts/b')],
+    )
+    expect(outcomes).toEqual([done, park('not this one'), done])
+    expect(vectors.points.get('posts/a')).toEqual({ title: 'good' })
+  })
+
+  it('says that the engine is away instead of parking anything', async () => {
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
+    const outcomes = await handle([upsert('posts/a'), upsert('bad'), upsert('posts/b')], context)
+    expect(outcomes.map((outcome) => outcome.kind)).toEqual(['unavailable', 'park', 'unavailable'])
+  })
+})
+
+describe('batches of several partitions', () => {
+  const batch = (partition: number, payload = '{}') =>
+    Array.from({ length: 3 }, (_, i) => upsert(`posts/${partition}-${i}`, i === 1 ? payload : '{}'))
+
+  it('that come together are written by one call', async () => {
+    const vectors = engine()
+    const handle = createHandler(joinApplies(vectors.apply, 2))
+    const outcomes = await Promise.all([batch(0), batch(1), batch(2)].map((each) => handle(each, context)))
+    expect(outcomes).toEqual([0, 1, 2].map(() => [done, done, done]))
+    expect(vectors.calls.map((call) => [call.operations.length, call.generation])).toEqual([[9, 2]])
+  })
+
+  it('learn of their own faults alone: a record that the engine refuses parks nothing of another', async () => {
+    const vectors = engine({ refuses: 'bad' })
+    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const outcomes = await Promise.all(
+      [batch(0), batch(1, '{"title":"bad"}'), batch(2)].map((each) =>
+        handleBatch((some) => handle(some, context), each),
+      ),
+    )
+    expect(outcomes).toEqual([
+      [done, done, done],
+      [done, park('not this one'), done],
+      [done, done, done],
+    ])
+    expect(vectors.points.size).toBe(8)
+  })
+
+  it('all learn that the engine is away', async () => {
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
+    const outcomes = await Promise.all([batch(0), batch(1)].map((each) => handle(each, context)))
+    expect(outcomes.flat().map((outcome) => outcome.kind)).toEqual(new Array(6).fill('unavailable'))
+  })
+
+  it('go into several calls when they are too many for one', async () => {
+    const vectors = engine()
+    const apply = joinApplies(vectors.apply, 1)
+    const operations = (from: number): PointOperation[] =>
+      Array.from({ length: 900 }, (_, i) => ({ kind: 'delete', id: `p${from + i}` }))
+    await Promise.all([0, 900, 1_800].map((from) => apply('posts', operations(from))))
+    expect(vectors.calls.map((call) => call.operations.length)).toEqual([1_800, 900])
+  })
+})

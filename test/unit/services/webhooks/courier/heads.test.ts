@@ -1,0 +1,53 @@
+/** The waiting heads of a target, and what was settled last in its lanes: quick ways for one lane, true for many. */
+
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { type Head, Heads } from '#services/webhooks/courier/heads.ts'
+import { PreviousSequences } from '#services/webhooks/courier/previous-sequences.ts'
+
+const headAt = (offset: number): Head => ({
+  offset,
+  sequence: offset,
+  receivedAtMs: 0,
+  attempts: 0,
+  dueAtMs: 0,
+})
+
+test('heads come and go as in a map, whichever stands alone', () => {
+  const steps = fc.array(fc.record({ offset: fc.nat(6), leaves: fc.boolean() }), { maxLength: 60 })
+  fc.assert(
+    fc.property(steps, (all) => {
+      const heads = new Heads()
+      const model = new Map<number, Head>()
+      for (const { offset, leaves } of all) {
+        if (leaves) {
+          heads.delete(offset)
+          model.delete(offset)
+        } else if (!heads.get(offset)) {
+          const head = headAt(offset)
+          heads.add(head)
+          model.set(offset, head)
+        }
+        expect(heads.size).toBe(model.size)
+        expect(new Set(heads)).toEqual(new Set(model.values()))
+        expect(heads.first?.offset).toBe(model.size === 0 ? undefined : Math.min(...model.keys()))
+        for (let one = 0; one <= 6; one++) expect(heads.get(one)).toBe(model.get(one))
+      }
+    }),
+  )
+})
+
+test('of too many lanes the one that was used longest ago is forgotten', () => {
+  const previous = new PreviousSequences()
+  const lanes = 10_000
+  for (let n = 0; n < lanes; n++) previous.note(1, `lane-${n}`, n)
+  previous.note(1, 'lane-0', lanes)
+  // The newest one again, several times: it moves nobody.
+  for (let n = 1; n <= 3; n++) previous.note(1, 'lane-0', lanes + n)
+  previous.note(1, 'new', 7)
+  expect(previous.of(1, 'lane-1')).toBeNull()
+  expect(previous.of(1, 'lane-2')).toBe(2)
+  expect(previous.of(1, 'lane-0')).toBe(lanes + 3)
+  previous.forget(1)
+  expect(previous.of(1, 'new')).toBeNull()
+})

@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { services } from '#services/index.ts'
+import { catalog, deadLettersOf, parsePointKey, topicByName, vectorsCommands } from '#topics/catalog.ts'
+import { topicsPage } from '../../../scripts/docs-from-catalog.ts'
+
+const serviceNames = services.map((service) => service.name)
+
+test('every writer and reader of the catalogue is a service', () => {
+  for (const topic of catalog) {
+    for (const name of [...topic.writers, ...topic.readers.map((reader) => reader.service)]) {
+      expect(serviceNames, `${name}, named by ${topic.name}`).toContain(name)
+    }
+  }
+})
+
+test('every service writes or reads some topic', () => {
+  const named = new Set(
+    catalog.flatMap((topic) => [...topic.writers, ...topic.readers.map((reader) => reader.service)]),
+  )
+  expect(serviceNames.filter((name) => !named.has(name))).toEqual([])
+})
+
+test('the page in docs is what the catalogue says', () => {
+  expect(readFileSync(new URL('../../../docs/topics.md', import.meta.url), 'utf8')).toBe(topicsPage(catalog))
+})
+
+test('topics have unique names, and groups read one topic each', () => {
+  const names = catalog.map((topic) => topic.name)
+  expect(new Set(names).size).toBe(names.length)
+  const groups = catalog.flatMap((topic) =>
+    topic.readers.flatMap((reader) => ('group' in reader ? [reader.group] : [])),
+  )
+  expect(new Set(groups).size).toBe(groups.length)
+})
+
+test('only compacted topics have no retention of their own', () => {
+  for (const topic of catalog) {
+    if (topic.cleanup === 'compact') expect(topic.retentionMs, topic.name).toBeNull()
+  }
+})
+
+test('a point’s key is taken apart as it was put together, slashes in the id included', () => {
+  const key = vectorsCommands.key({ collection: 'posts', id: 'a/b/c' })
+  expect(parsePointKey(key)).toEqual({ collection: 'posts', id: 'a/b/c' })
+  expect(parsePointKey('/x')).toBeNull()
+  expect(parsePointKey('x')).toBeNull()
+})
+
+test('dead letters are found by their topic and keyed by group and place', () => {
+  const topic = topicByName('vectors.commands.dead-letters')
+  expect(topic).toMatchObject({ cleanup: 'compact', schema: 'dead-letter' })
+  const made = deadLettersOf(topicByName('vectors.commands')!)
+  expect(made.key({ group: 'vector-writer', partition: 3, offset: 9 })).toBe('vector-writer/3/9')
+})
