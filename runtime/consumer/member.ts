@@ -276,7 +276,7 @@ export class Member implements LaneConsumer {
   }
 }
 
-/** Bytes that each of so many partitions may hold in memory. */
+/** Bytes that each partition may hold in memory, by their number. */
 function shareOf(partitions: number): number {
   return Math.max(partitionBytesMin, Math.min(partitionBytesMax, heldBytesMax / Math.max(1, partitions)))
 }

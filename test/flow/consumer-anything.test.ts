@@ -18,7 +18,7 @@ import { createHarness, type Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
 
-/** So many that a partition's share of memory is smallest: bodies are dropped and read again. */
+/** Enough that a partition's share of memory is smallest: bodies are dropped and read again. */
 const partitions = Array.from({ length: 256 }, (_, n) => n)
 const outcomes: Record<string, () => Outcome | Hold> = {
   retry: () => retry('again'),
@@ -46,7 +46,7 @@ interface Shape {
 }
 
 interface Disturbance {
-  /** When so many records are settled. */
+  /** When this number of records is settled. */
   at: number
   kind: 'move' | 'away' | 'again' | 'wake'
 }

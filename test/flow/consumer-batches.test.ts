@@ -144,7 +144,7 @@ describe('batch mode', () => {
     })
   })
 
-  test('retries single records and runs the later ones of their key after them once more', async () => {
+  test('retries single records and runs the later ones of their key again after them', async () => {
     const { log, harness, committed } = await started()
     const calls: string[][] = []
     let failures = 2

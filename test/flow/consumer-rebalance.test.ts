@@ -227,7 +227,7 @@ describe('a gained partition', () => {
     expect(asked).toEqual(Array(2).fill([{ partition: 0, committed: null }]))
   })
 
-  test('stops when a compacted topic grew for 25 days without a commit; standing idle is no fault', async () => {
+  test('stops when a compacted topic grew for 25 days without a commit; to be idle is no fault', async () => {
     const { log, harness } = await started('compact')
     const consumer = await harness.startBatches({ handle: async (messages) => messages.map(() => done) })
     await harness.add(0, entries(5))
