@@ -8,7 +8,7 @@ import { Registry } from 'prom-client'
 import { done } from '#lib/outcome.ts'
 import { loadSchemas } from '#lib/schema-files.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
-import { type ConsumerOptions, startConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { type Bench, type BenchRow, median } from './bench.ts'
 import { fillTopic, type KafkaStage, openKafkaStage } from './kafka-stage.ts'
@@ -141,11 +141,13 @@ async function runRuntime(stage: KafkaStage, way: 'batch' | 'lanes', group: stri
     retriesMax: 3,
     backoff: { baseMs: 100, maxMs: 1_000 },
   }
-  const options: ConsumerOptions<'audit-event'> =
+  const log = pino({ level: 'silent' })
+  const { eventLog, codec, publisher } = stage
+  const dependencies = { eventLog, codec, publisher, log, metrics: new Registry() }
+  const running =
     way === 'batch'
-      ? {
+      ? await startBatchConsumer(dependencies, {
           ...common,
-          mode: 'batch',
           batchRecordsMax: 500,
           batchBytesMax: 1_048_576,
           handle: async (messages) =>
@@ -153,18 +155,14 @@ async function runRuntime(stage: KafkaStage, way: 'batch' | 'lanes', group: stri
               handled()
               return done
             }),
-        }
-      : {
+        })
+      : await startLaneConsumer(dependencies, {
           ...common,
-          mode: 'lanes',
           concurrency: 64,
           handle: async () => {
             handled()
             return done
           },
-        }
-  const log = pino({ level: 'silent' })
-  const { eventLog, codec, publisher } = stage
-  const running = await startConsumer({ eventLog, codec, publisher, log, metrics: new Registry() }, options)
+        })
   return () => running.close()
 }

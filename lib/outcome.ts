@@ -1,4 +1,4 @@
-/** What a handler says about a record. The consumer runtime alone acts on it: only it commits, waits or parks. */
+/** What a handler answers about a record. The consumer runtime alone acts on it: only it commits, waits, halves or parks. */
 
 export type Outcome =
   | { kind: 'done' }
@@ -10,6 +10,15 @@ export type Outcome =
   | { kind: 'park'; reason: string; tried?: boolean }
 
 /**
+ * Batches only: the engine refused the records that answer this together. They are halved and tried again until the
+ * bad one is alone; that one is parked with its reason.
+ */
+export interface Split {
+  kind: 'split'
+  reason: string
+}
+
+/**
  * Lanes only: the record stays the head of its lane and is tried again after exactly this wait, however often; it is
  * never parked for that. Other lanes go on.
  */
@@ -19,9 +28,12 @@ export interface Hold {
   afterMs: number
   /** True when the work was tried and failed: the attempt counts, also over restarts. */
   tried: boolean
-  /** What the handler keeps with the record's attempts, 0 to 255: comes back as `CallContext.spent`. */
-  spent: number
+  /** Kept with the record's attempts, 0 to 255: comes back as `CallContext.retriesUsed`. */
+  retriesUsed: number
 }
+
+export type BatchOutcome = Outcome | Split
+export type LaneOutcome = Outcome | Hold
 
 export const done: Outcome = Object.freeze({ kind: 'done' })
 
@@ -37,12 +49,16 @@ export function park(reason: string, { tried = false } = {}): Outcome {
   return tried ? { kind: 'park', reason, tried } : { kind: 'park', reason }
 }
 
+export function split(reason: string): Split {
+  return { kind: 'split', reason }
+}
+
 /** The work was not tried: something else has to happen first. */
-export function postpone(reason: string, afterMs: number, spent: number): Hold {
-  return { kind: 'hold', reason, afterMs, tried: false, spent }
+export function postpone(reason: string, afterMs: number, retriesUsed: number): Hold {
+  return { kind: 'hold', reason, afterMs, tried: false, retriesUsed }
 }
 
 /** The work failed and is tried again for as long as it takes. */
-export function persevere(reason: string, afterMs: number, spent: number): Hold {
-  return { kind: 'hold', reason, afterMs, tried: true, spent }
+export function keepTrying(reason: string, afterMs: number, retriesUsed: number): Hold {
+  return { kind: 'hold', reason, afterMs, tried: true, retriesUsed }
 }

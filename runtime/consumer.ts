@@ -1,132 +1,62 @@
-/** The consumer runtime's public face: see runtime/consumer/ for the parts. */
+/**
+ * The consumer runtime: a service joins a consumer group with a handler, the runtime does the rest (reading, retries,
+ * commits, dead letters, rebalances). The inside is in runtime/consumer/; read member.ts, partition.ts and then one of
+ * the two runners.
+ */
 
-import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
-import type { Hold, Outcome } from '#lib/outcome.ts'
-import type { Closeable } from '#lib/resource.ts'
-import type { Schemas } from '#schemas/types.ts'
-import type { SchemaName, Topic } from '#topics/topic.ts'
-import type { PartitionReading } from './consumer/metrics.ts'
-import type { Codec, Message, Publisher } from './messages.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import { BatchRunner } from './consumer/batch-runner.ts'
+import { LaneRunner } from './consumer/lane-runner.ts'
+import { laneCommitRestMs } from './consumer/limits.ts'
+import { Member } from './consumer/member.ts'
+import { RecordDecoder } from './consumer/record-decoder.ts'
+import type {
+  BatchOptions,
+  ConsumerDependencies,
+  LaneConsumer,
+  LaneOptions,
+  RunningConsumer,
+} from './consumer/types.ts'
 
-export interface CallContext {
-  /** Aborts when the partition is lost or a drain runs out of time: stop, the outcome will not be committed. */
-  signal: AbortSignal
-  /** 1 for a record's first call, also over restarts (as far as commits tell). For a batch: of its first record. */
-  attempt: number
-  /** What `hold` kept with the record's attempts; as far as nothing did, the number of failed ones. */
-  spent: number
-  partition: number
+/** Joins `options.group`, in batch mode. Resolves at once; partitions come when the log assigns them. */
+export async function startBatchConsumer<S extends SchemaName>(
+  dependencies: ConsumerDependencies,
+  options: BatchOptions<S>,
+): Promise<RunningConsumer> {
+  const member = new Member(dependencies, options, {
+    commitRestMs: 0,
+    createRunner: (host) =>
+      new BatchRunner(host, options, new RecordDecoder(dependencies.codec, options.topic, host)),
+  })
+  await member.join()
+  return member
 }
 
-export interface LaneCallContext extends CallContext {
-  /** Calls `stop` when the signal would abort: for calls too many to make a signal for each. The last one counts. */
-  heed(stop: () => void): void
-  /** What came of a call whose handler returned null; never inside of the handler. */
-  end(outcome: Outcome | Hold): void
+/** Joins `options.group`, in lane mode. Resolves at once; partitions come when the log assigns them. */
+export async function startLaneConsumer<S extends SchemaName>(
+  dependencies: ConsumerDependencies,
+  options: LaneOptions<S>,
+): Promise<LaneConsumer> {
+  const member = new Member(dependencies, options, {
+    // Of lanes many records settle one by one, and a commit becomes urgent in time.
+    commitRestMs: laneCommitRestMs,
+    createRunner: (host) =>
+      new LaneRunner(host, options, new RecordDecoder(dependencies.codec, options.topic, host)),
+  })
+  options.wakeups?.listen((partition) => member.wake(partition))
+  await member.join()
+  return member
 }
 
-interface CommonOptions<S extends SchemaName> {
-  group: string
-  topic: Topic<S>
-  /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry`. */
-  callTimeoutMs: number
-  /** Retries of a record before it is parked (outcome `retry`). */
-  retriesMax: number
-  backoff: { baseMs: number; maxMs: number }
-  /** A member unheard for this long loses its partitions. Default 10,000. */
-  sessionTimeoutMs?: number
-  /**
-   * False where a position may stand still for long through no fault of its record: takeovers without progress are
-   * then not counted against it. Default true: a record whose handling ends the process again and again is parked.
-   */
-  blamesRecords?: boolean
-  /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
-  probe?(engine: string): Promise<void>
-  /** Called after records of a partition are settled and before their commit; must be durable when it resolves. */
-  beforeCommit?(partition: number, throughOffset: number): Promise<void>
-  /**
-   * What a dead letter keeps of a record that is parked, for topics whose records may hold what must never be written
-   * down again. Default: the record as it is. Tried again when it throws.
-   */
-  keptOf?(record: StoredRecord): StoredRecord | Promise<StoredRecord>
-  /** Called when partitions are gained, before any record of them; may hand over the position to start from. */
-  onAssigned?(
-    partitions: { partition: number; committed: number | null }[],
-  ): Promise<Map<number, number> | undefined>
-}
-
-/** One contiguous batch per partition in flight; an outcome for each message, in order. */
-export interface BatchOptions<S extends SchemaName> extends CommonOptions<S> {
-  mode: 'batch'
-  batchRecordsMax: number
-  batchBytesMax: number
-  handle(messages: Message<Schemas[S]>[], context: CallContext): Promise<Outcome[]>
-  /** Told of records that were parked, before the commit passes them (failure rows). */
-  onParked?(
-    messages: {
-      message: Message<Schemas[S]> | null
-      position: { partition: number; offset: number }
-      headers: Record<string, string>
-      reason: string
-    }[],
-  ): Promise<void>
-}
-
-/** Records of one lane run in order, lanes run side by side. */
-export interface LaneOptions<S extends SchemaName> extends CommonOptions<S> {
-  mode: 'lanes'
-  /** Default: the record's key. */
-  lane?(message: Message<Schemas[S]>): string
-  /**
-   * True when the key alone is the lane: then `lane` is not asked, and the record not decoded for it. `fresh` says that
-   * nothing of the partition is unsettled: the moment to begin with other lanes.
-   */
-  keyIsLane?(key: string, fresh: boolean): boolean
-  /** Calls in flight per partition. */
-  concurrency: number
-  /** Null: the context will hear of the outcome, which spares a promise where calls are too many for one each. */
-  handle(message: Message<Schemas[S]>, context: LaneCallContext): Promise<Outcome | Hold> | null
-  /**
-   * Told, in order and before any later record of the partition, of up to `passedRecordsMax` records that were settled
-   * before this member gained it.
-   */
-  passed?(message: Message<Schemas[S]>): void
-}
-
-export type ConsumerOptions<S extends SchemaName> = BatchOptions<S> | LaneOptions<S>
-
-export interface ConsumerDependencies {
-  eventLog: EventLog
-  codec: Codec
-  publisher: Publisher
-  log: Logger
-  metrics: Registry
-}
-
-export interface RunningConsumer extends Closeable {
-  /** Stops fetching; what is in flight goes on. */
-  pause(): void
-  resume(): void
-  /** For health and the command line. */
-  state(): {
-    partitions: number[]
-    waitingFor: string | null
-    inFlight: number
-    stopped: { partition: number; why: string }[]
-  }
-  /** Drains: waits for calls in flight (at most the call time-out), commits, marks partitions released, leaves. */
-  close(): Promise<void>
-}
-
-/** What lanes need beside. */
-export interface LaneConsumer extends RunningConsumer {
-  /** Heads of lanes that wait for a time are due now: the handler is asked again. */
-  wake(partition: number): void
-  /** How the partitions of this member stand; the end of the log may be a second old. */
-  readings(): Promise<PartitionReading[]>
-}
-
-export type { PartitionReading } from './consumer/metrics.ts'
-export { startConsumer } from './consumer/start.ts'
+export { LaneWakeups } from './consumer/lane-wakeups.ts'
+export type {
+  BatchOptions,
+  CallContext,
+  ConsumerDependencies,
+  ConsumerOptions,
+  LaneConsumer,
+  LaneOptions,
+  ParkedMessage,
+  PartitionReading,
+  RunningConsumer,
+} from './consumer/types.ts'

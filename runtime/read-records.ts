@@ -29,7 +29,9 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   const ranges = await eventLog.offsets(topic)
   const reading = createReading(options, ranges)
   const group = `flotilla-tail-${randomBytes(6).toString('hex')}`
-  const consumer = await eventLog.consume({ group, topic, listener: reading.listener(() => consumer) })
+  const joined = Promise.withResolvers<GroupConsumer>()
+  const consumer = await eventLog.consume({ group, topic, listener: reading.listener(joined.promise) })
+  joined.resolve(consumer)
   try {
     while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)
     options.caughtUp?.()
@@ -75,22 +77,25 @@ function createReading(options: ReadOptions, ranges: PartitionRange[]) {
       if (fault || missing.size === 0) return true
       return busy === 0 && consumer.assignment().length > 0 && Date.now() - heardAt > quietMs
     },
-    listener(consumer: () => GroupConsumer) {
+    /** Waits for the consumer at its first assignment: no record comes before that. */
+    listener(joined: Promise<GroupConsumer>) {
+      let consumer: GroupConsumer | undefined
       const queues = new Map<number, Promise<void>>()
       return {
         async assigned(gained: PartitionRange[]) {
+          consumer = await joined
           heardAt = Date.now()
           return new Map(gained.map(({ partition, start }) => [partition, starts.get(partition) ?? start]))
         },
         lost: () => {},
         records(partition: number, records: StoredRecord[]) {
-          consumer().pause(partition)
+          consumer?.pause(partition)
           const queue = (queues.get(partition) ?? Promise.resolve())
             .then(() => hand(partition, records))
-            .then(() => consumer().resume(partition))
+            .then(() => consumer?.resume(partition))
           queues.set(partition, queue)
         },
-        misplaced: (partition: number, { start }: { start: number }) => consumer().seek(partition, start),
+        misplaced: (partition: number, { start }: { start: number }) => consumer?.seek(partition, start),
       }
     },
   }

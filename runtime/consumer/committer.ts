@@ -1,4 +1,4 @@
-/** Writes the progress of one partition: beforeCommit, then the commit, one at a time, the newest state each time. */
+/** Commits the progress of one partition: one commit at a time, each with the newest state, after `beforeCommit`. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -6,7 +6,7 @@ import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { commitsPerSecondMax } from './limits.ts'
-import { persist } from './persist.ts'
+import { retryUntilDone } from './retry-until-done.ts'
 
 export interface CommitterOptions {
   partition: number
@@ -14,17 +14,17 @@ export interface CommitterOptions {
   consumer: GroupConsumer
   log: Logger
   pace: CommitPace
-  /** Two commits of the partition are at least so far apart while none is pressing. */
+  /** Least time between two commits of the partition while none is urgent, ms. */
   restMs: number
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
   /** What is to be committed now. */
   snapshot(): { offset: number; metadata: string }
-  committed(offset: number): void
-  /** True when it may go together with a pressing one of another partition. */
-  ripe(): boolean
-  lost(): void
+  /** True when a commit would carry anything: it then goes together with an urgent one of another partition. */
+  hasUncommitted(): boolean
+  onCommitted(offset: number): void
+  onLost(): void
 }
 
 const again = { baseMs: 40, maxMs: 1_000 }
@@ -35,35 +35,36 @@ export class Committer {
   #wanted = 0
   #written = 0
   #urgent = false
-  #told: number
+  /** `beforeCommit` was called for what lies before it. */
+  #announced: number
   #running = false
   #restUntil = 0
-  #endPause: () => void = () => {}
+  #endWait: () => void = () => {}
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
   constructor(options: CommitterOptions) {
     this.#options = options
-    this.#told = options.position
+    this.#announced = options.position
     const end = () => {
-      this.#endPause()
+      this.#endWait()
       this.#answer()
     }
     options.gone.addEventListener('abort', end, { once: true })
   }
 
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
-  request(): void {
+  commitSoon(): void {
     this.#wanted++
     this.#start()
   }
 
   /** The present state is to be committed without delay. */
-  hurry(): void {
+  commitNow(): void {
     this.#wanted++
     if (this.#urgent) return
     this.#urgent = true
-    this.#options.pace.together()
-    this.#endPause()
+    this.#options.pace.endWaits()
+    this.#endWait()
     this.#start()
   }
 
@@ -72,7 +73,7 @@ export class Committer {
     if (this.#options.gone.aborted) return Promise.resolve(false)
     const version = this.#wanted + 1
     const written = new Promise<boolean>((resolve) => this.#waiters.push({ version, resolve }))
-    this.hurry()
+    this.commitNow()
     return written
   }
 
@@ -86,8 +87,8 @@ export class Committer {
     const { gone, pace, restMs } = this.#options
     while (this.#written < this.#wanted && !gone.aborted) {
       if (!this.#urgent) {
-        const waitMs = pace.take(this.#restUntil)
-        await (waitMs > 0 ? this.#pause(waitMs) : nextTurn())
+        const waitMs = pace.reserve(this.#restUntil)
+        await (waitMs > 0 ? this.#wait(waitMs) : nextTurn())
       }
       this.#urgent = false
       const version = this.#wanted
@@ -101,20 +102,25 @@ export class Committer {
   async #commit(): Promise<boolean> {
     const { partition, consumer, log, gone, beforeCommit } = this.#options
     const { offset, metadata } = this.#options.snapshot()
-    if (beforeCommit && offset > this.#told) {
-      const told = await persist('beforeCommit', () => beforeCommit(partition, offset - 1), gone, log)
-      if (!told) return false
-      this.#told = offset
+    if (beforeCommit && offset > this.#announced) {
+      const announced = await retryUntilDone(
+        'beforeCommit',
+        () => beforeCommit(partition, offset - 1),
+        gone,
+        log,
+      )
+      if (!announced) return false
+      this.#announced = offset
     }
     for (let n = 0; !gone.aborted; n++) {
       try {
         const result = await consumer.commit(partition, offset, metadata)
         if (result === 'lost') {
-          this.#options.lost()
+          this.#options.onLost()
           return false
         }
         if (result === 'committed') {
-          this.#options.committed(offset)
+          this.#options.onCommitted(offset)
           return true
         }
       } catch (error) {
@@ -125,25 +131,25 @@ export class Committer {
     return false
   }
 
-  /** Ends early when a commit becomes pressing or impossible. */
-  #pause(ms: number): Promise<void> {
-    const { pace, ripe } = this.#options
+  /** Ends early when a commit becomes urgent or impossible. */
+  #wait(ms: number): Promise<void> {
+    const { pace, hasUncommitted } = this.#options
     return new Promise((resolve) => {
       const end = () => {
-        if (!pace.pausing.delete(join)) return
+        if (!pace.waiting.delete(join)) return
         clearTimeout(timer)
         pace.giveBack()
         resolve()
       }
       const join = () => {
-        if (ripe()) end()
+        if (hasUncommitted()) end()
       }
       const timer = setTimeout(() => {
-        pace.pausing.delete(join)
+        pace.waiting.delete(join)
         resolve()
       }, ms)
-      pace.pausing.add(join)
-      this.#endPause = end
+      pace.waiting.add(join)
+      this.#endWait = end
     })
   }
 
@@ -163,15 +169,15 @@ export class CommitPace {
   readonly #spacingMs = 1_000 / commitsPerSecondMax
   readonly #burstMs = 50
   /** Commits that wait for their time, and may go sooner. */
-  readonly pausing = new Set<() => void>()
+  readonly waiting = new Set<() => void>()
 
-  /** A commit is pressing: those that go with it cost next to nothing, and press later. */
-  together(): void {
-    for (const join of [...this.pausing]) join()
+  /** A commit is urgent: those that go with it cost next to nothing, and become urgent later. */
+  endWaits(): void {
+    for (const join of [...this.waiting]) join()
   }
 
   /** How long the next commit has to wait, ms; it is wanted `fromMs` at the earliest, by the clock of performance.now. */
-  take(fromMs: number): number {
+  reserve(fromMs: number): number {
     const now = performance.now()
     const at = Math.max(this.#nextAt, now - this.#burstMs)
     this.#nextAt = at + this.#spacingMs

@@ -1,4 +1,4 @@
-/** The last 65,536 event ids of a partition, as 64-bit hashes: a second copy of an event is recognised and dropped. */
+/** Remembers the last 65,536 event ids of a partition, as 64-bit hashes, so that a second copy of an event is dropped. */
 
 import { randomInt } from 'node:crypto'
 import { ringIdsMax } from './limits.ts'
@@ -8,7 +8,7 @@ const idsAtFirst = 1_024
 /** 16 bytes for each id, grown by doubling: an idle partition holds 16 KB, a full ring 1 MB. */
 export class EventIdRing {
   readonly #max: number
-  // Seeded anew in every process, so that nobody can prepare an id that hides another's event.
+  // Seeded freshly in every process, so that nobody can prepare an id that hides another's event.
   readonly #seedA = randomInt(2 ** 32)
   readonly #seedB = randomInt(2 ** 32)
   #a: Uint32Array
@@ -81,7 +81,7 @@ export class EventIdRing {
     for (let index = 0; index < this.#count; index++) this.#place(index)
   }
 
-  /** Frees the slot of an id and moves back what had to step aside for it, so that no search stops early. */
+  /** Frees the slot of an id and moves back what had to move on because of it, so that no search stops early. */
   #forget(index: number): void {
     let free = this.#a[index]! & this.#mask
     while (this.#slots[free] !== index + 1) free = (free + 1) & this.#mask

@@ -1,300 +1,287 @@
-/** Lane mode: records of one lane in order, lanes side by side up to `concurrency`, none beyond the window. */
+/** Lane mode: records of one lane run in order, lanes side by side up to `concurrency`, none beyond the window. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { backoffMs } from '#lib/backoff.ts'
-import type { Hold, Outcome } from '#lib/outcome.ts'
+import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
+import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import type { LaneOptions } from '../consumer.ts'
-import { runAlone } from './alone.ts'
-import { outcomeOfFailure } from './calls.ts'
-import { doomedReason } from './crash-guard.ts'
-import { type Decoded, decodeRecord, Fault } from './decode.ts'
-import { Fifo } from './fifo.ts'
-import { Headroom } from './headroom.ts'
-import { recordBytes } from './intake.ts'
-import { type Entry, Lane } from './lane.ts'
-import { LaneBodies } from './lane-bodies.ts'
-import { LaneCall } from './lane-call.ts'
-import { LaneDoor } from './lane-door.ts'
+import type { Message } from '../messages.ts'
+import { CommitBudget } from './commit-budget.ts'
+import { crashedReason } from './crash-guard.ts'
+import { Lane, type LaneEntry } from './lane.ts'
+import { LaneAdmission } from './lane-admission.ts'
+import { LaneMemory } from './lane-memory.ts'
 import { oneLaneAheadMax, uncommittedRecordsMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
-import { Retrying } from './retrying.ts'
-import type { AnyMessage, Runner, RunnerHost } from './runner.ts'
+import type { PartitionRunner, RunnerHost } from './partition-host.ts'
+import { PendingCount } from './pending-count.ts'
+import { Queue } from './queue.ts'
+import { recordBytes } from './record-buffer.ts'
+import { type RecordDecoder, Undecodable } from './record-decoder.ts'
+import { RetryingLanes } from './retrying-lanes.ts'
+import { runIsolated } from './run-isolated.ts'
+import type { LaneOptions } from './types.ts'
 import { Window } from './window.ts'
 
-const nobody = () => {}
-
-export class LaneRunner implements Runner {
+export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   readonly #host: RunnerHost
-  readonly #options: LaneOptions<SchemaName>
+  readonly #options: LaneOptions<S>
+  readonly #decoder: RecordDecoder<S>
   readonly #window: Window
   readonly #lanes = new Map<string, Lane>()
-  readonly #ready = new Fifo<Lane>()
-  readonly #retrying: Retrying
-  readonly #bodies: LaneBodies
-  readonly #door: LaneDoor
-  /** Slots in use: calls, and heads on their way to a call or into the dead letters. */
-  #slots = 0
-  #inFlight = 0
-  readonly #headroom: Headroom
-  /** A lane that is alone has fallen to half of what may wait in it, and is not full again. */
-  #takesIn = true
-  #idle: (() => void)[] = []
+  /** Lanes whose head may run. */
+  readonly #ready = new Queue<Lane>()
+  /** Lanes whose head waits for a time. */
+  readonly #retrying: RetryingLanes
+  readonly #memory: LaneMemory
+  readonly #admission: LaneAdmission<S>
+  readonly #budget: CommitBudget
+  /** Heads under way: to a call, in it, or into the dead letters. */
+  #underWay = 0
+  readonly #calls = new PendingCount()
+  /** While there is one lane: it has fallen to half of what may wait in it, and is not full again. */
+  #takesMore = true
 
-  constructor(host: RunnerHost, options: LaneOptions<SchemaName>) {
+  constructor(host: RunnerHost, options: LaneOptions<S>, decoder: RecordDecoder<S>) {
     this.#host = host
     this.#options = options
+    this.#decoder = decoder
     this.#window = new Window(host.position)
-    this.#headroom = new Headroom({
+    this.#budget = new CommitBudget({
       concurrency: () => Math.max(1, Math.min(options.concurrency, this.#lanes.size)),
       most: uncommittedRecordsMax,
     })
-    this.#retrying = new Retrying(
-      () => host.sieve.expected,
+    this.#retrying = new RetryingLanes(
+      () => host.resumeState.awaited,
       (lane) => {
         this.#ready.push(lane)
         this.pump()
       },
     )
-    this.#bodies = new LaneBodies({
+    this.#memory = new LaneMemory({
       bytesMax: () => host.group.shareBytes() / 2,
       readAgainFrom: (offset) => host.readAgainFrom(offset),
       readOn: () => host.readOn(),
       arrived: (lane) => this.#ready.push(lane),
       vanished: (lane) => this.#settle(lane),
     })
-    this.#door = new LaneDoor({
+    this.#admission = new LaneAdmission({
       host,
       options,
+      decoder,
       window: this.#window,
       join: (lane, record) => this.#join(lane, record),
-      opened: () => this.pump(),
+      onReady: () => this.pump(),
     })
   }
 
   pump(): void {
-    if (this.#host.over) return
+    if (this.#host.ending.aborted) return
     this.#admit()
-    while (this.#slots < this.#options.concurrency && this.#ready.length > 0 && !this.#headroom.used) {
+    while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !this.#budget.exhausted) {
       if (this.#ready.peek()!.head.record === null) {
-        this.#bodies.need(this.#ready.shift()!)
+        this.#memory.need(this.#ready.shift()!)
         continue
       }
       if (!this.#host.mayCall()) break
-      this.#start(this.#ready.shift()!)
+      void this.#runHead(this.#ready.shift()!)
       if (this.#ready.length === 0) this.#admit()
     }
-    this.#host.intake.regulate()
+    this.#host.buffer.updateFetching()
   }
 
   progress(): Progress {
-    this.#headroom.told()
+    this.#budget.commitBegins()
     const offset = this.#window.watermark
-    const { sieve } = this.#host
-    const finished = this.#window.bitmap(sieve.finished.size > 0)
-    for (const settled of sieve.finished) setBit(finished, offset, settled)
-    return { offset, finished, attempts: [...this.#retrying.attempts(), ...sieve.attempts()] }
-  }
-
-  readonly window = (): number => this.#window.span
-  readonly waiting = (end: number): number => this.#window.waiting(end)
-  readonly ripe = (): boolean => this.#headroom.ripe
-
-  passed(record: StoredRecord): void {
-    this.#door.passed(record)
-  }
-
-  rouse(): void {
-    this.#retrying.rouse()
-  }
-
-  inFlight(): number {
-    return this.#inFlight
-  }
-
-  refill(again: StoredRecord[], caughtUp: boolean): void {
-    this.#bodies.refill(again, caughtUp)
-    this.#host.intake.urge(this.#bodies.reading)
+    const { resumeState } = this.#host
+    const finished = this.#window.bitmap(resumeState.finished.size > 0)
+    for (const settled of resumeState.finished) setBit(finished, offset, settled)
+    return { offset, finished, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
   }
 
   committed(): void {
-    const waited = this.#headroom.used
-    this.#headroom.committed()
+    const waited = this.#budget.exhausted
+    this.#budget.commitEnded()
     if (waited) this.pump()
   }
 
+  hasUncommitted(): boolean {
+    return this.#budget.hasUncommitted
+  }
+
+  window(): number {
+    return this.#window.span
+  }
+
+  waiting(end: number): number {
+    return this.#window.waiting(end)
+  }
+
+  inFlight(): number {
+    return this.#calls.size
+  }
+
   idle(): Promise<void> {
-    if (this.#inFlight === 0) return Promise.resolve()
-    return new Promise((resolve) => this.#idle.push(resolve))
+    return this.#calls.idle()
+  }
+
+  refill(again: StoredRecord[], caughtUp: boolean): void {
+    this.#memory.refill(again, caughtUp)
+    this.#host.buffer.setReadingAgain(this.#memory.reading)
+  }
+
+  finishedBefore(record: StoredRecord): void {
+    this.#admission.finishedBefore(record)
+  }
+
+  wake(): void {
+    this.#retrying.wake()
   }
 
   stop(): void {
     this.#retrying.clear()
-    this.#bodies.clear()
+    this.#memory.clear()
     this.#ready.clear()
     this.#lanes.clear()
   }
 
   #admit(): void {
-    this.#door.admit(this.#wanted)
+    this.#admission.admit(this.#wantsMore)
   }
 
-  readonly #wanted = (): boolean => {
+  readonly #wantsMore = (): boolean => {
     if (this.#ready.length >= this.#options.concurrency) return false
-    if (!this.#door.oneLane) return true
-    // One lane needs no more than what comes next: the rest is cheaper to hold in the intake, and to take many at once.
+    if (!this.#admission.oneLane) return true
+    // One lane needs no more than what comes next: the rest costs less in the buffer, and is taken many at once.
     const { open } = this.#window
-    if (open >= oneLaneAheadMax) this.#takesIn = false
-    else if (open <= oneLaneAheadMax / 2) this.#takesIn = true
-    return this.#takesIn && !this.#bodies.full
+    if (open >= oneLaneAheadMax) this.#takesMore = false
+    else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
+    return this.#takesMore && !this.#memory.full
   }
 
   #join(key: string, record: StoredRecord): void {
-    const entry: Entry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
+    const entry: LaneEntry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
     let lane = this.#lanes.get(key)
-    this.#bodies.admit(entry, lane)
+    this.#memory.admit(entry, lane)
     if (lane) {
       lane.push(entry)
       return
     }
     lane = new Lane(key, entry)
     this.#lanes.set(key, lane)
-    this.#takeHead(lane)
+    this.#headIsReady(lane)
   }
 
   /** A lane has a new head. */
-  #takeHead(lane: Lane): void {
-    const { count, spent } = this.#host.sieve.takeAttempts(lane.head.offset)
+  #headIsReady(lane: Lane): void {
+    const { count, retriesUsed } = this.#host.resumeState.takeAttempts(lane.head.offset)
     lane.attempts = count
-    lane.spent = spent
+    lane.retriesUsed = retriesUsed
     if (lane.attempts > 0) this.#retrying.resumed(lane)
     this.#ready.push(lane)
   }
 
-  #start(lane: Lane): void {
-    this.#slots++
+  /** Takes the head of a lane through one call and what follows from its outcome. */
+  async #runHead(lane: Lane): Promise<void> {
+    this.#underWay++
+    const { guard, ending } = this.#host
     const record = lane.head.record!
-    const { guard } = this.#host
-    if (record.offset === guard.doomed) return void this.#park(lane, record, doomedReason)
-    const decoded = decodeRecord(this.#host, record)
-    const alone = guard.alone(record.offset)
-    if (decoded instanceof Promise || alone) void this.#startLate(lane, record, decoded, alone)
-    else if (decoded !== null) this.#run(lane, record, decoded, nobody)
-  }
-
-  async #startLate(
-    lane: Lane,
-    record: StoredRecord,
-    late: Decoded | Promise<Decoded>,
-    alone: boolean,
-  ): Promise<void> {
-    const decoded = await late
-    const run = async () => {
-      if (this.#host.over || decoded === null) return null
-      await new Promise<void>((over) => this.#run(lane, record, decoded, over))
-      return true
-    }
-    const ran = alone ? await runAlone(this.#host, record.offset, run) : await run()
-    if (!ran) this.#slots--
-  }
-
-  /** `over` hears of the end of the call and of all that follows from it. */
-  #run(lane: Lane, record: StoredRecord, decoded: AnyMessage | Fault, over: () => void): void {
-    if (decoded instanceof Fault) return void this.#park(lane, record, decoded.reason).then(over)
-    const call = new LaneCall(this.#host.id, lane, record, over, this)
-    this.#inFlight++
-    this.#host.group.calls.begin(call)
-    call.run(this.#options, decoded)
-  }
-
-  finished(call: LaneCall, result: Outcome | Hold | undefined, error: unknown): void {
-    if (this.#host.group.calls.end(call)) this.ended(call, result, error)
-  }
-
-  /** A call has come to its end, or was given up. */
-  ended(call: LaneCall, result: Outcome | Hold | undefined, error: unknown): void {
-    const { group, gone } = this.#host
-    this.#inFlight--
-    const tookMs = performance.now() - call.startedAt
-    group.metrics.took(tookMs / 1_000)
-    if (result?.kind !== 'hold' || result.tried) this.#headroom.took(tookMs)
-    if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve()
-    const { lane, record, over } = call
-    if (gone.aborted) return void over()
-    const outcome =
-      result !== undefined && !call.timedOut
-        ? result
-        : outcomeOfFailure(error ?? new Error('no outcome came back'), call, this.#options.callTimeoutMs)
-    if (outcome.kind === 'park' && outcome.tried) lane.attempts++
-    if (outcome.kind === 'park') return void this.#park(lane, record, outcome.reason).then(over)
-    this.#slots--
-    this.#apply(lane, record, outcome)
-    over()
-  }
-
-  #apply(lane: Lane, record: StoredRecord, outcome: Exclude<Outcome, { kind: 'park' }> | Hold): void {
-    const { gate, metrics } = this.#host.group
-    if (outcome.kind === 'unavailable') gate.shut(outcome.engine, outcome.reason)
-    else gate.worked()
-    if (outcome.kind === 'done') {
-      metrics.handled++
-      this.#settle(lane)
-    } else if (outcome.kind === 'unavailable') {
-      this.#ready.push(lane)
-    } else if (outcome.kind === 'hold') {
-      this.#hold(lane, outcome)
+    if (record.offset === guard.crashedIsolated) {
+      await this.#park(lane, record, crashedReason)
     } else {
-      this.#failed(lane, record, outcome.reason, outcome.afterMs ?? 0)
+      const read = this.#decoder.decode(record)
+      const decoded = read instanceof Promise ? await read : read
+      if (decoded instanceof Undecodable) await this.#park(lane, record, decoded.reason)
+      else if (decoded === null || ending.aborted) return
+      else if (!guard.mustRunIsolated(record.offset)) await this.#callHead(lane, record, decoded)
+      else await runIsolated(this.#host, record.offset, () => this.#callHead(lane, record, decoded))
     }
+    this.#underWay--
     this.pump()
+  }
+
+  async #callHead(lane: Lane, record: StoredRecord, message: Message<Schemas[S]>): Promise<void> {
+    const { id: partition, group, gone } = this.#host
+    const facts = { partition, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
+    this.#calls.begin()
+    const end = await group.calls.run(facts, (context) => this.#options.handle(message, context))
+    this.#calls.end()
+    group.metrics.callTook(end.tookMs / 1_000)
+    const outcome = 'failure' in end ? end.failure : (end.answer ?? retry('the handler gave no outcome'))
+    if (outcome.kind !== 'hold' || outcome.tried) this.#budget.measure(end.tookMs)
+    if (gone.aborted) return
+    const parkReason = this.#apply(lane, outcome)
+    if (parkReason !== null) await this.#park(lane, record, parkReason)
+  }
+
+  /** Does what the outcome says of the head; its reason when the head has to be parked. */
+  #apply(lane: Lane, outcome: LaneOutcome): string | null {
+    const { breaker, metrics } = this.#host.group
+    if (outcome.kind === 'unavailable') breaker.trip(outcome.engine, outcome.reason)
+    else if (outcome.kind !== 'park') breaker.callWorked()
+    switch (outcome.kind) {
+      case 'done':
+        metrics.handled++
+        this.#settle(lane)
+        return null
+      case 'unavailable':
+        this.#ready.push(lane)
+        return null
+      case 'hold':
+        this.#hold(lane, outcome)
+        return null
+      case 'park':
+        if (outcome.tried) lane.attempts++
+        return outcome.reason
+      case 'retry':
+        return this.#retry(lane, outcome.afterMs ?? 0) ? null : outcome.reason
+    }
   }
 
   /** The head waits for as long as its handler says, and is never given up here. */
-  #hold(lane: Lane, { afterMs, tried, spent }: Hold): void {
-    this.#bodies.waits(lane.head)
-    if (!tried) return void this.#retrying.postponed(lane, afterMs)
-    this.#host.group.metrics.failed++
-    lane.attempts++
-    lane.spent = spent
-    this.#retrying.failed(lane, afterMs)
-    this.#host.committer.request()
-  }
-
-  #failed(lane: Lane, record: StoredRecord, reason: string, afterMs: number): void {
-    this.#host.group.metrics.failed++
-    lane.attempts++
-    lane.spent++
-    if (lane.attempts > this.#options.retriesMax) {
-      this.#slots++
-      void this.#park(lane, record, reason)
+  #hold(lane: Lane, { afterMs, tried, retriesUsed }: Hold): void {
+    this.#memory.headWaits(lane.head)
+    if (!tried) {
+      this.#retrying.postponed(lane, afterMs)
       return
     }
-    this.#bodies.waits(lane.head)
-    this.#retrying.failed(lane, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#options.backoff)))
-    this.#host.committer.request()
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    lane.retriesUsed = retriesUsed
+    this.#retrying.failed(lane, afterMs)
+    this.#host.committer.commitSoon()
   }
 
-  /** Takes the slot that the lane holds until the dead letter is durable. */
+  /** Counts a failed attempt; false when the head has none left. */
+  #retry(lane: Lane, afterMs: number): boolean {
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    lane.retriesUsed++
+    if (lane.attempts > this.#options.retriesMax) return false
+    this.#memory.headWaits(lane.head)
+    this.#retrying.failed(lane, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#options.backoff)))
+    this.#host.committer.commitSoon()
+    return true
+  }
+
+  /** The head is settled when its dead letter is durable. */
   async #park(lane: Lane, record: StoredRecord, reason: string): Promise<void> {
-    const parked = await this.#host.park([{ record, reason, attempts: lane.attempts }])
-    this.#slots--
-    if (!parked) return
-    this.#host.group.gate.worked()
+    if (!(await this.#host.park([{ record, reason, attempts: lane.attempts }]))) return
+    this.#host.group.breaker.callWorked()
     this.#host.group.metrics.parked++
     this.#settle(lane)
-    this.pump()
   }
 
-  /** The head is through: the watermark may rise, the lane goes on. */
+  /** The head is settled: the watermark may rise, the lane goes on. */
   #settle(lane: Lane): void {
     const { head } = lane
-    this.#bodies.release(head)
+    this.#memory.release(head)
     this.#window.finish(head.offset)
-    this.#headroom.settled()
-    if (this.#headroom.dwindling) this.#host.committer.hurry()
-    else this.#host.committer.request()
+    this.#budget.unitSettled()
+    if (this.#budget.runningLow) this.#host.committer.commitNow()
+    else this.#host.committer.commitSoon()
     this.#retrying.settled(lane)
-    if (lane.shift()) this.#takeHead(lane)
+    if (lane.shift()) this.#headIsReady(lane)
     else this.#lanes.delete(lane.key)
   }
 }

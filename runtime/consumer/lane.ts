@@ -1,38 +1,35 @@
-/** One lane of a partition: its records that wait, in order, and what it does now. */
+/** One lane of a partition: its records in order, of which only the head is at work. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { SchemaName } from '#topics/topic.ts'
-import type { LaneOptions } from '../consumer.ts'
-import { type Decoded, Fault } from './decode.ts'
 
-export interface Entry {
+export interface LaneEntry {
   offset: number
   bytes: number
-  /** null when the body was dropped for want of room: it is read again when its turn comes. */
+  /** null when the body was dropped for lack of room: it is read again when its turn comes. */
   record: StoredRecord | null
-  next: Entry | null
+  next: LaneEntry | null
 }
 
 export class Lane {
   readonly key: string
-  head: Entry
+  head: LaneEntry
   /** Failed tries of the head. */
   attempts = 0
   /** What the handler keeps with them. */
-  spent = 0
-  #tail: Entry
+  retriesUsed = 0
+  #tail: LaneEntry
 
-  constructor(key: string, first: Entry) {
+  constructor(key: string, first: LaneEntry) {
     this.key = key
     this.head = first
     this.#tail = first
   }
 
-  get tail(): Entry {
+  get tail(): LaneEntry {
     return this.#tail
   }
 
-  push(entry: Entry): void {
+  push(entry: LaneEntry): void {
     this.#tail.next = entry
     this.#tail = entry
   }
@@ -46,7 +43,7 @@ export class Lane {
     this.head.record = null
     this.head = next
     this.attempts = 0
-    this.spent = 0
+    this.retriesUsed = 0
     return true
   }
 }
@@ -54,18 +51,4 @@ export class Lane {
 /** The lane of a record's own key. Latin-1 keeps different bytes different, and is quicker than UTF-8. */
 export function keyOf(record: StoredRecord): string {
   return record.key === null ? '' : record.key.toString('latin1')
-}
-
-/** A record without a lane of its own (it cannot be decoded, or `lane` fails on it) takes its place among its key's. */
-export function laneOf(
-  decoded: Decoded,
-  record: StoredRecord,
-  lane: NonNullable<LaneOptions<SchemaName>['lane']>,
-): string {
-  try {
-    if (decoded !== null && !(decoded instanceof Fault)) return lane(decoded)
-  } catch {
-    // The handler will meet the same fault and be judged by it.
-  }
-  return keyOf(record)
 }

@@ -1,13 +1,13 @@
-/** Every bound of the consumer runtime, in one place. */
+/** Every limit of the consumer runtime, so that they can be read and weighed together. */
 
 /** Nothing is dispatched further than this many offsets beyond the committed watermark. */
 export const windowOffsets = 16_384
 /** Lanes of a partition that retry at once; their attempts travel in the commit's metadata. */
 export const retryingLanesMax = 256
-/** Of more lanes that retry at once than these, a commit keeps the attempts up to 1,023 only, and not what they spent. */
+/** With more lanes than these retrying at once, a commit keeps attempts up to 1,023 only, and not the retries used. */
 export const exactAttemptsMax = 150
-/** Records read back below the position that a service is told of. */
-export const passedRecordsMax = 4_096
+/** Records read back below the position that a handler is shown. */
+export const finishedBeforeRecordsMax = 4_096
 /** Kafka's limit for the metadata of one commit, in bytes. */
 export const metadataBytesMax = 4_096
 /** Event ids that are remembered per partition to drop repeats. */
@@ -18,30 +18,30 @@ export const heldBytesMax = 128 * 1024 * 1024
 export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
 /** Records fetched and not yet taken, per partition. */
-export const intakeRecordsMax = 8_192
+export const bufferedRecordsMax = 8_192
 /** Records of a partition in its lane while it has but one. */
 export const oneLaneAheadMax = 64
-/** What a record costs beside its key and value: its object, headers, bookkeeping. */
+/** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** What a partition may have settled and not committed: the work of this time, at most so many records or batches. */
+/** What a partition may have settled and not committed: the work of this time, up to these records or batches. */
 export const uncommittedMs = 20
 export const uncommittedRecordsMax = 4_096
 export const uncommittedBatchesMax = 16
-/** Commits a second that a group writes while none is pressing, all partitions together. */
+/** Commits a second that a group writes while none is urgent, all partitions together. */
 export const commitsPerSecondMax = 250
-/** Between two commits of a partition in lane mode while none is pressing. */
+/** Between two commits of a partition in lane mode while none is urgent. */
 export const laneCommitRestMs = 20
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
-/** A partition without work writes its position again after this long, so that standing idle is not taken for stale. */
+/** A partition without work writes its position again after this long, so that an idle partition is not taken for a stale one. */
 export const refreshAfterMs = 6 * 3_600_000
 /** Longest wait between two probes of an engine that is away. */
 export const probeWaitMsMax = 5_000
 /** Longest wait between two tries of what must succeed: a commit, a dead letter, beforeCommit. */
-export const persistWaitMsMax = 5_000
+export const untilDoneWaitMsMax = 5_000
 /** Takeovers without progress after which records run one at a time. */
 export const killsMax = 3
-/** Longest a drain waits for its last commits, ms (beside the calls in flight, which have callTimeoutMs). */
+/** Longest a drain waits for its last commits, ms (after the calls in flight, which have callTimeoutMs). */
 export const drainCommitMsMax = 5_000
 /** Longest single retry wait, ms; also what setTimeout can hold with room to spare. */
 export const retryWaitMsMax = 86_400_000

@@ -1,4 +1,4 @@
-/** A partition's bookkeeping in and out of a commit's metadata: at most 4,096 bytes of text, whatever happened. */
+/** The format of a commit's metadata: what a restart must know of a partition, in at most 4,096 bytes of text. */
 
 import { exactAttemptsMax, retryingLanesMax, windowOffsets } from './limits.ts'
 
@@ -16,7 +16,7 @@ export interface Attempts {
   offset: number
   count: number
   /** What the handler keeps with them. */
-  spent: number
+  retriesUsed: number
 }
 
 /** What else a commit carries. */
@@ -27,10 +27,10 @@ export interface Bookkeeping {
   released: boolean
   /** Takeovers from an owner that had not drained, at this very offset. */
   kills: number
-  /** Records below this offset run one at a time (0: none do). */
-  aloneUntil: number
-  /** The record that is being run alone. */
-  started: number | null
+  /** Records below this offset run isolated (0: none do). */
+  isolatedUntil: number
+  /** The record that is being run isolated. */
+  isolated: number | null
   /** The member that wrote the commit: no other has had a call since. Random, 32 bits; 0 where nobody has. */
   owner: number
 }
@@ -39,15 +39,15 @@ export interface SavedState extends Bookkeeping {
   finished: Set<number>
   /** Failed tries by offset, and what the handler kept with them. */
   attempts: Map<number, number>
-  spent: Map<number, number>
+  retriesUsed: Map<number, number>
 }
 
 const prefix = 'f1.'
 const fixedBytes = 34
-/** While few lanes retry: 14 bits of distance, 18 of count, 8 of what was spent. Else 14 of distance and 10 of count. */
+/** While few lanes retry: 14 bits of distance, 18 of count, 8 of retries used. Else 14 of distance and 10 of count. */
 const exactBytes = 5
 const exactCountMax = 2 ** 18 - 1
-const spentMax = 255
+const retriesUsedMax = 255
 const roughBytes = 3
 const roughCountMax = 1_023
 const releasedFlag = 1
@@ -72,16 +72,16 @@ export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
   raw[0] = (book.released ? releasedFlag : 0) | (exact ? exactFlag : 0)
   raw[1] = Math.min(book.kills, 255)
   raw.writeDoubleBE(book.progressedAtMs, 2)
-  raw.writeDoubleBE(book.aloneUntil, 10)
-  raw.writeDoubleBE(book.started ?? -1, 18)
+  raw.writeDoubleBE(book.isolatedUntil, 10)
+  raw.writeDoubleBE(book.isolated ?? -1, 18)
   raw.writeUInt16BE(attempts.length, 26)
   raw.writeUInt16BE(bitmapBytes, 28)
   raw.writeUInt32BE(book.owner, 30)
   let at = fixedBytes
-  for (const { offset, count, spent } of attempts) {
+  for (const { offset, count, retriesUsed } of attempts) {
     const distance = offset - progress.offset
     const packed = exact
-      ? (distance * 2 ** 18 + Math.min(count, exactCountMax)) * 256 + Math.min(spent, spentMax)
+      ? (distance * 2 ** 18 + Math.min(count, exactCountMax)) * 256 + Math.min(retriesUsed, retriesUsedMax)
       : distance * 1_024 + Math.min(count, roughCountMax)
     at = raw.writeUIntBE(packed, at, attemptBytes)
   }
@@ -101,25 +101,25 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
   const bitmapAt = fixedBytes + attemptCount * attemptBytes
   if (raw.length !== bitmapAt + raw.readUInt16BE(28)) return null
   const attempts = new Map<number, number>()
-  const spent = new Map<number, number>()
+  const retriesUsed = new Map<number, number>()
   for (let at = fixedBytes; at < bitmapAt; at += attemptBytes) {
     const packed = raw.readUIntBE(at, attemptBytes)
     const counted = exact ? Math.floor(packed / 256) : packed
     const countMax = exact ? 2 ** 18 : 1_024
     const where = offset + Math.floor(counted / countMax)
     attempts.set(where, counted % countMax)
-    if (exact) spent.set(where, packed % 256)
+    if (exact) retriesUsed.set(where, packed % 256)
   }
-  const started = raw.readDoubleBE(18)
+  const isolated = raw.readDoubleBE(18)
   return {
     released: (raw[0]! & releasedFlag) !== 0,
     kills: raw[1]!,
     progressedAtMs: raw.readDoubleBE(2),
-    aloneUntil: raw.readDoubleBE(10),
-    started: started < 0 ? null : started,
+    isolatedUntil: raw.readDoubleBE(10),
+    isolated: isolated < 0 ? null : isolated,
     owner: raw.readUInt32BE(30),
     attempts,
-    spent,
+    retriesUsed,
     finished: readBitmap(raw.subarray(bitmapAt), offset),
   }
 }
@@ -131,11 +131,11 @@ export function emptyState(): SavedState {
     released: true,
     kills: 0,
     progressedAtMs: 0,
-    aloneUntil: 0,
-    started: null,
+    isolatedUntil: 0,
+    isolated: null,
     owner: 0,
     attempts: new Map(),
-    spent: new Map(),
+    retriesUsed: new Map(),
     finished: new Set(),
   }
 }

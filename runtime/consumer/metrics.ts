@@ -1,19 +1,7 @@
-/** What operators see of a consumer group; counted in plain numbers and handed over when metrics are asked for. */
+/** The metrics of consumer groups. Counts are plain numbers that reach Prometheus when it asks. */
 
-import { Counter, Gauge, type Registry } from 'prom-client'
-import { HandlingTimes } from './handling-times.ts'
-
-export interface PartitionReading {
-  partition: number
-  lag: number | null
-  /** The durable position. */
-  committed: number
-  /** Records that are not settled; unlike lag it leaves out those that are finished beyond the position. */
-  waiting: number | null
-  inFlight: number
-  window: number
-  stopped: boolean
-}
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { PartitionReading } from './types.ts'
 
 /** Counters that the runners raise. */
 export interface GroupMetrics {
@@ -22,7 +10,7 @@ export interface GroupMetrics {
   parked: number
   repeats: number
   /** One call of the handler ended after this many seconds. */
-  took(seconds: number): void
+  callTook(seconds: number): void
 }
 
 export interface GroupSource {
@@ -31,6 +19,7 @@ export interface GroupSource {
   read(): Promise<PartitionReading[]>
 }
 
+const handlingSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60]
 const labels = ['group', 'topic'] as const
 const partitionLabels = ['group', 'topic', 'partition'] as const
 type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
@@ -38,14 +27,15 @@ type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
 interface Entry {
   source: GroupSource
   counts: GroupMetrics
-  told: Record<CountName, number>
+  /** What the counters have been raised by. */
+  reported: Record<CountName, number>
   partitions: Set<number>
   closed: boolean
 }
 
 interface Instruments {
   entries: Set<Entry>
-  times: HandlingTimes
+  handlingTimes: Histogram<'group' | 'topic'>
 }
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
@@ -67,17 +57,18 @@ export function registerGroup(
     known.set(registry, instruments)
   }
   const { entries } = instruments
+  const times = instruments.handlingTimes.labels({ group: source.group, topic: source.topic })
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
     parked: 0,
     repeats: 0,
-    took: instruments.times.of({ group: source.group, topic: source.topic }),
+    callTook: (seconds) => times.observe(seconds),
   }
   const entry: Entry = {
     source,
     counts: metrics,
-    told: { handled: 0, failed: 0, parked: 0, repeats: 0 },
+    reported: { handled: 0, failed: 0, parked: 0, repeats: 0 },
     partitions: new Set(),
     closed: false,
   }
@@ -125,9 +116,16 @@ function createInstruments(registry: Registry): Instruments {
     lag: gauge('lag', 'Offsets that are not committed yet'),
     inFlight: gauge('in_flight', 'Handler calls that run'),
     window: gauge('window', 'Offsets between the watermark and the last record taken'),
-    stopped: gauge('stopped', '1 when the partition stands still and needs an operator'),
+    stopped: gauge('stopped', '1 when the partition is stopped and needs an operator'),
   }
-  return { entries, times: new HandlingTimes().register(registry) }
+  const handlingTimes = new Histogram({
+    name: 'flotilla_consumer_handling_seconds',
+    help: 'How long handler calls took',
+    labelNames: labels,
+    buckets: handlingSeconds,
+    registers,
+  })
+  return { entries, handlingTimes }
 }
 
 async function collectAll(
@@ -138,8 +136,8 @@ async function collectAll(
   for (const entry of entries) {
     const { group, topic } = entry.source
     for (const name of Object.keys(counters) as CountName[]) {
-      counters[name].inc({ group, topic }, entry.counts[name] - entry.told[name])
-      entry.told[name] = entry.counts[name]
+      counters[name].inc({ group, topic }, entry.counts[name] - entry.reported[name])
+      entry.reported[name] = entry.counts[name]
     }
     const readings = entry.closed ? [] : await entry.source.read()
     show(entry, readings, gauges)

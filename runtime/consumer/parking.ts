@@ -1,4 +1,4 @@
-/** Records that a group gives up on go into the dead letters of their topic, as they were, with the reason. */
+/** Writes records that a group gives up on into the dead letters of their topic, as they were, with the reason. */
 
 import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
-import { persist } from './persist.ts'
+import { retryUntilDone } from './retry-until-done.ts'
 
 export interface Parked {
   record: StoredRecord
@@ -37,12 +37,14 @@ export async function park(parked: Parked[], parking: Parking, signal: AbortSign
   if (!parking.topic.deadLetters) {
     parking.log.error(
       { topic: parking.topic.name },
-      'the topic has no dead letters: parked records are passed over',
+      'the topic has no dead letters: parked records are skipped',
     )
     return !signal.aborted
   }
   for (const entry of parked) {
-    if (!(await persist('publishing a dead letter', () => publish(entry, parking), signal, parking.log)))
+    if (
+      !(await retryUntilDone('publishing a dead letter', () => publish(entry, parking), signal, parking.log))
+    )
       return false
   }
   return true
@@ -55,7 +57,7 @@ async function publish(parked: Parked, parking: Parking): Promise<void> {
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'payload_too_large') throw error
     const { partition, offset } = entry.record
-    const where = `its value is too large to be kept here and stands at ${partition}/${offset}`
+    const where = `its value is too large to be kept here; it remains at ${partition}/${offset}`
     await publishLetter(entry, `${entry.reason} (${where})`, true, parking)
   }
 }

@@ -1,48 +1,48 @@
-/** One partition in this process's hands: from gained, over reading, calling and committing, to lost, stopped or drained. */
+/** One partition that this member owns: from gained, over reading, calling and committing, to lost, stopped or drained. */
 
 import type { Logger } from 'pino'
-import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { BatchRunner } from './batch-runner.ts'
 import { Committer } from './committer.ts'
 import { CrashGuard } from './crash-guard.ts'
-import { Intake } from './intake.ts'
-import { LaneRunner } from './lane-runner.ts'
-import { drainCommitMsMax, laneCommitRestMs, refreshAfterMs, staleAfterMs } from './limits.ts'
+import { drainCommitMsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
 import { type Parked, park } from './parking.ts'
-import { persist } from './persist.ts'
+import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { misplacedReason, type Start, staleReason } from './position.ts'
-import type { GroupContext, Runner, RunnerHost } from './runner.ts'
-import { Sieve } from './sieve.ts'
+import { RecordBuffer } from './record-buffer.ts'
+import { ResumeState } from './resume-state.ts'
+import { retryUntilDone } from './retry-until-done.ts'
 
-const strayAlarmsMax = 10
+const falseAlarmsMax = 10
 
 export interface PartitionOptions {
   group: GroupContext
+  consumer: GroupConsumer
   id: number
   start: Extract<Start, { kind: 'start' }>
   /** The end of the log when the partition was gained. */
   end: number
-  /** Resolves when no call of an owner before can be running any more. */
+  /** Resolves when no call of an earlier owner can be running any more. */
   formerDone: Promise<unknown>
 }
 
 export class Partition implements RunnerHost {
   readonly id: number
   readonly group: GroupContext
-  readonly log: Logger
   readonly position: number
-  readonly intake: Intake
-  readonly sieve: Sieve
+  readonly buffer: RecordBuffer
+  readonly resumeState: ResumeState
   readonly guard: CrashGuard
   readonly committer: Committer
-  readonly runner: Runner
+  readonly runner: PartitionRunner
+  readonly #consumer: GroupConsumer
+  readonly #log: Logger
   readonly #gone = new AbortController()
+  readonly #ending = new AbortController()
   readonly #formerDone: Promise<unknown>
   /** Calls start after the commit that says so: the next owner must not take the former one's release for ours. */
   #opened: 'no' | 'soon' | 'yes' = 'no'
-  readonly #ending = new AbortController()
   #wakeQueued = false
   #released = false
   #stopped: string | null = null
@@ -50,33 +50,36 @@ export class Partition implements RunnerHost {
   #progressedAtMs: number
   #readPosition: number
   /** Positions called misplaced although the log holds them, since the last records came. */
-  #strayAlarms = 0
-  #wakes: (() => void)[] = []
+  #falseAlarms = 0
+  #callWaiters: (() => void)[] = []
 
-  constructor({ group, id, start, end, formerDone }: PartitionOptions) {
+  constructor({ group, consumer, id, start, end, formerDone }: PartitionOptions) {
     this.group = group
     this.id = id
-    this.log = group.log.child({ partition: id })
+    this.#consumer = consumer
+    this.#log = group.log.child({ partition: id })
     this.position = start.position
     this.#committed = start.position
     this.#readPosition = start.readFrom
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#formerDone = formerDone
-    this.intake = new Intake({
-      // The other half is for what is at work, or waits in lanes.
+    this.buffer = new RecordBuffer({
+      // The other half is for what is under way, or waits in lanes.
       bytesMax: () => group.shareBytes() / 2,
-      pause: () => group.consumer.pause(id),
-      resume: () => group.consumer.resume(id),
+      pause: () => consumer.pause(id),
+      resume: () => consumer.resume(id),
     })
-    this.sieve = new Sieve(start.position, start.saved, group.topic.cleanup === 'delete', () => {
-      group.metrics.repeats++
+    this.resumeState = new ResumeState(start.position, start.saved, {
+      dropsRepeats: group.options.topic.cleanup === 'delete',
+      onRepeat: () => {
+        group.metrics.repeats++
+      },
     })
     const blamed = group.options.blamesRecords === false ? { ...start.saved, released: true } : start.saved
     this.guard = new CrashGuard(start.position, end, blamed)
     this.committer = this.#createCommitter()
-    const { options } = group
-    this.runner = options.mode === 'batch' ? new BatchRunner(this, options) : new LaneRunner(this, options)
-    if (group.gate.paused) this.intake.hold(true)
+    this.runner = group.createRunner(this)
+    if (group.breaker.paused) this.buffer.setStopped(true)
   }
 
   get gone(): AbortSignal {
@@ -85,10 +88,6 @@ export class Partition implements RunnerHost {
 
   get ending(): AbortSignal {
     return this.#ending.signal
-  }
-
-  get over(): boolean {
-    return this.#ending.signal.aborted
   }
 
   get stopped(): string | null {
@@ -103,67 +102,67 @@ export class Partition implements RunnerHost {
     if (this.#gone.signal.aborted || records.length === 0) return
     const first = records[0]!.offset
     const fresh = first >= this.#readPosition ? 0 : firstFrom(records, this.#readPosition)
-    this.#strayAlarms = 0
+    this.#falseAlarms = 0
     this.runner.refill(fresh === 0 ? [] : records.slice(0, fresh), fresh < records.length)
     if (fresh < records.length) {
       this.#readPosition = records.at(-1)!.offset + 1
-      this.intake.push(this.#withoutReadBack(fresh === 0 ? records : records.slice(fresh)))
+      this.buffer.push(this.#withoutReadBack(fresh === 0 ? records : records.slice(fresh)))
     }
     // What else comes in this turn of the event loop joins the batch.
-    if (!this.#wakeQueued) setImmediate(() => this.wake())
+    if (!this.#wakeQueued) setImmediate(() => this.pump())
     this.#wakeQueued = true
   }
 
   /** Something changed that calls may have waited for. */
-  wake(): void {
+  pump(): void {
     this.#wakeQueued = false
-    for (const resolve of this.#wakes.splice(0)) resolve()
+    for (const resolve of this.#callWaiters.splice(0)) resolve()
     this.runner.pump()
   }
 
   mayCall(): boolean {
-    if (this.over) return false
+    if (this.#ending.signal.aborted) return false
     if (this.#opened !== 'yes') {
       if (this.#opened === 'no') void this.#open()
       return false
     }
-    const { consumer, exclusive, gate } = this.group
-    return !exclusive.held && consumer.alive() && gate.enter()
+    const { exclusive, breaker } = this.group
+    return !exclusive.held && this.#consumer.alive() && breaker.allowsCall()
   }
 
-  async callable(): Promise<boolean> {
-    while (!this.over) {
+  async whenMayCall(): Promise<boolean> {
+    while (!this.#ending.signal.aborted) {
       if (this.mayCall()) return true
-      await new Promise<void>((resolve) => this.#wakes.push(resolve))
+      await new Promise<void>((resolve) => this.#callWaiters.push(resolve))
     }
     return false
   }
 
   async park(parked: Parked[]): Promise<boolean> {
-    const { options, topic, publisher } = this.group
-    const { group, keptOf } = options
-    return await park(parked, { group, topic, publisher, log: this.log, keptOf }, this.gone)
+    const { options, publisher } = this.group
+    const { group, topic, keptOf } = options
+    return await park(parked, { group, topic, publisher, log: this.#log, keptOf }, this.gone)
   }
 
-  persist(what: string, attempt: () => Promise<unknown>): Promise<boolean> {
-    return persist(what, attempt, this.gone, this.log)
+  retryUntilDone(what: string, attempt: () => Promise<unknown>): Promise<boolean> {
+    return retryUntilDone(what, attempt, this.gone, this.#log)
   }
 
   readAgainFrom(offset: number): void {
-    this.group.consumer.seek(this.id, offset)
-    this.intake.urge(true)
+    this.#consumer.seek(this.id, offset)
+    this.buffer.setReadingAgain(true)
   }
 
   readOn(): void {
-    this.group.consumer.seek(this.id, this.#readPosition)
+    this.#consumer.seek(this.id, this.#readPosition)
   }
 
   /** The log cannot be read on. A fetch from before a seek may say so of a position that is there: it is asked again. */
   misplaced(problem: { position: number; start: number; end: number }): void {
     if (this.#gone.signal.aborted) return
     const { position, start, end } = problem
-    if (position >= start && position <= end && this.#strayAlarms++ < strayAlarmsMax) {
-      this.group.consumer.seek(this.id, position)
+    if (position >= start && position <= end && this.#falseAlarms++ < falseAlarmsMax) {
+      this.#consumer.seek(this.id, position)
     } else {
       this.stop(misplacedReason(problem))
     }
@@ -171,14 +170,14 @@ export class Partition implements RunnerHost {
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */
   tick(nowMs: number): void {
-    if (this.over) return
+    if (this.#ending.signal.aborted) return
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs) return
-    if (this.#opened !== 'soon' && this.intake.count === 0 && this.runner.window() === 0) {
+    if (this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0) {
       this.#progressedAtMs = nowMs
-      if (this.#opened === 'yes') this.committer.request()
+      if (this.#opened === 'yes') this.committer.commitSoon()
       else void this.#open()
-    } else if (this.group.topic.cleanup === 'compact' && ageMs > staleAfterMs) {
+    } else if (this.group.options.topic.cleanup === 'compact' && ageMs > staleAfterMs) {
       this.stop(staleReason(ageMs))
     }
   }
@@ -189,31 +188,32 @@ export class Partition implements RunnerHost {
     this.#ending.abort()
     this.#gone.abort()
     this.group.calls.abort(this.id)
-    this.intake.clear()
+    this.buffer.clear()
     this.runner.stop()
-    for (const resolve of this.#wakes.splice(0)) resolve()
+    for (const resolve of this.#callWaiters.splice(0)) resolve()
   }
 
-  /** It stands still until an operator has mended it and the group starts anew. */
+  /** Nothing is done here until an operator has mended it and the group starts again. */
   stop(why: string): void {
     this.#stopped = why
     this.lose()
-    this.group.consumer.pause(this.id)
-    this.log.error({ why }, 'partition stopped: it needs an operator')
+    this.#consumer.pause(this.id)
+    this.#log.error({ why }, 'partition stopped: it needs an operator')
   }
 
-  /** No call starts any more; those that run may end; what they came to is committed, with the release. */
+  /** No call starts any more; those that run may end; their outcomes are committed, with the release. */
   async drain(): Promise<void> {
     if (this.#gone.signal.aborted) return
+    const { calls, options } = this.group
     this.#ending.abort()
-    this.wake()
-    await Promise.race([this.runner.idle(), sleep(this.group.options.callTimeoutMs)])
+    this.pump()
+    await Promise.race([this.runner.idle(), sleep(options.callTimeoutMs)])
     if (this.runner.inFlight() > 0) {
-      this.group.calls.abort(this.id)
-      await Promise.race([this.runner.idle(), sleep(Math.min(1_000, this.group.options.callTimeoutMs))])
+      calls.abort(this.id)
+      await Promise.race([this.runner.idle(), sleep(Math.min(1_000, options.callTimeoutMs))])
     }
-    this.#released = !this.group.calls.running(this.id)
-    // Without a call of its own, what the owner before left behind still holds.
+    this.#released = !calls.running(this.id)
+    // Without a call of its own, what the owner before committed still holds.
     if (this.#opened === 'yes') await Promise.race([this.committer.flush(), sleep(drainCommitMsMax)])
     this.lose()
   }
@@ -221,9 +221,9 @@ export class Partition implements RunnerHost {
   async #open(): Promise<void> {
     this.#opened = 'soon'
     await Promise.race([this.#formerDone, aborted(this.ending)])
-    if (this.over || !(await this.committer.flush())) return
+    if (this.#ending.signal.aborted || !(await this.committer.flush())) return
     this.#opened = 'yes'
-    this.wake()
+    this.pump()
   }
 
   #createCommitter(): Committer {
@@ -231,20 +231,19 @@ export class Partition implements RunnerHost {
     return new Committer({
       partition: id,
       position: this.position,
-      consumer: group.consumer,
-      log: this.log,
+      consumer: this.#consumer,
+      log: this.#log,
       pace: group.pace,
-      // Of lanes many records settle one by one, and a commit becomes pressing in time.
-      restMs: group.options.mode === 'lanes' ? laneCommitRestMs : 0,
+      restMs: group.commitRestMs,
       gone: this.gone,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
-      committed: (offset) => {
+      hasUncommitted: () => this.runner.hasUncommitted(),
+      onCommitted: (offset) => {
         this.#committed = offset
         this.runner.committed()
       },
-      ripe: () => this.runner.ripe?.() ?? false,
-      lost: () => this.lose(),
+      onLost: () => this.lose(),
     })
   }
 
@@ -260,13 +259,13 @@ export class Partition implements RunnerHost {
     return { offset: progress.offset, metadata }
   }
 
-  /** Records below the position only bring their event ids back, and what the service makes of them. */
+  /** Records below the position bring back their event ids and what the handler makes of them, and no more. */
   #withoutReadBack(records: StoredRecord[]): StoredRecord[] {
     if (records[0]!.offset >= this.position) return records
     const from = firstFrom(records, this.position)
     for (let at = 0; at < from; at++) {
       const record = records[at]!
-      if (this.sieve.sift(record) === 'before') this.runner.passed?.(record)
+      if (this.resumeState.classify(record) === 'below') this.runner.finishedBefore(record)
     }
     return records.slice(from)
   }

@@ -1,4 +1,4 @@
-/** Where the work on a gained partition begins, or why it must not begin: nothing is skipped or repeated silently. */
+/** Decides where work on a gained partition starts, or why it must not: nothing is skipped or repeated silently. */
 
 import type { GainedPartition } from '#engines/event-log/port.ts'
 import { ringIdsMax, staleAfterMs } from './limits.ts'
@@ -36,7 +36,7 @@ export function decideStart(
   if (handedOver !== undefined && handedOver !== committed?.offset) {
     saved.finished.clear()
     saved.attempts.clear()
-    saved.spent.clear()
+    saved.retriesUsed.clear()
   }
   const ageMs = nowMs - saved.progressedAtMs
   if (cleanup === 'compact' && saved.progressedAtMs > 0 && ageMs > staleAfterMs && end > position) {

@@ -1,4 +1,4 @@
-/** Some records of one partition, read under a throw-away group: a position in, each record out, once. */
+/** Reads a range of one partition once, without joining a group that does work. */
 
 import { randomUUID } from 'node:crypto'
 import type { EventLog, GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
@@ -34,7 +34,7 @@ export async function readRange(
       group,
       topic,
       listener: {
-        // The other partitions stay silent.
+        // Other partitions are not read.
         assigned: async () => new Map([[partition, from]]),
         lost() {},
         records(_, records) {

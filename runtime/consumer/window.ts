@@ -1,4 +1,4 @@
-/** Which dispatched offsets of a partition are settled: the watermark and the bitmap of what is finished beyond it. */
+/** Keeps which records of a partition are settled: the watermark, and a bitmap of what is finished beyond it. */
 
 import { windowOffsets } from './limits.ts'
 import { alignedDown, bitmapBytesMax } from './metadata.ts'
@@ -7,7 +7,7 @@ const ringBits = windowOffsets * 2
 const ringBytes = ringBits / 8
 const nothing = new Uint8Array(0)
 
-/** Admits offsets in rising order, hears of their end in any order. Memory is fixed: 132 KB. */
+/** Offsets are admitted in rising order and finish in any order. Memory is fixed: 132 KB. */
 export class Window {
   /** Offsets admitted and not yet passed by the watermark, a ring in rising order. */
   readonly #offsets = new Float64Array(windowOffsets)

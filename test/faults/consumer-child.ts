@@ -8,11 +8,11 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done } from '#lib/outcome.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 /** `start` and `end` of the handling of a record. */
-export interface Told {
+export interface Noted {
   what: 'start' | 'end'
   at: string
 }
@@ -21,16 +21,16 @@ export const partitions = 3
 
 export const ledgerOf = (directory: string) => join(directory, 'ledger')
 
-/** Written before the next step: what stands there happened before the kill. */
-function teller(directory: string) {
-  return (what: Told['what'], messages: { partition: number; offset: number }[]): void => {
+/** Written before the next step: what is in the ledger happened before the kill. */
+function ledgerWriter(directory: string) {
+  return (what: Noted['what'], messages: { partition: number; offset: number }[]): void => {
     const lines = messages.map(({ partition, offset }) => `${what} ${partition}/${offset}\n`)
     appendFileSync(ledgerOf(directory), lines.join(''))
   }
 }
 
 async function work(directory: string, mode: string): Promise<void> {
-  const tell = teller(directory)
+  const note = ledgerWriter(directory)
   const eventLog = await openEmbeddedLog({ directory })
   const topic = testTopic('work')
   const common = {
@@ -48,29 +48,27 @@ async function work(directory: string, mode: string): Promise<void> {
     metrics: new Registry(),
   }
   if (mode === 'batch') {
-    await startConsumer(dependencies, {
+    await startBatchConsumer(dependencies, {
       ...common,
-      mode: 'batch',
       batchRecordsMax: 20,
       batchBytesMax: 1_000_000,
       async handle(messages) {
-        tell('start', messages)
+        note('start', messages)
         await sleep(2)
-        tell('end', messages)
+        note('end', messages)
         return messages.map(() => done)
       },
     })
   } else {
-    await startConsumer(dependencies, {
+    await startLaneConsumer(dependencies, {
       ...common,
-      mode: 'lanes',
       concurrency: 8,
       async handle(message) {
-        tell('start', [message])
+        note('start', [message])
         // One kind of record ends the process whenever it is handled.
         if (mode === 'deadly' && message.key === 'lane-3') process.kill(process.pid, 'SIGKILL')
         await sleep(message.offset % 4)
-        tell('end', [message])
+        note('end', [message])
         return done
       },
     })

@@ -9,20 +9,20 @@ import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
-import { ledgerOf, partitions, type Told } from './consumer-child.ts'
+import { ledgerOf, type Noted, partitions } from './consumer-child.ts'
 
 const child = fileURLToPath(new URL('./consumer-child.ts', import.meta.url))
 const concurrency = 8
 const batchRecords = 20
 
 interface Life {
-  told: Told[]
+  noted: Noted[]
   /** False when the process ended by itself. */
   killed: boolean
 }
 
-/** Runs the child until `enough` says so of what it told, or until it is quiet; then kills it. */
-async function live(directory: string, mode: string, enough: (told: Told[]) => boolean): Promise<Life> {
+/** Runs the child until `enough` says so of what it noted, or until it is quiet; then kills it. */
+async function live(directory: string, mode: string, enough: (noted: Noted[]) => boolean): Promise<Life> {
   writeFileSync(ledgerOf(directory), '')
   const one = spawn(process.execPath, [child, directory, mode], { stdio: ['ignore', 'inherit', 'inherit'] })
   onTestFinished(() => void one.kill('SIGKILL'))
@@ -30,27 +30,27 @@ async function live(directory: string, mode: string, enough: (told: Told[]) => b
   one.on('close', () => {
     over = true
   })
-  let told: Told[] = []
+  let noted: Noted[] = []
   let heardAt = Date.now()
   while (!over) {
     const now = readLedger(directory)
-    if (now.length > told.length) heardAt = Date.now()
-    told = now
-    const quietMs = told.length === 0 ? 30_000 : 3_000
-    if (enough(told) || Date.now() - heardAt > quietMs) break
+    if (now.length > noted.length) heardAt = Date.now()
+    noted = now
+    const quietMs = noted.length === 0 ? 30_000 : 3_000
+    if (enough(noted) || Date.now() - heardAt > quietMs) break
     await sleep(10)
   }
   const killed = one.kill('SIGKILL') && !over
   await eventually('the process is gone', () => over)
-  return { told: readLedger(directory), killed }
+  return { noted: readLedger(directory), killed }
 }
 
-function readLedger(directory: string): Told[] {
+function readLedger(directory: string): Noted[] {
   const text = readFileSync(ledgerOf(directory), 'utf8')
   const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n')
   return lines.filter(Boolean).map((line) => {
     const [what, at] = line.split(' ')
-    return { what: what as Told['what'], at: at! }
+    return { what: what as Noted['what'], at: at! }
   })
 }
 
@@ -73,7 +73,8 @@ async function lookAt(directory: string) {
   return { committed: committed.map((one) => one.offset), letters }
 }
 
-const of = (told: Told[], what: Told['what']) => told.filter((one) => one.what === what).map((one) => one.at)
+const of = (noted: Noted[], what: Noted['what']) =>
+  noted.filter((one) => one.what === what).map((one) => one.at)
 
 describe('kill -9 in mid-work', () => {
   test.each([
@@ -87,13 +88,13 @@ describe('kill -9 in mid-work', () => {
       const directory = await prepare(records, 40)
       const ended = new Set<string>()
       for (let n = 0; n < 5; n++) {
-        const { told } = await live(directory, mode, (now) => of(now, 'end').length > 300 + n * 40)
-        const repeated = of(told, 'start').filter((at) => ended.has(at))
+        const { noted } = await live(directory, mode, (now) => of(now, 'end').length > 300 + n * 40)
+        const repeated = of(noted, 'start').filter((at) => ended.has(at))
         expect(repeated.length).toBeLessThanOrEqual(repeatsMax)
-        for (const at of of(told, 'end')) ended.add(at)
+        for (const at of of(noted, 'end')) ended.add(at)
       }
-      const { told } = await live(directory, mode, () => false)
-      for (const at of of(told, 'end')) ended.add(at)
+      const { noted } = await live(directory, mode, () => false)
+      for (const at of of(noted, 'end')) ended.add(at)
       expect(ended.size).toBe(records * partitions)
       const { committed, letters } = await lookAt(directory)
       expect(committed).toEqual(Array(partitions).fill(records))
@@ -108,7 +109,7 @@ describe('kill -9 in mid-work', () => {
     const lives: Life[] = []
     while (lives.length < 20 && !lives.at(-1)?.killed) {
       const life = await live(directory, 'deadly', () => false)
-      for (const at of of(life.told, 'end')) ended.add(at)
+      for (const at of of(life.noted, 'end')) ended.add(at)
       lives.push(life)
     }
     // One deadly record in each partition, side by side: four deaths or a little more each.

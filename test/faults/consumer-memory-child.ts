@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done, retry } from '#lib/outcome.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 const [directory, mode, total] = [process.argv[2]!, process.argv[3]!, Number(process.argv[4])]
@@ -33,12 +33,10 @@ const watch = setInterval(() => {
   heapMax = Math.max(heapMax, heapUsed + external)
 }, 20)
 
-const consumer = await startConsumer(
-  dependencies,
+const consumer =
   mode === 'batch'
-    ? {
+    ? await startBatchConsumer(dependencies, {
         ...common,
-        mode: 'batch',
         batchRecordsMax: 1_000,
         batchBytesMax: 1_000_000,
         async handle(messages) {
@@ -46,10 +44,9 @@ const consumer = await startConsumer(
           handled += messages.length
           return messages.map(() => done)
         },
-      }
-    : {
+      })
+    : await startLaneConsumer(dependencies, {
         ...common,
-        mode: 'lanes',
         concurrency: 64,
         async handle({ key }) {
           // One lane of each partition fails for a while: all that follows it has to wait.
@@ -57,8 +54,7 @@ const consumer = await startConsumer(
           handled++
           return done
         },
-      },
-)
+      })
 while (handled < total) await sleep(20)
 await consumer.close()
 clearInterval(watch)

@@ -3,16 +3,26 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { done, type Hold, type Outcome, park, persevere, postpone, retry, unavailable } from '#lib/outcome.ts'
+import {
+  done,
+  type Hold,
+  keepTrying,
+  type Outcome,
+  park,
+  postpone,
+  retry,
+  unavailable,
+} from '#lib/outcome.ts'
+import { LaneWakeups } from '#runtime/consumer.ts'
 import { createHarness, type Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
 
-/** So many that a partition's share of memory is smallest: bodies are dropped and read again. */
+/** Enough that a partition's share of memory is smallest: bodies are dropped and read again. */
 const partitions = Array.from({ length: 256 }, (_, n) => n)
 const outcomes: Record<string, () => Outcome | Hold> = {
   retry: () => retry('again'),
-  persevere: () => persevere('away', 1, 1),
+  keepTrying: () => keepTrying('away', 1, 1),
   postpone: () => postpone('later', 1, 0),
   unavailable: () => unavailable('engine', 'away'),
 }
@@ -36,7 +46,7 @@ interface Shape {
 }
 
 interface Disturbance {
-  /** When so many records are settled. */
+  /** When this number of records is settled. */
   at: number
   kind: 'move' | 'away' | 'again' | 'wake'
 }
@@ -64,7 +74,7 @@ function createWorld(jobs: Job[]) {
   const faults: string[] = []
   async function handle({ offset }: Work, { signal }: { signal: AbortSignal }): Promise<Outcome | Hold> {
     const { lane, turns, before, parked } = jobs[offset]!
-    if (running.has(lane)) faults.push(`${offset} runs beside another of its lane`)
+    if (running.has(lane)) faults.push(`${offset} runs while another of its lane does`)
     const overtaken = jobs.findIndex((one, n) => n < offset && one.lane === lane && !finished.has(n))
     if (overtaken >= 0) faults.push(`${offset} overtakes ${overtaken}`)
     running.add(lane)
@@ -94,8 +104,11 @@ async function run(drawn: Job[], disturbances: Disturbance[], shape: Shape) {
   const log = createMemoryLog({ chunkRecordsMax })
   const harness = await createHarness(log, { partitions: partitions.length })
   const world = createWorld(jobs)
+  const wakeups = [new LaneWakeups(), new LaneWakeups()]
   const consumers = await Promise.all(
-    [0, 1].map(() => harness.startLanes({ retriesMax: 10, concurrency, handle: world.handle })),
+    wakeups.map((one) =>
+      harness.startLanes({ retriesMax: 10, concurrency, wakeups: one, handle: world.handle }),
+    ),
   )
   const committed = () => log.commits.findLast((one) => one.partition === 0)?.offset ?? 0
   const entries = jobs.map(({ lane, kilobytes }) => ({
@@ -120,7 +133,7 @@ async function run(drawn: Job[], disturbances: Disturbance[], shape: Shape) {
       log.away = false
     },
     again: () => void log.members[owner]!.answers.push('again'),
-    wake: () => consumers[owner]!.wake(0),
+    wake: () => wakeups[owner]!.wake(0),
   }
   for (const { at, kind } of disturbances.toSorted((a, b) => a.at - b.at)) {
     for (let n = 0; n < 200 && world.finished.size < Math.min(at, half); n++) await nextTurn()

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { done, park, retry, unavailable } from '#lib/outcome.ts'
+import { done, park, retry, split, unavailable } from '#lib/outcome.ts'
 import { createHarness, type Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
@@ -59,11 +59,11 @@ describe('batch mode', () => {
     expect(Math.max(...sizes)).toBe(3)
   })
 
-  test('halves a refused batch until the bad record stands alone; only that one is retried and parked', async () => {
+  test('halves a refused batch until the bad record is alone; only that one is retried and parked', async () => {
     const { log, harness, committed } = await started()
     const handled: number[] = []
     const alone: number[] = []
-    const told: string[] = []
+    const reported: string[] = []
     await harness.startBatches({
       async handle(messages) {
         const numbers = values(messages)
@@ -73,7 +73,7 @@ describe('batch mode', () => {
         return messages.map(() => done)
       },
       async onParked(parked) {
-        told.push(...parked.map(({ position, reason }) => `${position.offset}: ${reason}`))
+        reported.push(...parked.map(({ position, reason }) => `${position.offset}: ${reason}`))
       },
     })
     await harness.add(0, numbered(100))
@@ -81,7 +81,7 @@ describe('batch mode', () => {
     await eventually('all are committed', () => committed() === 100)
     expect(handled).toEqual(Array.from({ length: 100 }, (_, n) => n).filter((n) => n !== 41))
     expect(alone).toHaveLength(3)
-    expect(told).toEqual(['41: TypeError: 41 breaks everything'])
+    expect(reported).toEqual(['41: TypeError: 41 breaks everything'])
     const letters = await harness.deadLetters()
     expect([...letters.keys()]).toEqual(['workers/0/41'])
     expect(letters.get('workers/0/41')).toMatchObject({
@@ -97,6 +97,31 @@ describe('batch mode', () => {
     })
   })
 
+  test('halves what a handler calls refused, and parks the bad record without a retry before it goes on', async () => {
+    const { log, harness, committed } = await started()
+    const order: string[] = []
+    await harness.startBatches({
+      batchRecordsMax: 16,
+      async handle(messages) {
+        const numbers = values(messages)
+        if (numbers.includes(5)) return numbers.map((n) => (n < 2 ? done : split('5 is refused')))
+        order.push(...numbers.map(String))
+        return numbers.map(() => done)
+      },
+      onParked: async (parked) =>
+        void order.push(...parked.map(({ position, reason }) => `${position.offset}: ${reason}`)),
+    })
+    await harness.add(
+      0,
+      Array.from({ length: 16 }, (_, n) => ({ key: `k${n}`, value: { n } })),
+    )
+    await log.members[0]!.gain([0])
+    await eventually('all are committed', () => committed() === 16)
+    const applied = Array.from({ length: 14 }, (_, n) => String(n + 2))
+    expect(order).toEqual(applied.map((n) => (n === '5' ? '5: 5 is refused' : n)))
+    expect((await harness.deadLetters()).get('workers/0/5')).toMatchObject({ attempts: 0 })
+  })
+
   test('parks at once what can never work and what cannot be decoded, before the commit passes it', async () => {
     const { log, harness, committed } = await started()
     const order: string[] = []
@@ -104,13 +129,14 @@ describe('batch mode', () => {
       async handle(messages) {
         return values(messages).map((n) => (n === 1 ? park('1 is not wanted') : done))
       },
-      onParked: async (parked) => void order.push(`told of ${parked.map(({ position }) => position.offset)}`),
+      onParked: async (parked) =>
+        void order.push(`reported ${parked.map(({ position }) => position.offset)}`),
       beforeCommit: async (_, through) => void order.push(`through ${through}`),
     })
     await harness.add(0, [...numbered(3), { value: { poison: true } }, ...numbered(1)])
     await log.members[0]!.gain([0])
     await eventually('all are committed', () => committed() === 5)
-    expect(order).toEqual(['told of 3', 'told of 1', 'through 4'])
+    expect(order).toEqual(['reported 3', 'reported 1', 'through 4'])
     const letters = await harness.deadLetters()
     expect(letters.get('workers/0/1')).toMatchObject({ reason: '1 is not wanted', attempts: 0 })
     expect(letters.get('workers/0/3')).toMatchObject({
@@ -118,7 +144,7 @@ describe('batch mode', () => {
     })
   })
 
-  test('retries single records and runs the later ones of their key after them once more', async () => {
+  test('retries single records and runs the later ones of their key again after them', async () => {
     const { log, harness, committed } = await started()
     const calls: string[][] = []
     let failures = 2

@@ -1,9 +1,10 @@
 /** Lane mode: heads that wait for as long as their handler says, what a restart knows of them, and of what came before. */
 
 import { describe, expect, test } from 'vitest'
-import { done, type Hold, type Outcome, park, persevere, postpone } from '#lib/outcome.ts'
+import { done, type Hold, keepTrying, type Outcome, park, postpone } from '#lib/outcome.ts'
 import { killsMax, retryingLanesMax } from '#runtime/consumer/limits.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
+import { LaneWakeups } from '#runtime/consumer.ts'
 import { commitAs } from '#test/support/consumer-commits.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -25,9 +26,9 @@ describe('a head that is held', () => {
     const seen: string[] = []
     await harness.startLanes({
       retriesMax: 2,
-      async handle({ key, offset }, { attempt, spent }): Promise<Outcome | Hold> {
-        seen.push(`${key}${offset}#${attempt}/${spent}`)
-        return offset === 0 && attempt < 20 ? persevere('away', 1, Math.min(spent + 1, 3)) : done
+      async handle({ key, offset }, { attempt, retriesUsed }): Promise<Outcome | Hold> {
+        seen.push(`${key}${offset}#${attempt}/${retriesUsed}`)
+        return offset === 0 && attempt < 20 ? keepTrying('away', 1, Math.min(retriesUsed + 1, 3)) : done
       },
     })
     await harness.add(0, keyed(['held', 'other', 'held']))
@@ -44,7 +45,7 @@ describe('a head that is held', () => {
     const { log, harness } = await started()
     const first = await harness.startLanes({
       handle: async (_, { attempt }): Promise<Outcome | Hold> =>
-        persevere('away', attempt < 1_100 ? 0 : 3_600_000, 7),
+        keepTrying('away', attempt < 1_100 ? 0 : 3_600_000, 7),
     })
     await harness.add(0, keyed(['a']))
     await log.members[0]!.gain([0])
@@ -52,8 +53,8 @@ describe('a head that is held', () => {
     await first.close()
     const calls: number[][] = []
     await harness.startLanes({
-      async handle(_, { attempt, spent }) {
-        calls.push([attempt, spent])
+      async handle(_, { attempt, retriesUsed }) {
+        calls.push([attempt, retriesUsed])
         return done
       },
     })
@@ -67,7 +68,9 @@ describe('a head that is held', () => {
     let open = false
     let asked = 0
     const attempts: number[] = []
-    const consumer = await harness.startLanes({
+    const wakeups = new LaneWakeups()
+    await harness.startLanes({
+      wakeups,
       async handle(_, { attempt }): Promise<Outcome | Hold> {
         asked++
         if (!open) return postpone('shut', 3_600_000, 0)
@@ -79,10 +82,10 @@ describe('a head that is held', () => {
     await harness.add(0, keyed(Array.from({ length: total }, (_, n) => `lane-${n}`)))
     await log.members[0]!.gain([0])
     await eventually('all were asked', () => asked === total)
-    consumer.wake(0)
+    wakeups.wake(0)
     await eventually('all were asked again', () => asked === 2 * total)
     open = true
-    consumer.wake(0)
+    wakeups.wake(0)
     await eventually('all are committed', () => lastCommit(log).offset === total)
     expect(attempts).toHaveLength(total)
     expect(new Set(attempts)).toEqual(new Set([1]))
@@ -92,7 +95,7 @@ describe('a head that is held', () => {
     for (const blamesRecords of [true, false]) {
       const { log, harness } = await started()
       await harness.add(0, keyed(['a']))
-      await commitAs(log, harness, 0, { kills: killsMax + 1, started: 0, aloneUntil: 100 })
+      await commitAs(log, harness, 0, { kills: killsMax + 1, isolated: 0, isolatedUntil: 100 })
       let calls = 0
       await harness.startLanes({
         callTimeoutMs: 20,
@@ -111,12 +114,12 @@ describe('a head that is held', () => {
 })
 
 describe('a member that gains a partition', () => {
-  test('tells its service what was settled before, in order, and no second copies', async () => {
+  test('shows its handler what was settled before, in order, and no second copies', async () => {
     const { log, harness } = await started()
     const options = {
       concurrency: 4,
       handle: async ({ key, offset }: { key: string; offset: number }): Promise<Outcome | Hold> =>
-        key === 'held' ? persevere('away', 3_600_000, 1) : offset === 2 ? park('no') : done,
+        key === 'held' ? keepTrying('away', 3_600_000, 1) : offset === 2 ? park('no') : done,
     }
     const first = await harness.startLanes(options)
     await harness.add(0, [
@@ -131,20 +134,20 @@ describe('a member that gains a partition', () => {
     await log.members[0]!.gain([0])
     await eventually('all but one are through', () => lastSaved(log).finished.size === 2)
     await first.close()
-    const told: string[] = []
+    const shown: string[] = []
     await harness.startLanes({
       ...options,
-      passed: ({ key, offset }) => told.push(`${key}${offset}`),
+      onFinishedBefore: ({ key, offset }) => shown.push(`${key}${offset}`),
       async handle({ key, offset }) {
-        told.push(`handle ${key}${offset}`)
+        shown.push(`handle ${key}${offset}`)
         return done
       },
     })
     await log.members[1]!.gain([0])
     await eventually('all are committed', () => lastCommit(log).offset === 7)
-    const before = told.filter((one) => !one.startsWith('handle'))
+    const before = shown.filter((one) => !one.startsWith('handle'))
     expect(before).toEqual(['a0', 'b1', 'a2', 'b5', 'a6'])
-    expect(told.indexOf('a2')).toBeLessThan(told.indexOf('handle held4'))
+    expect(shown.indexOf('a2')).toBeLessThan(shown.indexOf('handle held4'))
   })
 
   test('begins with other lanes only when nothing is unsettled', async () => {

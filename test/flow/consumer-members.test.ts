@@ -43,7 +43,7 @@ describe('a record that ends the process', () => {
     expect(batches).toEqual([[0], [1], [2], [3], [4]])
     const { offset, metadata } = log.commits.at(-1)!
     expect(offset).toBe(4)
-    expect(decodeMetadata(metadata, offset)!.started).toBe(4)
+    expect(decodeMetadata(metadata, offset)!.isolated).toBe(4)
     alone.lose([0])
     killer = false
     await lives()
@@ -75,7 +75,7 @@ describe('a record that ends the process', () => {
     await log.members[0]!.gain([0])
     await eventually('all are committed', () => isCommitted(log, 12))
     expect(most).toBe(1)
-    expect(decodeMetadata(log.commits.at(-1)!.metadata, 12)!.aloneUntil).toBe(windowOffsets)
+    expect(decodeMetadata(log.commits.at(-1)!.metadata, 12)!.isolatedUntil).toBe(windowOffsets)
     expect((await harness.deadLetters()).size).toBe(0)
   })
 })

@@ -19,7 +19,7 @@ describe('a rebalance', () => {
       async handle({ offset }: { offset: number }) {
         calls.push(offset)
         most = Math.max(most, ++running)
-        // Does not heed its signal at once, as a call over a network may not.
+        // Does not obey its signal at once, as a call over a network may not.
         await new Promise((resolve) => setTimeout(resolve, 150))
         running--
         return done
@@ -123,7 +123,7 @@ describe('a rebalance', () => {
     expect(times[2]! - since).toBeGreaterThanOrEqual(290)
   })
 
-  test('does not wait for a former owner that was the member itself, as the last commit tells', async () => {
+  test('does not wait for a former owner that was the member itself, as the last commit says', async () => {
     const { log, harness } = await started()
     let calls = 0
     await harness.startLanes({
@@ -227,7 +227,7 @@ describe('a gained partition', () => {
     expect(asked).toEqual(Array(2).fill([{ partition: 0, committed: null }]))
   })
 
-  test('stops when a compacted topic grew for 25 days without a commit; standing idle is no fault', async () => {
+  test('stops when a compacted topic grew for 25 days without a commit; to be idle is no fault', async () => {
     const { log, harness } = await started('compact')
     const consumer = await harness.startBatches({ handle: async (messages) => messages.map(() => done) })
     await harness.add(0, entries(5))

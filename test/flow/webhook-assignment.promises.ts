@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startLaneConsumer } from '#runtime/consumer.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { ensureTopics } from '#runtime/topics.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -118,10 +118,9 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       const heard: number[] = []
       const { engines, codec, publisher, log, metrics } = platform
       const start = () =>
-        startConsumer(
+        startLaneConsumer(
           { eventLog: engines.eventLog, codec, publisher, log, metrics },
           {
-            mode: 'lanes',
             group,
             topic: webhooksDeliveries as never,
             concurrency: 4,

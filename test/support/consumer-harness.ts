@@ -8,11 +8,11 @@ import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.
 import {
   type BatchOptions,
   type ConsumerDependencies,
-  type ConsumerOptions,
   type LaneConsumer,
   type LaneOptions,
   type RunningConsumer,
-  startConsumer,
+  startBatchConsumer,
+  startLaneConsumer,
 } from '#runtime/consumer.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
 import type { KeyedTopic } from '#topics/topic.ts'
@@ -21,15 +21,18 @@ import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'
 export type { Work } from './consumer-wiring.ts'
 export { testTopic } from './consumer-wiring.ts'
 
+/** The handler, and what is not as usual. */
+type Given<Options extends { handle: unknown }> = Partial<Options> & Pick<Options, 'handle'>
+
 export interface Harness extends ConsumerDependencies {
   topic: KeyedTopic<string, 'agent-change'>
   /** Lines of the log, parsed. */
   lines: Record<string, unknown>[]
   /** Appends to one partition; `id` defaults to a counted event id. */
   add(partition: number, entries: { key?: string; value?: unknown; id?: string }[]): Promise<void>
-  startBatches(options: Partial<BatchOptions<'agent-change'>>): Promise<RunningConsumer>
-  startLanes(options: Partial<LaneOptions<'agent-change'>>): Promise<LaneConsumer>
-  /** Values of the dead letters that stand now, by key. */
+  startBatches(options: Given<BatchOptions<'agent-change'>>): Promise<RunningConsumer>
+  startLanes(options: Given<LaneOptions<'agent-change'>>): Promise<LaneConsumer>
+  /** Values of the dead letters that are there now, by key. */
   deadLetters(): Promise<Map<string, Record<string, unknown>>>
 }
 
@@ -60,8 +63,7 @@ export async function createHarness(eventLog: EventLog, options: HarnessOptions 
     metrics: new Registry(),
   }
   let events = 0
-  async function start(given: ConsumerOptions<'agent-change'>): Promise<LaneConsumer> {
-    const consumer = await startConsumer(dependencies, given)
+  function closing<C extends RunningConsumer>(consumer: C): C {
     onTestFinished(() => consumer.close())
     return consumer
   }
@@ -79,9 +81,10 @@ export async function createHarness(eventLog: EventLog, options: HarnessOptions 
       })
       await eventLog.append(topic.name, partition, records)
     },
-    startBatches: (given) =>
-      start({ ...defaults(topic), mode: 'batch', ...batchDefaults, ...given } as never),
-    startLanes: (given) => start({ ...defaults(topic), mode: 'lanes', concurrency: 8, ...given } as never),
+    startBatches: async (given) =>
+      closing(await startBatchConsumer(dependencies, { ...defaults(topic), ...batchDefaults, ...given })),
+    startLanes: async (given) =>
+      closing(await startLaneConsumer(dependencies, { ...defaults(topic), concurrency: 8, ...given })),
     deadLetters: () => readDeadLetters(eventLog, topic),
   }
 }

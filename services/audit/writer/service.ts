@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
-import { startConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
@@ -55,10 +55,9 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     sampleMs: arrivalSampleMs,
   })
   const pace = createPace({ busyPerSecond: busyNotesPerSecond, busy, released: stopping.signal })
-  const consumer = await startConsumer(
+  const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
-      mode: 'batch',
       group: 'audit-writer',
       topic: auditEvents,
       batchRecordsMax,

@@ -1,8 +1,8 @@
 /** The reader group of one generation: batches of vectors.commands in, points in that generation, progress and failure rows out. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Outcome } from '#lib/outcome.ts'
-import { type CallContext, type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
+import type { BatchOutcome } from '#lib/outcome.ts'
+import { type CallContext, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
@@ -27,7 +27,7 @@ export interface IndexWriter {
 }
 
 export interface GenerationHandler {
-  handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<Outcome[]>
+  handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<BatchOutcome[]>
   /**
    * Positions of gained partitions that the index keeps with its points: they win over what the group committed. Those
    * that are missing here begin where the group left them.
@@ -53,10 +53,9 @@ export async function startGenerationWriter(
   const { epoch } = publisher.placeOf(topic)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const handler = writer.openGeneration(generation, epoch)
-  const consumer = await startConsumer(
+  const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
     {
-      mode: 'batch',
       group: groupOfGeneration(index, generation),
       topic,
       batchRecordsMax,

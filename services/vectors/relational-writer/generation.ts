@@ -1,4 +1,4 @@
-/** Batches of one generation in; rows and positions of the mirror, and an outcome for each message, out. */
+/** Writes batches into one generation of the mirror, and keeps the position of each partition with the rows. */
 
 import type {
   Mirror,
@@ -7,8 +7,7 @@ import type {
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
-import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
-import type { CallContext } from '#runtime/consumer.ts'
+import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { Pace } from '#runtime/pace.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
@@ -35,8 +34,10 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   const { mirror, target } = parts
   /** Partition → the position in the tables. */
   const kept = new Map<number, number>()
-  /** Partitions with a parked record that their position may not have passed yet. */
+  /** Partitions with a parked record that their position has not passed yet. */
   const parked = new Set<number>()
+  /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
+  const uncertain = new Set<number>()
   const applyJoined = joinApplies(mirror, target)
   const apply: ApplyRows = async (operations, positions) => {
     await applyJoined(operations, positions)
@@ -45,11 +46,17 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
 
   return {
     async handle(messages, context) {
-      const outcomes = new Array<Outcome>(messages.length).fill(done)
+      const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
       const pending = parse(messages, outcomes)
       if (pending.length > 0) {
         await parts.pace?.take(pending.length, context.signal)
-        await write(apply, { pending, outcomes, context })
+        context.signal.throwIfAborted()
+        const outcome = await write(
+          apply,
+          pending,
+          parked.has(context.partition) ? [] : positionsAfter(pending.at(-1)!, outcomes),
+        )
+        for (const { index } of pending) outcomes[index] = outcome
       }
       return outcomes
     },
@@ -59,8 +66,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
       const held = new Map((await mirror.positions(target)).map((one) => [one.partition, one.next]))
       for (const partition of partitions) {
         kept.set(partition, held.get(partition) ?? starts.get(partition) ?? 0)
-        // Whether a former owner parked something there is not known.
-        parked.add(partition)
+        uncertain.add(partition)
       }
       return new Map(partitions.map((partition) => [partition, kept.get(partition)!]))
     },
@@ -69,9 +75,11 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
     },
     async settled(partition, throughOffset) {
       const behind = throughOffset + 1 - (kept.get(partition) ?? 0)
-      if (behind <= 0 || (behind < skippedMax && !parked.has(partition))) return
+      const mustPass = parked.has(partition) || uncertain.has(partition)
+      if (behind <= 0 || (behind < skippedMax && !mustPass)) return
       await apply([], [{ partition, next: throughOffset + 1 }])
       parked.delete(partition)
+      uncertain.delete(partition)
     },
   }
 }
@@ -82,14 +90,8 @@ interface Pending {
   operation: MirrorOperation
 }
 
-interface Batch {
-  pending: Pending[]
-  outcomes: Outcome[]
-  context: CallContext
-}
-
 /** What is to be written, in order; what can never be gets its outcome here. */
-function parse(messages: Message<VectorUpsert>[], outcomes: Outcome[]): Pending[] {
+function parse(messages: Message<VectorUpsert>[], outcomes: BatchOutcome[]): Pending[] {
   const pending: Pending[] = []
   for (const [index, message] of messages.entries()) {
     if (message.key.startsWith(auditNotes)) continue
@@ -106,38 +108,27 @@ function parse(messages: Message<VectorUpsert>[], outcomes: Outcome[]): Pending[
   return pending
 }
 
-/**
- * Writes in pieces that keep the order of the log, halves of what the engine refuses: so the operation before a refused
- * one counts, as it would have without batches. A position never passes a record that is yet to be parked.
- */
-async function write(apply: ApplyRows, { pending, outcomes, context }: Batch): Promise<void> {
-  const pieces = [pending]
-  for (let piece = pieces.pop(); piece; piece = pieces.pop()) {
-    context.signal.throwIfAborted()
-    const last = piece.at(-1)!
-    try {
-      await apply(
-        piece.map((one) => one.operation),
-        positionsAfter(last, outcomes),
-      )
-    } catch (error) {
-      if (isUnavailable(error)) {
-        const left = new Set([...piece, ...pieces.flat()])
-        for (const { index } of left) outcomes[index] = unavailable('relational', error.message)
-        return
-      }
-      if (!(error instanceof AppError) || error.code !== 'validation_failed') throw error
-      if (piece.length === 1) {
-        outcomes[last.index] = park(error.message)
-        continue
-      }
-      const middle = piece.length >> 1
-      pieces.push(piece.slice(middle), piece.slice(0, middle))
-    }
+/** Writes all of a batch or nothing of it, in the order of the log. */
+async function write(
+  apply: ApplyRows,
+  pending: Pending[],
+  positions: MirrorPosition[],
+): Promise<BatchOutcome> {
+  try {
+    await apply(
+      pending.map((one) => one.operation),
+      positions,
+    )
+    return done
+  } catch (error) {
+    if (isUnavailable(error)) return unavailable('relational', error.message)
+    if (error instanceof AppError && error.code === 'validation_failed') return split(error.message)
+    throw error
   }
 }
 
-function positionsAfter({ index, operation }: Pending, outcomes: Outcome[]): MirrorPosition[] {
+/** A position never passes a record that is yet to be parked. */
+function positionsAfter({ index, operation }: Pending, outcomes: BatchOutcome[]): MirrorPosition[] {
   if (outcomes.slice(0, index).some((outcome) => outcome.kind === 'park')) return []
   return [{ partition: operation.partition, next: operation.offset + 1 }]
 }

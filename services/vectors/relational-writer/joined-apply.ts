@@ -25,7 +25,7 @@ interface Waiting {
 /**
  * What comes while transactions run goes together into the next one: its price, above all the wait for the disk, is paid
  * once for all. Batches that are on their way at the same time are of different partitions, so they share no point.
- * Where the engine refuses a joined transaction, each batch is tried by itself, so that everyone hears of the own fault.
+ * Where the engine refuses a joined transaction, each batch is tried by itself, so that each one learns of its own fault alone.
  */
 export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: MirrorTarget): ApplyRows {
   const waiting: Waiting[] = []

@@ -25,7 +25,7 @@ type Context = ServiceContext<'eventLog' | 'relational' | 'mirror', unknown>
 
 export const relationalWriter = defineWorker({
   name: 'relational-writer',
-  purpose: 'mirrors points into the tables that search-pg reads, and tells how far it is',
+  purpose: 'mirrors points into the tables that search-pg reads, and reports how far it is',
   needs: ['eventLog', 'relational', 'mirror'],
   config: Type.Object({}),
   start: startRelationalWriter,

@@ -1,8 +1,8 @@
-/** A batch of one partition in, one engine call for each collection of it, an outcome for each message out. */
+/** Applies a batch of one partition to the vector engine, with one call for each collection. */
 
 import type { PointOperation } from '#engines/vectors/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
-import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
+import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
@@ -15,15 +15,12 @@ interface Pending {
   operation: PointOperation
 }
 
-/** Refused for good by the engine, with what it said. */
-type Refused = Map<Pending, string>
-
 export function createHandler(applyPoints: ApplyPoints) {
   return async function writeVectors(
     messages: Message<VectorUpsert>[],
     context: Pick<CallContext, 'signal'>,
-  ): Promise<Outcome[]> {
-    const outcomes = new Array<Outcome>(messages.length).fill(done)
+  ): Promise<BatchOutcome[]> {
+    const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
     const groups = new Map<string, Pending[]>()
     messages.forEach((message, index) => {
       const parsed = parseOperation(message)
@@ -36,52 +33,32 @@ export function createHandler(applyPoints: ApplyPoints) {
       group.push({ index, operation: parsed.operation })
     })
     await Promise.all(
-      [...groups].map(([collection, group]) => {
-        const apply = (operations: PointOperation[]) => {
-          context.signal.throwIfAborted()
-          return applyPoints(collection, operations)
-        }
-        return writeCollection(apply, group, outcomes)
+      [...groups].map(async ([collection, group]) => {
+        context.signal.throwIfAborted()
+        const outcome = await writeCollection(applyPoints, collection, group)
+        for (const { index } of group) outcomes[index] = outcome
       }),
     )
     return outcomes
   }
 }
 
-type Apply = (operations: PointOperation[]) => Promise<void>
-
 /**
- * Writes the last operation of each point. Where the engine refuses that one, the point's operation before it counts,
- * as it would have without batches.
+ * Writes the last operation of each point. Where the engine refuses them, halving the batch lets the operation before
+ * the refused one count, as it would have without batches.
  */
-async function writeCollection(apply: Apply, group: Pending[], outcomes: Outcome[]): Promise<void> {
-  for (let left = group; left.length > 0; ) {
-    const last = new Map(left.map((pending) => [pending.operation.id, pending]))
-    let refused: Refused
-    try {
-      refused = await applyHalving(apply, [...last.values()])
-    } catch (error) {
-      if (!isUnavailable(error)) throw error
-      for (const { index } of left) outcomes[index] = unavailable('vectors', error.message)
-      return
-    }
-    for (const [pending, reason] of refused) outcomes[pending.index] = park(reason)
-    const refusedIds = new Set([...refused.keys()].map((pending) => pending.operation.id))
-    left = left.filter((pending) => refusedIds.has(pending.operation.id) && !refused.has(pending))
-  }
-}
-
-/** One call; a refused one is halved until what the engine refuses stands alone. */
-async function applyHalving(apply: Apply, group: Pending[]): Promise<Refused> {
+async function writeCollection(
+  applyPoints: ApplyPoints,
+  collection: string,
+  group: Pending[],
+): Promise<BatchOutcome> {
+  const last = new Map(group.map(({ operation }) => [operation.id, operation]))
   try {
-    await apply(group.map((pending) => pending.operation))
-    return new Map()
+    await applyPoints(collection, [...last.values()])
+    return done
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'validation_failed') throw error
-    if (group.length === 1) return new Map([[group[0]!, error.message]])
-    const middle = group.length >> 1
-    const first = await applyHalving(apply, group.slice(0, middle))
-    const second = await applyHalving(apply, group.slice(middle))
-    return new Map([...first, ...second])
+    if (isUnavailable(error)) return unavailable('vectors', error.message)
+    if (error instanceof AppError && error.code === 'validation_failed') return split(error.message)
+    throw error
   }
 }

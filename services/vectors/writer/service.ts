@@ -15,7 +15,7 @@ const callTimeoutMs = 30_000
 
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
-  purpose: 'applies vectors.commands to the vector engine, batch by batch, and tells how far it is',
+  purpose: 'applies vectors.commands to the vector engine, batch by batch, and reports how far it is',
   needs: ['eventLog', 'vectors', 'relational'],
   config: Type.Object({}),
   start: startVectorWriter,

@@ -1,4 +1,4 @@
-/** One connection to one target: a request in, its status or a fault out, within one clock for all of it. */
+/** One connection to one target, with one clock for all of a call. */
 
 import type { LookupFunction } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
@@ -19,16 +19,14 @@ export interface ConnectionOptions {
   lookup: LookupFunction
   /** Default `callMs`. */
   callMs?: number
-  /** Hears of the end of each call, before its caller does. */
-  ended?(): void
 }
 
 export interface Request {
   /** Names and values in turn. */
   headers: string[]
   body: Buffer
-  /** What it is handed ends the call at once, with the fault `stopped`. */
-  stopper?: { heed(stop: () => void): void }
+  /** Ends the call at once, with the fault `stopped`. */
+  signal?: AbortSignal
 }
 
 export class Connection {
@@ -51,30 +49,27 @@ export class Connection {
     return this.#exchange !== null
   }
 
-  /**
-   * `ended` hears how it ended, never inside of this call; of a whole answer at once, so that the next request is known
-   * to the client while it still has the socket in its hands. One at a time: a second one is never sent behind the first.
-   */
-  send(request: Request, ended: (result: CallResult) => void): void {
+  /** Never rejects. One at a time: a second request is never sent behind the first. */
+  send({ headers, body, signal }: Request): Promise<CallResult> {
+    const { promise, resolve } = Promise.withResolvers<CallResult>()
     const client = this.#open()
     const exchange = new Exchange((result, reusable) => {
       this.#exchange = null
       // Whatever is left of the call ends with its connection.
       if (!reusable || this.#closed) this.#drop(client)
-      this.#options.ended?.()
-      if (result.status === null) queueMicrotask(() => ended(result))
-      else ended(result)
+      resolve(result)
     })
     this.#exchange = exchange
     this.#startClock()
-    request.stopper?.heed(exchange.stop)
-    if (exchange.over) return
+    if (signal?.aborted) exchange.stop()
+    else signal?.addEventListener('abort', exchange.stop, { once: true })
+    if (exchange.over) return promise
     try {
-      const { headers, body } = request
       client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
     } catch (error) {
       exchange.onError(error)
     }
+    return promise
   }
 
   /** A call that runs ends as it is, with the fault `stopped`. */

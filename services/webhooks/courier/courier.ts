@@ -1,13 +1,12 @@
 /**
- * One record of webhooks.deliveries in; a call, and what becomes of the record, out. Retries wait in their lane; a target
- * that is away opens its breaker: nothing of it is given up, and one head alone tries on.
+ * Delivers one record of webhooks.deliveries to its target and decides what happens to it then. Retries wait in their
+ * lane; a target that is away opens its breaker: none of its events is given up, and one head alone tries on.
  */
 
 import type { LookupFunction } from 'node:net'
 import type { Logger } from 'pino'
-import { describeError } from '#lib/errors.ts'
-import { done, type Hold, type Outcome, park, persevere, postpone, retry } from '#lib/outcome.ts'
-import type { CallContext, LaneCallContext } from '#runtime/consumer.ts'
+import { done, type Hold, keepTrying, type LaneOutcome, type Outcome, park, postpone } from '#lib/outcome.ts'
+import type { CallContext, LaneWakeups } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '../targets/secrets.ts'
@@ -33,7 +32,7 @@ interface Work {
   head: Head
   message: Delivery
   delivery: WebhookDelivery
-  context: LaneCallContext
+  context: CallContext
 }
 
 export interface CourierParts {
@@ -45,8 +44,8 @@ export interface CourierParts {
   skips: Skips
   load: LoadWatch
   log: Logger
-  /** Asks the waiting heads of a partition again, soon. */
-  wake(partition: number): void
+  /** Has the waiting heads of a partition tried again, soon. */
+  wakeups: Pick<LaneWakeups, 'wake'>
 }
 
 /** Longest time that a head waits without being asked again, whatever it waits for. */
@@ -65,22 +64,24 @@ export class Courier {
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
 
-  /** Null: a call runs, and the context hears of its outcome. */
-  handle(message: Delivery, context: LaneCallContext): Promise<Outcome | Hold> | null {
+  async handle(message: Delivery, context: CallContext): Promise<LaneOutcome> {
     const work = this.#begin(message, context)
-    if ('kind' in work) return Promise.resolve(work)
-    this.#call(work)
-    return null
+    if ('kind' in work) return work
+    const result = await this.#call(work)
+    work.head.attempts = context.attempt
+    const outcome = this.#conclude(work, result)
+    if (work.state.roomForOthers()) this.#parts.wakeups.wake(message.partition)
+    return outcome
   }
 
   /** A record that was settled before this process had its partition. */
-  passed(message: Delivery): void {
+  finishedBefore(message: Delivery): void {
     if (message.value === null) return
     this.#parts.load.came(message.value.target, message.timestamp)
     this.lanes.settled(message.value, message)
   }
 
-  /** Partitions that come anew: somebody else may have delivered meanwhile. */
+  /** Partitions that were gained: somebody else may have delivered meanwhile. */
   gained(partitions: readonly number[]): void {
     for (const partition of partitions) this.lanes.forget(partition)
     this.keep((partition) => !partitions.includes(partition))
@@ -99,9 +100,9 @@ export class Courier {
       const target = targets.targets.get(state.target.name)
       if (target) state.renew(target)
     }
-    // Records of the others ask for them anew, and wait.
+    // Records of the others ask for them again, and wait.
     this.#states.keep((state) => targets.targets.has(state.target.name))
-    for (const partition of partitions) this.#parts.wake(partition)
+    for (const partition of partitions) this.#parts.wakeups.wake(partition)
   }
 
   /** Targets for which a head waits: an operator may have given it up. */
@@ -118,11 +119,11 @@ export class Courier {
 
   /** An operator gave something of these targets up. */
   skipped(names: readonly string[]): void {
-    for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wake(partition)
+    for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wakeups.wake(partition)
     for (const state of this.states()) {
       if (!names.includes(state.target.name)) continue
       state.hasten()
-      this.#parts.wake(state.partition)
+      this.#parts.wakeups.wake(state.partition)
     }
   }
 
@@ -136,7 +137,7 @@ export class Courier {
   }
 
   /** The work of a call, or what becomes of a record for which none is made now. */
-  #begin(message: Delivery, context: LaneCallContext): Work | Outcome | Hold {
+  #begin(message: Delivery, context: CallContext): Work | LaneOutcome {
     const delivery = message.value
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
@@ -148,11 +149,10 @@ export class Courier {
       return this.#park(work, null, 'skipped')
     }
     const waitMs = state.waitMs(head, Date.now())
-    return waitMs > 0 ? postpone('waits its turn', Math.min(waitMs, askAgainMs), context.spent) : work
+    return waitMs > 0 ? postpone('waits its turn', Math.min(waitMs, askAgainMs), context.retriesUsed) : work
   }
 
-  #call(work: Work): void {
-    const { state, message, delivery, context } = work
+  #call({ state, message, delivery, context }: Work): Promise<CallResult> {
     if (context.attempt === 1) this.#parts.load.came(state.target.name, message.timestamp)
     const headers = requestHeaders(state.headers, delivery, {
       sequence: delivery.sequence ?? message.offset,
@@ -160,34 +160,20 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    const request = { headers, body: delivery.body, stopper: context }
-    state.call(request, (result) => context.end(this.#ended(work, result)))
+    return state.call({ headers, body: delivery.body, signal: context.signal })
   }
 
-  #ended(work: Work, result: CallResult): Outcome | Hold {
-    const { head, state, message, context } = work
-    try {
-      head.attempts = context.attempt
-      const outcome = this.#conclude(work, result)
-      if (state.roomForOthers()) this.#parts.wake(message.partition)
-      return outcome
-    } catch (error) {
-      // Whoever called this reads an answer, and would take the fault for one of the connection.
-      return retry(describeError(error))
-    }
-  }
-
-  #conclude(work: Work, result: CallResult): Outcome | Hold {
+  #conclude(work: Work, result: CallResult): LaneOutcome {
     const { state, head, message, context } = work
     // It may have arrived, so it counts as an attempt, but says nothing of the target.
-    if (result.fault === 'stopped') return persevere('stopped', 0, context.spent)
+    if (result.fault === 'stopped') return keepTrying('stopped', 0, context.retriesUsed)
     const { target } = state
     const verdict = verdictOf(result)
     const breakerOpen = state.breaker === 'open'
     this.#noteAnswer(state, verdict, result)
     const nowMs = Date.now()
     const ageMs = nowMs - message.timestamp
-    const decision = decide({ verdict, spent: context.spent, breakerOpen, ageMs }, target)
+    const decision = decide({ verdict, retriesUsed: context.retriesUsed, breakerOpen, ageMs }, target)
     let waitMs: number
     switch (decision.kind) {
       case 'deliver':
@@ -199,32 +185,32 @@ export class Courier {
         return this.#park(work, result, decision.why === 'answer' ? code : `held_too_long: ${code}`)
       }
       case 'retry':
-        waitMs = retryWaitMs(decision.spent, target.backoffMs, result, nowMs)
-        return this.#again(work, result, decision.spent, waitMs)
+        waitMs = retryWaitMs(decision.retriesUsed, target.backoffMs, result, nowMs)
+        return this.#again(work, result, decision.retriesUsed, waitMs)
       case 'hold':
         waitMs = outageWaitMs(decision.tries, target.backoffMs, result, nowMs)
-        return this.#again(work, result, decision.spent, waitMs)
+        return this.#again(work, result, decision.retriesUsed, waitMs)
       case 'outage': {
         const tries = this.#away(state, head, codeOf(result))
         waitMs = outageWaitMs(tries, target.backoffMs, result, nowMs)
         state.nextTryAt(head, nowMs + waitMs)
-        return this.#again(work, result, decision.spent, waitMs)
+        return this.#again(work, result, decision.retriesUsed, waitMs)
       }
     }
   }
 
-  #again(work: Work, result: CallResult, spent: number, waitMs: number): Hold {
+  #again(work: Work, result: CallResult, retriesUsed: number, waitMs: number): Hold {
     work.head.dueAtMs = Date.now() + waitMs
     const { target } = work.state
     const { targets, log } = this.#parts
-    if (result.location !== null && !work.state.toldOfRedirect) {
-      work.state.toldOfRedirect = true
-      // What stands behind the question mark may be a token.
+    if (result.location !== null && !work.state.redirectReported) {
+      work.state.redirectReported = true
+      // What follows the question mark may be a token.
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
       log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
     }
     tellAttempt(this.#parts, work, 'retry', result)
-    return persevere(codeOf(result), waitMs, spent)
+    return keepTrying(codeOf(result), waitMs, retriesUsed)
   }
 
   #park(work: Work, result: CallResult | null, reason: string): Outcome {
@@ -236,7 +222,7 @@ export class Courier {
   /** The head is through: its lane has a new last sequence. */
   #settle({ state, message, delivery }: Work): void {
     state.leave(message.offset)
-    if (state.roomForOthers()) this.#parts.wake(message.partition)
+    if (state.roomForOthers()) this.#parts.wakeups.wake(message.partition)
     this.lanes.settled(delivery, message)
   }
 
@@ -264,7 +250,11 @@ export class Courier {
     return tries
   }
 
-  #wait(target: string, { partition, offset, timestamp }: Delivery, { spent }: CallContext): Outcome | Hold {
+  #wait(
+    target: string,
+    { partition, offset, timestamp }: Delivery,
+    { retriesUsed }: CallContext,
+  ): LaneOutcome {
     // An operator who forgets the target gives up what waits for it.
     if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
     const { leftMs, first } = this.#unknown.left(target, partition, timestamp)
@@ -275,7 +265,7 @@ export class Courier {
       )
     }
     return leftMs > 0
-      ? postpone('unknown target', Math.min(leftMs, askAgainMs), spent)
+      ? postpone('unknown target', Math.min(leftMs, askAgainMs), retriesUsed)
       : park('target_removed')
   }
 }

@@ -1,9 +1,9 @@
-/** webhooks.deliveries in, HTTP calls of the targets out, in order per target; attempts and dead letters as they come. */
+/** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the chores around the courier. */
 
 import { type Static, Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
-import { type LaneConsumer, startConsumer } from '#runtime/consumer.ts'
+import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consumer.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
@@ -75,7 +75,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   const attempts = createAttempts(publisher, log)
   const skips = new Skips(engines.relational)
   const load = new LoadWatch(log)
-  let consumer: LaneConsumer | undefined
+  const wakeups = new LaneWakeups()
   const courier = new Courier({
     targets: () => watched.current(),
     unknownMs: context.config.WEBHOOK_UNKNOWN_TARGET_S * 1_000,
@@ -84,9 +84,9 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     skips,
     load,
     log,
-    wake: wakeSoon((partition) => consumer?.wake(partition)),
+    wakeups,
   })
-  consumer = await join(context, courier, () => watched.current().secrets)
+  const consumer = await join({ context, courier, wakeups, secrets: () => watched.current().secrets })
   watched.onChange((targets) => {
     load.renewed()
     courier.renew(targets)
@@ -105,13 +105,22 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   }
 }
 
-function join(context: Context, courier: Courier, secrets: () => readonly string[]): Promise<LaneConsumer> {
+function join({
+  context,
+  courier,
+  wakeups,
+  secrets,
+}: {
+  context: Context
+  courier: Courier
+  wakeups: LaneWakeups
+  secrets: () => readonly string[]
+}): Promise<LaneConsumer> {
   const { engines, codec, publisher, log, metrics } = context
   const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
-  return startConsumer(
+  return startLaneConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
-      mode: 'lanes',
       group: courierGroup,
       topic,
       concurrency: callsPerTargetMax,
@@ -124,7 +133,8 @@ function join(context: Context, courier: Courier, secrets: () => readonly string
       blamesRecords: false,
       keyIsLane: (key, fresh) => courier.lanes.orderingOf(key, fresh) === 'target',
       lane: ({ value }) => courier.lanes.laneOf(value!),
-      passed: (message) => courier.passed(message),
+      onFinishedBefore: (message) => courier.finishedBefore(message),
+      wakeups,
       handle: (message, call) => courier.handle(message, call),
       keptOf: withoutSecrets({ codec, topic, secrets }),
       onAssigned: async (gained) => {
@@ -138,11 +148,11 @@ function join(context: Context, courier: Courier, secrets: () => readonly string
 function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   const { context, courier, consumer, watched, skips, load } = parts
   const { engines, publisher, log } = context
-  const told = new Set<string>()
+  const reported = new Set<string>()
   const loop = (what: string, everyMs: number, work: () => Promise<unknown>, firstAfterMs = everyMs) =>
     repeatUntil({ what, everyMs, firstAfterMs, signal, log }, work)
   return [
-    loop('webhook states', stateEveryMs, () => tellStates(parts, told)),
+    loop('webhook states', stateEveryMs, () => reportStates(parts, reported)),
     loop('webhook skips', skipEveryMs, async () => {
       courier.skipped(await skips.look(courier.waiting()))
     }),
@@ -160,30 +170,15 @@ function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   ]
 }
 
-/** Targets that have something waiting are told of again and again, and once more when nothing does. */
-async function tellStates({ courier, consumer, attempts }: Parts, told: Set<string>): Promise<void> {
+/** Targets that have something waiting are reported again and again, and a last time when nothing waits. */
+async function reportStates({ courier, consumer, attempts }: Parts, reported: Set<string>): Promise<void> {
   const readings = new Map((await consumer.readings()).map((reading) => [reading.partition, reading]))
   courier.keep((partition) => readings.has(partition))
   for (const state of courier.states()) {
     const { name } = state.target
     const lag = readings.get(state.partition)?.waiting ?? null
     const waits = state.breaker === 'open' || (lag ?? 0) > 0
-    if (waits || told.delete(name)) attempts.add(stateRecord(state, lag))
-    if (waits) told.add(name)
-  }
-}
-
-/** Many wishes of one turn of the event loop are one. */
-function wakeSoon(wake: (partition: number) => void): (partition: number) => void {
-  const wanted = new Set<number>()
-  return (partition) => {
-    if (wanted.size === 0) {
-      setImmediate(() => {
-        const partitions = [...wanted]
-        wanted.clear()
-        for (const one of partitions) wake(one)
-      })
-    }
-    wanted.add(partition)
+    if (waits || reported.delete(name)) attempts.add(stateRecord(state, lag))
+    if (waits) reported.add(name)
   }
 }

@@ -15,13 +15,13 @@ export class TargetState {
   headers: HeaderBase
   readonly partition: number
   readonly #heads = new Heads()
-  /** Operators heard of the redirects of this address. */
-  toldOfRedirect = false
+  /** Operators were warned of the redirects of this address. */
+  redirectReported = false
   #connections: Connection[] = []
   readonly #lookup: ConnectionOptions['lookup']
   #callsMax = callsPerTargetMax
   #inFlight = 0
-  /** Heads were told to wait for others, and want to be asked again. */
+  /** Heads had to wait for others, and want to be asked again. */
   #turnedAway = false
   /** The outage that goes on: tries so far, and the head that tries. */
   #outage: { tries: number; prober: number | null; nextAtMs: number } | null = null
@@ -68,7 +68,7 @@ export class TargetState {
     this.target = target
     if (same) return
     this.headers = headerBaseOf(target)
-    this.toldOfRedirect = false
+    this.redirectReported = false
     this.close()
     this.hasten()
   }
@@ -98,13 +98,15 @@ export class TargetState {
     return true
   }
 
-  call(request: Request, ended: (result: CallResult) => void): void {
+  async call(request: Request): Promise<CallResult> {
     const connection = this.#idleConnection()
     this.#inFlight++
-    connection.send(request, ended)
+    const result = await connection.send(request)
+    this.#inFlight--
+    return result
   }
 
-  /** The target answered: one more call may run beside than before. True when that ended an outage. */
+  /** The target answered: one more call may run at a time. True when that ended an outage. */
   answered(): boolean {
     const ended = this.#outage !== null
     this.#outage = null
@@ -151,10 +153,7 @@ export class TargetState {
   #idleConnection(): Connection {
     const idle = this.#connections.find((connection) => !connection.busy)
     if (idle) return idle
-    const ended = () => {
-      this.#inFlight--
-    }
-    const made = new Connection({ url: this.target.url, lookup: this.#lookup, ended })
+    const made = new Connection({ url: this.target.url, lookup: this.#lookup })
     this.#connections.push(made)
     return made
   }

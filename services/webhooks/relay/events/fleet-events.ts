@@ -2,7 +2,7 @@
 
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
-import { type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
+import { type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import { headerNames, type Message } from '#runtime/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
@@ -29,10 +29,9 @@ export function startFleetEvents({
   ...parts
 }: Parts & { context: RelayContext }): Promise<RunningConsumer> {
   const { engines, codec, publisher, log, metrics } = context
-  return startConsumer(
+  return startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
-      mode: 'batch',
       group: 'webhook-relay',
       topic,
       batchRecordsMax: 200,

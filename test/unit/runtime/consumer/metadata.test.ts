@@ -23,8 +23,8 @@ const book: Bookkeeping = {
   progressedAtMs: 1_790_000_000_123,
   released: false,
   kills: 2,
-  aloneUntil: 0,
-  started: null,
+  isolatedUntil: 0,
+  isolated: null,
   owner: 0xfedcba98,
 }
 
@@ -47,7 +47,11 @@ const anyProgress = fc
   .map(({ offset, finished, attempts }) => ({
     offset,
     finished: finished.map((distance) => offset + distance),
-    attempts: attempts.map(([distance, count, spent]) => ({ offset: offset + distance, count, spent })),
+    attempts: attempts.map(([distance, count, retriesUsed]) => ({
+      offset: offset + distance,
+      count,
+      retriesUsed,
+    })),
   }))
 
 function progressOf(offset: number, finished: number[], attempts: Attempts[]): Progress {
@@ -60,18 +64,18 @@ describe('commit metadata', () => {
   test('comes back as it was written', () => {
     fc.assert(
       fc.property(anyProgress, ({ offset, finished, attempts }) => {
-        const text = encodeMetadata(progressOf(offset, finished, attempts), { ...book, started: offset })
+        const text = encodeMetadata(progressOf(offset, finished, attempts), { ...book, isolated: offset })
         const saved = decodeMetadata(text, offset)!
         expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
         expect([...saved.finished].sort()).toEqual([...finished].sort())
         const exact = attempts.length <= exactAttemptsMax
         const countMax = exact ? 2 ** 18 - 1 : 1_023
-        for (const { offset: at, count, spent } of attempts) {
+        for (const { offset: at, count, retriesUsed } of attempts) {
           expect(saved.attempts.get(at)).toBe(Math.min(count, countMax))
-          expect(saved.spent.get(at)).toBe(exact ? Math.min(spent, 255) : undefined)
+          expect(saved.retriesUsed.get(at)).toBe(exact ? Math.min(retriesUsed, 255) : undefined)
         }
         expect(saved.attempts.size).toBe(attempts.length)
-        expect(saved).toMatchObject({ ...book, started: offset })
+        expect(saved).toMatchObject({ ...book, isolated: offset })
       }),
     )
   })
@@ -80,13 +84,13 @@ describe('commit metadata', () => {
     for (let shift = 0; shift < 8; shift++) {
       const offset = 2 ** 52 + shift
       const all = Array.from({ length: windowOffsets }, (_, distance) => offset + distance)
-      const attempts = all.map((one) => ({ offset: one, count: 100_000, spent: 3 }))
+      const attempts = all.map((one) => ({ offset: one, count: 100_000, retriesUsed: 3 }))
       const text = encodeMetadata(progressOf(offset, all, attempts), {
         progressedAtMs: Number.MAX_SAFE_INTEGER,
         released: true,
         kills: 1_000,
-        aloneUntil: Number.MAX_SAFE_INTEGER,
-        started: Number.MAX_SAFE_INTEGER,
+        isolatedUntil: Number.MAX_SAFE_INTEGER,
+        isolated: Number.MAX_SAFE_INTEGER,
         owner: 2 ** 32 - 1,
       })
       expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
@@ -97,7 +101,7 @@ describe('commit metadata', () => {
     }
   })
 
-  test('of another format is told apart from none', () => {
+  test('of another format is not taken for none', () => {
     expect(decodeMetadata('{"someone": "else"}', 5)).toBeNull()
     expect(decodeMetadata('f2.AAAA', 5)).toBeNull()
     expect(decodeMetadata('f1.AAAA', 5)).toBeNull()

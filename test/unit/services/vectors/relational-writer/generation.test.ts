@@ -6,6 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { handleBatch } from '#test/support/consumer-handle-batch.ts'
 import { createGeneration } from '../../../../../services/vectors/relational-writer/generation.ts'
 import { joinApplies } from '../../../../../services/vectors/relational-writer/joined-apply.ts'
 import { rowOf } from '../../../../../services/vectors/relational-writer/row.ts'
@@ -38,7 +39,12 @@ function messageOf(offset: number, key: string, payload: string | null = '{}'): 
   return { key, value, headers: {}, timestamp: 0, partition: 0, offset }
 }
 
-const context = { signal: new AbortController().signal, attempt: 1, spent: 0, partition: 0 } as CallContext
+const context = {
+  signal: new AbortController().signal,
+  attempt: 1,
+  retriesUsed: 0,
+  partition: 0,
+} as CallContext
 const generationOf = (mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>) =>
   createGeneration({ mirror, target, logStarts: async () => new Map([[1, 7]]) })
 
@@ -71,9 +77,11 @@ describe('a batch', () => {
   it('finds the row that is refused by halves, in the order of the log', async () => {
     const { mirror, applied } = fakeMirror()
     const keys = ['a', 'a', 'bad', 'd', 'e']
-    const outcomes = await generationOf(mirror).handle(
+    const generation = generationOf(mirror)
+    const outcomes = await handleBatch(
+      (messages) => generation.handle(messages, context),
       keys.map((key, i) => messageOf(i, `posts/${key}`)),
-      context,
+      ({ partition }) => generation.parked?.(partition),
     )
     expect(outcomes.map((one) => one.kind)).toEqual(['done', 'done', 'park', 'done', 'done'])
     expect(applied.flatMap((one) => one.ids)).toEqual(['a', 'a', 'd', 'e'])

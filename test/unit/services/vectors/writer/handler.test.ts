@@ -6,6 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { handleBatch } from '#test/support/consumer-handle-batch.ts'
 import { createHandler } from '../../../../../services/vectors/writer/handler.ts'
 import { joinApplies } from '../../../../../services/vectors/writer/joined-apply.ts'
 
@@ -113,13 +114,13 @@ describe('the vector-writer handler', () => {
     expect([...vectors.points.keys()]).toEqual(['posts/good'])
   })
 
-  it('halves a refused call until the bad record stands alone', async () => {
+  it('halves a refused call until the bad record is alone', async () => {
     const vectors = engine({ refuses: 'bad' })
     const handle = createHandler(joinApplies(vectors.apply, 1))
     const messages = Array.from({ length: 9 }, (_, i) =>
       upsert(`posts/${i}`, i === 6 ? '{"title":"bad"}' : '{}'),
     )
-    const outcomes = await handle(messages, context)
+    const outcomes = await handleBatch((some) => handle(some, context), messages)
     expect(outcomes.map((outcome) => outcome.kind === 'park')).toEqual(messages.map((_, i) => i === 6))
     expect(vectors.points.size).toBe(8)
   })
@@ -127,9 +128,9 @@ describe('the vector-writer handler', () => {
   it('leaves a point as the operation before a refused one had it', async () => {
     const vectors = engine({ refuses: 'bad' })
     const handle = createHandler(joinApplies(vectors.apply, 1))
-    const outcomes = await handle(
+    const outcomes = await handleBatch(
+      (some) => handle(some, context),
       [upsert('posts/a', '{"title":"good"}'), upsert('posts/a', '{"title":"bad"}'), upsert('posts/b')],
-      context,
     )
     expect(outcomes).toEqual([done, park('not this one'), done])
     expect(vectors.points.get('posts/a')).toEqual({ title: 'good' })
@@ -154,11 +155,13 @@ describe('batches of several partitions', () => {
     expect(vectors.calls.map((call) => [call.operations.length, call.generation])).toEqual([[9, 2]])
   })
 
-  it('hear of the own faults alone: a record that the engine refuses parks nothing of another', async () => {
+  it('learn of their own faults alone: a record that the engine refuses parks nothing of another', async () => {
     const vectors = engine({ refuses: 'bad' })
     const handle = createHandler(joinApplies(vectors.apply, 1))
     const outcomes = await Promise.all(
-      [batch(0), batch(1, '{"title":"bad"}'), batch(2)].map((each) => handle(each, context)),
+      [batch(0), batch(1, '{"title":"bad"}'), batch(2)].map((each) =>
+        handleBatch((some) => handle(some, context), each),
+      ),
     )
     expect(outcomes).toEqual([
       [done, done, done],
@@ -168,7 +171,7 @@ describe('batches of several partitions', () => {
     expect(vectors.points.size).toBe(8)
   })
 
-  it('are told all when the engine is away', async () => {
+  it('all learn that the engine is away', async () => {
     const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
     const outcomes = await Promise.all([batch(0), batch(1)].map((each) => handle(each, context)))
     expect(outcomes.flat().map((outcome) => outcome.kind)).toEqual(new Array(6).fill('unavailable'))

@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Connection, type Request } from '#services/webhooks/courier/connection.ts'
-import type { CallResult } from '#services/webhooks/courier/verdict.ts'
 import { createNameLookup, type NameLookupOptions } from '#services/webhooks/targets/name-lookup.ts'
 import { type DnsServer, openDnsServer } from '#test/support/dns-server.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -28,8 +27,7 @@ function connect(url: string, options: { callMs?: number; names?: NameLookupOpti
   return connection
 }
 
-const post = (connection: Connection, sent: Request) =>
-  new Promise<CallResult>((resolve) => connection.send(sent, resolve))
+const post = (connection: Connection, sent: Request) => connection.send(sent)
 
 async function outcome(answer: Answer, callMs = 10_000) {
   const sink = await sinkOf(() => answer)
@@ -132,17 +130,12 @@ describe('a call', () => {
 
   test('ends at once when it is aborted, and says so', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
-    let stopCall = () => {}
-    const stopper = {
-      heed(stop: () => void) {
-        stopCall = stop
-      },
-    }
-    const call = post(connect(sink.url), { ...request(), stopper })
+    const stopping = new AbortController()
+    const call = post(connect(sink.url), { ...request(), signal: stopping.signal })
     await eventually('it arrived', () => sink.received.length === 1)
-    stopCall()
+    stopping.abort()
     expect(await call).toMatchObject({ status: null, fault: 'stopped' })
-    const late = post(connect(sink.url), { ...request(), stopper: { heed: (stop) => stop() } })
+    const late = post(connect(sink.url), { ...request(), signal: AbortSignal.abort() })
     expect(await late).toMatchObject({ fault: 'stopped' })
   })
 })

@@ -48,25 +48,40 @@ describe('an answer', () => {
 
 describe('an event', () => {
   const target = { retry: 2, holdHours: 72, onExhausted: 'dead_letter' as const }
-  const facts = { spent: 0, breakerOpen: false, ageMs: 1_000 }
+  const facts = { retriesUsed: 0, breakerOpen: false, ageMs: 1_000 }
 
   test('has its first attempt and all retries, then its last attempt decides', () => {
     for (const verdict of ['failed', 'away'] as const) {
-      expect(decide({ ...facts, verdict }, target)).toEqual({ kind: 'retry', spent: 1 })
-      expect(decide({ ...facts, verdict, spent: 1 }, target)).toEqual({ kind: 'retry', spent: 2 })
+      expect(decide({ ...facts, verdict }, target)).toEqual({ kind: 'retry', retriesUsed: 1 })
+      expect(decide({ ...facts, verdict, retriesUsed: 1 }, target)).toEqual({ kind: 'retry', retriesUsed: 2 })
     }
-    expect(decide({ ...facts, verdict: 'failed', spent: 2 }, target)).toEqual({ kind: 'park', why: 'answer' })
-    expect(decide({ ...facts, verdict: 'away', spent: 2 }, target)).toEqual({ kind: 'outage', spent: 3 })
+    expect(decide({ ...facts, verdict: 'failed', retriesUsed: 2 }, target)).toEqual({
+      kind: 'park',
+      why: 'answer',
+    })
+    expect(decide({ ...facts, verdict: 'away', retriesUsed: 2 }, target)).toEqual({
+      kind: 'outage',
+      retriesUsed: 3,
+    })
   })
 
   test('spends no retry while its target is away, and has all of them again afterwards', () => {
     const open = { ...facts, breakerOpen: true }
-    expect(decide({ ...open, verdict: 'away' }, target)).toEqual({ kind: 'outage', spent: 3 })
-    expect(decide({ ...open, verdict: 'failed', spent: 3 }, target)).toEqual({ kind: 'retry', spent: 1 })
+    expect(decide({ ...open, verdict: 'away' }, target)).toEqual({ kind: 'outage', retriesUsed: 3 })
+    expect(decide({ ...open, verdict: 'failed', retriesUsed: 3 }, target)).toEqual({
+      kind: 'retry',
+      retriesUsed: 1,
+    })
     // Also after a restart, when nobody knows of the breaker.
-    expect(decide({ ...facts, verdict: 'failed', spent: 3 }, target)).toEqual({ kind: 'retry', spent: 1 })
-    expect(decide({ ...facts, verdict: 'away', spent: 3 }, target)).toEqual({ kind: 'outage', spent: 4 })
-    expect(decide({ ...open, verdict: 'failed', spent: 1 }, { ...target, retry: 0 })).toEqual({
+    expect(decide({ ...facts, verdict: 'failed', retriesUsed: 3 }, target)).toEqual({
+      kind: 'retry',
+      retriesUsed: 1,
+    })
+    expect(decide({ ...facts, verdict: 'away', retriesUsed: 3 }, target)).toEqual({
+      kind: 'outage',
+      retriesUsed: 4,
+    })
+    expect(decide({ ...open, verdict: 'failed', retriesUsed: 1 }, { ...target, retry: 0 })).toEqual({
       kind: 'park',
       why: 'answer',
     })
@@ -74,20 +89,20 @@ describe('an event', () => {
 
   test('is given up in an outage only when it is too old', () => {
     const old = { ...facts, verdict: 'away' as const, ageMs: 73 * 3_600_000 }
-    expect(decide({ ...old, spent: 1 }, target)).toEqual({ kind: 'retry', spent: 2 })
-    expect(decide({ ...old, spent: 2 }, target)).toEqual({ kind: 'park', why: 'held_too_long' })
+    expect(decide({ ...old, retriesUsed: 1 }, target)).toEqual({ kind: 'retry', retriesUsed: 2 })
+    expect(decide({ ...old, retriesUsed: 2 }, target)).toEqual({ kind: 'park', why: 'held_too_long' })
   })
 
   test('waits for ever as poison when the operator wants it to', () => {
     const hold = { ...target, onExhausted: 'hold' as const }
-    expect(decide({ ...facts, verdict: 'failed', spent: 2 }, hold)).toEqual({
+    expect(decide({ ...facts, verdict: 'failed', retriesUsed: 2 }, hold)).toEqual({
       kind: 'hold',
-      spent: 3,
+      retriesUsed: 3,
       tries: 1,
     })
-    expect(decide({ ...facts, verdict: 'failed', spent: 255 }, hold)).toMatchObject({
+    expect(decide({ ...facts, verdict: 'failed', retriesUsed: 255 }, hold)).toMatchObject({
       kind: 'hold',
-      spent: 255,
+      retriesUsed: 255,
     })
     expect(decide({ ...facts, verdict: 'refused' }, hold)).toEqual({ kind: 'park', why: 'answer' })
   })

@@ -1,11 +1,11 @@
-/** Fetched records of one partition that nobody took yet: bounded, with pause and resume of the fetching. */
+/** Holds fetched records of one partition until the runner takes them; pauses fetching while it is full. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { Fifo } from './fifo.ts'
-import { intakeRecordsMax, recordOverheadBytes } from './limits.ts'
+import { bufferedRecordsMax, recordOverheadBytes } from './limits.ts'
+import { Queue } from './queue.ts'
 
-export interface IntakeOptions {
-  /** Bytes above which fetching stops; it goes on below a quarter of them. Asked anew each time. */
+export interface RecordBufferOptions {
+  /** Bytes above which fetching stops; it goes on below a quarter of them. Asked each time. */
   bytesMax(): number
   pause(): void
   resume(): void
@@ -15,19 +15,19 @@ export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
-export class Intake {
-  readonly #options: IntakeOptions
-  readonly #chunks = new Fifo<{ records: StoredRecord[]; bytes: number }>()
+export class RecordBuffer {
+  readonly #options: RecordBufferOptions
+  readonly #chunks = new Queue<{ records: StoredRecord[]; bytes: number }>()
   /** Index in the first chunk. */
   #at = 0
   #count = 0
   #bytes = 0
   #full = false
   #paused = false
-  #held = false
-  #urged = false
+  #stopped = false
+  #readingAgain = false
 
-  constructor(options: IntakeOptions) {
+  constructor(options: RecordBufferOptions) {
     this.#options = options
   }
 
@@ -42,7 +42,7 @@ export class Intake {
     this.#bytes += bytes
     this.#count += records.length
     this.#chunks.push({ records, bytes })
-    this.regulate()
+    this.updateFetching()
   }
 
   peek(): StoredRecord | undefined {
@@ -63,25 +63,25 @@ export class Intake {
     return record
   }
 
-  /** Fetching stands still as long as it is held (the group is paused). */
-  hold(held: boolean): void {
-    this.#held = held
-    this.regulate()
+  /** Nothing is fetched while it is stopped (the group is paused or leaves). */
+  setStopped(stopped: boolean): void {
+    this.#stopped = stopped
+    this.updateFetching()
   }
 
-  /** Fetching goes on although the intake is full: records dropped before are read again. */
-  urge(urged: boolean): void {
-    this.#urged = urged
-    this.regulate()
+  /** While records are read again, fetching goes on although the buffer is full. */
+  setReadingAgain(readingAgain: boolean): void {
+    this.#readingAgain = readingAgain
+    this.updateFetching()
   }
 
   /** Called after records were taken. */
-  regulate(): void {
+  updateFetching(): void {
     const max = this.#options.bytesMax()
-    if (this.#bytes >= max || this.#count >= intakeRecordsMax) this.#full = true
+    if (this.#bytes >= max || this.#count >= bufferedRecordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
-    else if (this.#bytes <= max / 4 && this.#count <= intakeRecordsMax / 4) this.#full = false
-    const pause = this.#held || (this.#full && !this.#urged)
+    else if (this.#bytes <= max / 4 && this.#count <= bufferedRecordsMax / 4) this.#full = false
+    const pause = this.#stopped || (this.#full && !this.#readingAgain)
     if (pause === this.#paused) return
     this.#paused = pause
     if (pause) this.#options.pause()

@@ -1,9 +1,9 @@
-/** The bodies of records that wait in lanes: bounded in bytes; what finds no room is dropped and read again in its turn. */
+/** Limits the memory of records that wait in lanes: a body that finds no room is dropped and read again in its turn. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { Entry, Lane } from './lane.ts'
+import type { Lane, LaneEntry } from './lane.ts'
 
-export interface LaneBodiesOptions {
+export interface LaneMemoryOptions {
   bytesMax(): number
   /** Reads again from an offset. Nothing that was fetched for another position is delivered after it. */
   readAgainFrom(offset: number): void
@@ -15,16 +15,16 @@ export interface LaneBodiesOptions {
   vanished(lane: Lane): void
 }
 
-export class LaneBodies {
-  readonly #options: LaneBodiesOptions
+export class LaneMemory {
+  readonly #options: LaneMemoryOptions
   #bytes = 0
-  readonly #dropped = new Map<number, Entry>()
+  readonly #dropped = new Map<number, LaneEntry>()
   /** Lanes whose head's body is missing, by its offset. */
   readonly #needed = new Map<number, Lane>()
   /** While records that were read before are read again: everything up to this offset has come. */
   #through: number | null = null
 
-  constructor(options: LaneBodiesOptions) {
+  constructor(options: LaneMemoryOptions) {
     this.#options = options
   }
 
@@ -45,21 +45,21 @@ export class LaneBodies {
    * A record enters a lane. A head always keeps its body. One that waits does as long as there is room and none before
    * it was dropped: what comes later must not hold the room that what comes sooner is read again into.
    */
-  admit(entry: Entry, lane: Lane | undefined): void {
+  admit(entry: LaneEntry, lane: Lane | undefined): void {
     if (lane && (lane.tail.record === null || this.#bytes + entry.bytes > this.#options.bytesMax()))
       this.#drop(entry)
     else this.#bytes += entry.bytes
   }
 
   /** A head starts to wait for its next try: it gives its body up when memory is short. */
-  waits(entry: Entry): void {
+  headWaits(entry: LaneEntry): void {
     if (entry.record === null || this.#bytes <= this.#options.bytesMax()) return
     this.#bytes -= entry.bytes
     this.#drop(entry)
   }
 
   /** A record is settled. */
-  release(entry: Entry): void {
+  release(entry: LaneEntry): void {
     if (entry.record === null) this.#dropped.delete(entry.offset)
     else this.#bytes -= entry.bytes
   }
@@ -71,7 +71,7 @@ export class LaneBodies {
   }
 
   /**
-   * Records came while reading again: `again` are those that were read before (nobody misses most of them), `caughtUp`
+   * Records came while reading again: `again` are those that were read before (most of them are not needed), `caughtUp`
    * says that new ones follow.
    */
   refill(again: StoredRecord[], caughtUp: boolean): void {
@@ -94,7 +94,7 @@ export class LaneBodies {
     this.#through = null
   }
 
-  #drop(entry: Entry): void {
+  #drop(entry: LaneEntry): void {
     entry.record = null
     this.#dropped.set(entry.offset, entry)
   }
@@ -112,7 +112,7 @@ export class LaneBodies {
     this.#options.arrived(lane)
   }
 
-  /** Nobody waits for what comes next, and there is no room for it: the rest of the way is spared. */
+  /** Nobody waits for what comes next, and there is no room for it: the rest is not read again. */
   #endEarly(): void {
     if (this.#needed.size > 0 || this.#bytes < this.#options.bytesMax() / 2) return
     this.#through = null

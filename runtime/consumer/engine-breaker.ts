@@ -1,30 +1,31 @@
-/** Whether calls may start: shut while the engine behind the handlers is away, or while the group is paused. */
+/** Stops the calls of a group while the engine behind its handlers is unavailable, and finds out when it is back. */
 
 import { type BackoffOptions, backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { probeWaitMsMax } from './limits.ts'
 
-export interface GateOptions {
+export interface EngineBreakerOptions {
   backoff: BackoffOptions
   callTimeoutMs: number
   /** Asked while an engine is away; without it one record is tried at a time. */
   probe: ((engine: string) => Promise<void>) | undefined
   /** Called whenever calls may start again. */
-  opened(): void
-  changed(event: 'away' | 'back', engine: string, detail: string): void
+  onReady(): void
+  onChange(event: 'away' | 'back', engine: string, detail: string): void
 }
 
-export class Gate {
-  readonly #options: GateOptions
+export class EngineBreaker {
+  readonly #options: EngineBreakerOptions
   readonly #closing = new AbortController()
+  /** The engine that is away: calls wait. */
   #away: string | null = null
   #failures = 0
-  /** While the engine is away and nothing else can tell: one call is let through to find out. */
+  /** While the engine is away and nothing else can show that it is back: one call is let through to find out. */
   #trial: 'none' | 'offered' | 'taken' = 'none'
   #trialUntil = 0
   #paused = false
 
-  constructor(options: GateOptions) {
+  constructor(options: EngineBreakerOptions) {
     this.#options = options
   }
 
@@ -37,7 +38,7 @@ export class Gate {
   }
 
   /** True when a call may start now. A trial is given once: ask only with a call at hand. */
-  enter(): boolean {
+  allowsCall(): boolean {
     if (this.#paused) return false
     if (this.#away === null) return true
     if (this.#trial === 'taken' && Date.now() > this.#trialUntil) this.#trial = 'offered'
@@ -47,28 +48,29 @@ export class Gate {
     return true
   }
 
-  /** A call found the engine away. `probed: false`: the caller's probe knows nothing of it. */
-  shut(engine: string, reason: string, probed = true): void {
+  /** A call found the engine away. `probed: false`: the caller's probe knows nothing about this engine. */
+  trip(engine: string, reason: string, { probed = true } = {}): void {
     if (this.#away !== null && this.#trial === 'none') return
-    if (this.#away === null) this.#options.changed('away', engine, reason)
+    if (this.#away === null) this.#options.onChange('away', engine, reason)
     this.#away = engine
     this.#trial = 'none'
     void this.#wait(engine, probed && this.#options.probe !== undefined)
   }
 
   /** A call ended, and not because the engine is away. */
-  worked(): void {
+  callWorked(): void {
     if (this.#away === null) {
       this.#failures = 0
     } else if (this.#trial === 'taken') {
       this.#failures = 0
-      this.#open()
+      this.#reset()
     }
   }
 
-  pause(paused: boolean): void {
+  /** Calls may not start while the group is paused. */
+  setPaused(paused: boolean): void {
     this.#paused = paused
-    if (!paused) this.#options.opened()
+    if (!paused) this.#options.onReady()
   }
 
   close(): void {
@@ -83,24 +85,24 @@ export class Gate {
       if (this.#closing.signal.aborted) return
       if (!probed || !probe) {
         this.#trial = 'offered'
-        this.#options.opened()
+        this.#options.onReady()
         return
       }
       try {
         await withTimeout(probe(engine), callTimeoutMs, () => new Error('no answer in time'))
         // The back-off goes on from here until a call has worked: a probe may be kinder than the work is.
-        return this.#open()
+        return this.#reset()
       } catch (error) {
-        this.#options.changed('away', engine, describeError(error))
+        this.#options.onChange('away', engine, describeError(error))
       }
     }
   }
 
-  #open(): void {
+  #reset(): void {
     const engine = this.#away
     this.#away = null
     this.#trial = 'none'
-    if (engine !== null) this.#options.changed('back', engine, '')
-    this.#options.opened()
+    if (engine !== null) this.#options.onChange('back', engine, '')
+    this.#options.onReady()
   }
 }

@@ -1,6 +1,6 @@
-/** A queue whose head is taken in constant time. */
+/** A first-in, first-out queue whose head is taken in constant time (`Array.shift` moves all that follow). */
 
-export class Fifo<T> {
+export class Queue<T> {
   #items: (T | undefined)[] = []
   #head = 0
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { type Entry, Lane } from '#runtime/consumer/lane.ts'
-import { LaneBodies } from '#runtime/consumer/lane-bodies.ts'
+import { Lane, type LaneEntry } from '#runtime/consumer/lane.ts'
+import { LaneMemory } from '#runtime/consumer/lane-memory.ts'
 
 const bytes = 100
 
@@ -11,12 +11,12 @@ function recordAt(offset: number): StoredRecord {
   return { offset, key: null, value: Buffer.alloc(0), headers: {}, timestampMs: 0 } as unknown as StoredRecord
 }
 
-/** One lane of the offsets 0 to `count` - 1 in room for two bodies: the head and what follows it. */
+/** One lane of the offsets 0 to `count` - 1 in room for two memory: the head and what follows it. */
 function open(count: number) {
   const seeks: number[] = []
   const arrived: number[] = []
   const vanished: number[] = []
-  const bodies = new LaneBodies({
+  const memory = new LaneMemory({
     bytesMax: () => 2 * bytes,
     readAgainFrom: (offset) => seeks.push(offset),
     readOn: () => seeks.push(-1),
@@ -25,32 +25,32 @@ function open(count: number) {
   })
   const entries = Array.from(
     { length: count },
-    (_, offset): Entry => ({ offset, bytes, record: recordAt(offset), next: null }),
+    (_, offset): LaneEntry => ({ offset, bytes, record: recordAt(offset), next: null }),
   )
   const lane = new Lane('one', entries[0]!)
-  bodies.admit(entries[0]!, undefined)
+  memory.admit(entries[0]!, undefined)
   for (const entry of entries.slice(1)) {
-    bodies.admit(entry, lane)
+    memory.admit(entry, lane)
     lane.push(entry)
   }
   return {
     seeks,
     arrived,
     vanished,
-    bodies,
+    memory,
     lane,
     /** Settles heads until one has no body, which is then needed. */
     advance() {
       while (lane.head.record !== null) {
-        bodies.release(lane.head)
+        memory.release(lane.head)
         if (!lane.shift()) return
       }
-      bodies.need(lane)
+      memory.need(lane)
     },
     /** What the log holds from the position of the seek on. */
     deliver(from: number, to: number, caughtUp = false) {
       const again = Array.from({ length: to - from + 1 }, (_, n) => recordAt(from + n))
-      bodies.refill(again, caughtUp)
+      memory.refill(again, caughtUp)
     },
   }
 }
@@ -77,7 +77,7 @@ test('reading that goes on directly behind what came last brings what is needed 
   expect(world.arrived).toEqual([2, 4, 5])
 })
 
-test('a head whose record was compacted away is told as vanished, whatever comes in its place', () => {
+test('a head whose record was compacted away is reported as vanished, whatever comes in its place', () => {
   const world = open(6)
   world.advance()
   world.deliver(4, 5)

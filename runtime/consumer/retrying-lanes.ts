@@ -1,29 +1,29 @@
 /**
- * The lanes of a partition whose heads wait for a time: at most 256 of those that failed retry at once, the rest waits
- * for one of them; heads that were not tried wait beside them, for as many as there are.
+ * Lanes whose head waits for a time. At most 256 lanes with failed attempts retry at once, further ones wait for a free
+ * place; heads that were only postponed need no place.
  */
 
-import { Fifo } from './fifo.ts'
 import type { Lane } from './lane.ts'
 import { retryingLanesMax, retryWaitMsMax } from './limits.ts'
 import type { Attempts } from './metadata.ts'
+import { Queue } from './queue.ts'
 
-export class Retrying {
+export class RetryingLanes {
   readonly #due: (lane: Lane) => void
-  /** Records with tries told by the last commit that have not come yet: they hold places, too. */
-  readonly #expected: () => number
+  /** Records with attempts in the last commit that have not come yet: they hold places, too. */
+  readonly #awaited: () => number
   readonly #lanes = new Set<Lane>()
-  readonly #stalled = new Fifo<{ lane: Lane; waitMs: number }>()
+  readonly #stalled = new Queue<{ lane: Lane; waitMs: number }>()
   readonly #timers = new Map<Lane, NodeJS.Timeout>()
 
-  constructor(expected: () => number, due: (lane: Lane) => void) {
-    this.#expected = expected
+  constructor(awaited: () => number, due: (lane: Lane) => void) {
+    this.#awaited = awaited
     this.#due = due
   }
 
   /** The head of a lane failed: it is due again after this wait, or stalls when too many retry already. */
   failed(lane: Lane, waitMs: number): void {
-    if (!this.#lanes.has(lane) && this.#lanes.size + this.#expected() >= retryingLanesMax) {
+    if (!this.#lanes.has(lane) && this.#lanes.size + this.#awaited() >= retryingLanesMax) {
       this.#stalled.push({ lane, waitMs })
       return
     }
@@ -53,7 +53,7 @@ export class Retrying {
   }
 
   /** All that wait for a time are due now, those that have waited longest first. */
-  rouse(): void {
+  wake(): void {
     const lanes = [...this.#timers]
     this.#timers.clear()
     for (const [, timer] of lanes) clearTimeout(timer)
@@ -61,7 +61,11 @@ export class Retrying {
   }
 
   attempts(): Attempts[] {
-    const of = ({ head, attempts, spent }: Lane) => ({ offset: head.offset, count: attempts, spent })
+    const of = ({ head, attempts, retriesUsed }: Lane) => ({
+      offset: head.offset,
+      count: attempts,
+      retriesUsed,
+    })
     return [...this.#lanes].map(of)
   }
 

@@ -1,4 +1,4 @@
-/** Joins a consumer group and hands records to a service's handler: see the parts beside this file. */
+/** A member of a consumer group: gains and loses partitions, and owns what they share (calls, breaker, memory, metrics). */
 
 import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -6,33 +6,28 @@ import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import type { ConsumerDependencies, ConsumerOptions, LaneConsumer } from '../consumer.ts'
-import { Calls } from './calls.ts'
 import { CommitPace } from './committer.ts'
-import { Gate } from './gate.ts'
-import { heldBytesMax, partitionBytesMax, partitionBytesMin, persistWaitMsMax } from './limits.ts'
-import { type PartitionReading, registerGroup } from './metrics.ts'
+import { EngineBreaker } from './engine-breaker.ts'
+import { HandlerCalls } from './handler-calls.ts'
+import { heldBytesMax, partitionBytesMax, partitionBytesMin, untilDoneWaitMsMax } from './limits.ts'
+import { registerGroup } from './metrics.ts'
 import { Partition } from './partition.ts'
+import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
-import type { AnyOptions, GroupContext } from './runner.ts'
+import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
-/** Starts a member of the group `options.group`. Resolves at once; partitions come when the log gives them. */
-export async function startConsumer<S extends SchemaName>(
-  dependencies: ConsumerDependencies,
-  options: ConsumerOptions<S>,
-): Promise<LaneConsumer> {
-  const member = new Member(dependencies, options as unknown as AnyOptions)
-  await member.join()
-  return member
-}
+/** How the records of a partition are run. */
+export type RunMode = Pick<GroupContext, 'commitRestMs' | 'createRunner'>
 
-class Member implements LaneConsumer {
+export class Member implements LaneConsumer {
   readonly #dependencies: ConsumerDependencies
-  readonly #options: AnyOptions
+  readonly #options: ConsumerOptions<SchemaName>
   readonly #log: Logger
   readonly #topicName: string
-  /** Stands in every commit: a partition that comes back with it had no other owner. 0 stands for nobody. */
-  readonly #token = randomInt(1, 2 ** 32)
+  readonly #group: GroupContext
+  readonly #unregister: () => void
+  /** Resolves once the log has let this member into the group. */
+  readonly #joined = Promise.withResolvers<GroupConsumer>()
   readonly #partitions = new Map<number, Partition>()
   /** Partitions that never started, and why. */
   readonly #refused = new Map<number, string>()
@@ -41,52 +36,68 @@ class Member implements LaneConsumer {
   /** Ends of calls that ran when a partition was lost: the partition may come back sooner. */
   readonly #leaving = new Map<number, Promise<void>>()
   readonly #closing = new AbortController()
-  #context: GroupContext | null = null
-  #unregister: () => void = () => {}
   #ticker: NodeJS.Timeout | undefined
   #closed: Promise<void> | undefined
-  #readings: { at: number; ends: Map<number, number> } = { at: 0, ends: new Map() }
+  /** Ends of the log by partition, as last asked for. */
+  #ends: { at: number; of: Map<number, number> } = { at: 0, of: new Map() }
 
-  constructor(dependencies: ConsumerDependencies, options: AnyOptions) {
+  constructor(dependencies: ConsumerDependencies, options: ConsumerOptions<SchemaName>, mode: RunMode) {
+    const { publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
     this.#options = options
-    this.#topicName = dependencies.publisher.placeOf(options.topic).physicalName
-    this.#log = dependencies.log.child({ group: options.group, topic: this.#topicName })
+    this.#topicName = publisher.placeOf(options.topic).physicalName
+    this.#log = log.child({ group: options.group, topic: this.#topicName })
+    const source = { group: options.group, topic: this.#topicName, read: () => this.readings() }
+    const registered = registerGroup(metrics, source)
+    this.#unregister = registered.unregister
+    this.#group = {
+      ...mode,
+      options,
+      publisher,
+      log: this.#log,
+      breaker: this.#createBreaker(),
+      calls: new HandlerCalls(options.callTimeoutMs),
+      pace: new CommitPace(),
+      exclusive: { held: false },
+      // In every commit: a partition that comes back with it had no other owner. 0 is nobody.
+      token: randomInt(1, 2 ** 32),
+      metrics: registered.metrics,
+      wakeAll: () => this.#wakeAll(),
+      shareBytes: () => shareOf(this.#partitions.size),
+    }
   }
 
   async join(): Promise<void> {
-    const joined = Promise.withResolvers<GroupConsumer>()
-    const ready = joined.promise.then((consumer) => this.#createContext(consumer))
-    const consumer = await this.#dependencies.eventLog.consume({
-      group: this.#options.group,
-      topic: this.#topicName,
-      ...(this.#options.sessionTimeoutMs === undefined
-        ? {}
-        : { sessionTimeoutMs: this.#options.sessionTimeoutMs }),
-      listener: this.#listener(ready),
-    })
-    joined.resolve(consumer)
-    await ready
-    const everyMs = Math.max(5, Math.min(200, this.#options.callTimeoutMs / 10))
+    const { group, sessionTimeoutMs, callTimeoutMs } = this.#options
+    try {
+      const consumer = await this.#dependencies.eventLog.consume({
+        group,
+        topic: this.#topicName,
+        ...(sessionTimeoutMs === undefined ? {} : { sessionTimeoutMs }),
+        listener: this.#listener(),
+      })
+      this.#joined.resolve(consumer)
+    } catch (error) {
+      this.#unregister()
+      throw error
+    }
+    const everyMs = Math.max(5, Math.min(200, callTimeoutMs / 10))
     this.#ticker = setInterval(() => this.#tick(), everyMs)
   }
 
   pause(): void {
-    this.#context?.gate.pause(true)
-    for (const partition of this.#partitions.values()) partition.intake.hold(true)
+    this.#group.breaker.setPaused(true)
+    for (const partition of this.#partitions.values()) partition.buffer.setStopped(true)
   }
 
   resume(): void {
-    this.#context?.gate.pause(false)
-    for (const partition of this.#partitions.values()) partition.intake.hold(false)
+    this.#group.breaker.setPaused(false)
+    for (const partition of this.#partitions.values()) partition.buffer.setStopped(false)
   }
 
+  /** Heads of lanes of this partition that wait for a time are tried now. */
   wake(partition: number): void {
-    this.#partitions.get(partition)?.runner.rouse?.()
-  }
-
-  readings(): Promise<PartitionReading[]> {
-    return this.#read()
+    this.#partitions.get(partition)?.runner.wake()
   }
 
   state(): ReturnType<LaneConsumer['state']> {
@@ -96,10 +107,27 @@ class Member implements LaneConsumer {
     }
     return {
       partitions: [...this.#partitions.keys(), ...this.#refused.keys()].sort((a, b) => a - b),
-      waitingFor: this.#context?.gate.waitingFor ?? null,
-      inFlight: this.#context?.calls.size ?? 0,
+      waitingFor: this.#group.breaker.waitingFor,
+      inFlight: this.#group.calls.size,
       stopped,
     }
+  }
+
+  async readings(): Promise<PartitionReading[]> {
+    const ends = await this.#endsOfLog()
+    return [...this.#partitions.values()].map(({ id, committed, runner, stopped }) => {
+      const end = ends.get(id)
+      const lag = end === undefined ? null : Math.max(0, end - committed)
+      return {
+        partition: id,
+        lag,
+        committed,
+        waiting: end === undefined ? null : (runner.waiting(end) ?? lag),
+        inFlight: runner.inFlight(),
+        window: runner.window(),
+        stopped: stopped !== null,
+      }
+    })
   }
 
   close(): Promise<void> {
@@ -108,63 +136,32 @@ class Member implements LaneConsumer {
   }
 
   async #leave(): Promise<void> {
-    const context = this.#context
     this.#closing.abort()
-    for (const partition of this.#partitions.values()) partition.intake.hold(true)
+    for (const partition of this.#partitions.values()) partition.buffer.setStopped(true)
     await Promise.all([...this.#partitions.values()].map((partition) => partition.drain()))
-    context?.gate.close()
+    this.#group.breaker.close()
     clearInterval(this.#ticker)
     this.#unregister()
-    await context?.consumer.close()
+    await (await this.#joined.promise).close()
   }
 
-  #createContext(consumer: GroupConsumer): GroupContext {
-    const { codec, publisher, metrics } = this.#dependencies
-    const options = this.#options
-    const source = { group: options.group, topic: this.#topicName, read: () => this.#read() }
-    const registered = registerGroup(metrics, source)
-    this.#unregister = registered.unregister
-    const context: GroupContext = {
-      options,
-      topic: options.topic,
-      codec,
-      publisher,
-      log: this.#log,
-      consumer,
-      gate: this.#createGate(),
-      calls: new Calls(options.callTimeoutMs),
-      pace: new CommitPace(),
-      exclusive: { held: false },
-      token: this.#token,
-      wakeAll: () => this.#wakeAll(),
-      metrics: registered.metrics,
-      shareBytes: () =>
-        Math.max(
-          partitionBytesMin,
-          Math.min(partitionBytesMax, heldBytesMax / Math.max(1, this.#partitions.size)),
-        ),
-    }
-    this.#context = context
-    return context
-  }
-
-  #createGate(): Gate {
+  #createBreaker(): EngineBreaker {
     const { backoff, callTimeoutMs } = this.#options
-    return new Gate({
+    return new EngineBreaker({
       backoff,
       callTimeoutMs,
       probe: this.#options.probe?.bind(this.#options),
-      opened: () => this.#wakeAll(),
-      changed: (event, engine, detail) => {
+      onReady: () => this.#wakeAll(),
+      onChange: (event, engine, detail) => {
         if (event === 'back') this.#log.info({ engine }, 'engine is back: work goes on')
         else this.#log.warn({ engine, detail }, 'engine is away: the group waits')
       },
     })
   }
 
-  #listener(ready: Promise<GroupContext>): ConsumerListener {
+  #listener(): ConsumerListener {
     return {
-      assigned: async (gained) => await this.#gain(await ready, gained),
+      assigned: async (gained) => await this.#gain(await this.#joined.promise, gained),
       lost: (partitions) => {
         for (const id of partitions) this.#lose(id)
       },
@@ -173,7 +170,7 @@ class Member implements LaneConsumer {
     }
   }
 
-  async #gain(context: GroupContext, gained: GainedPartition[]): Promise<Map<number, number>> {
+  async #gain(consumer: GroupConsumer, gained: GainedPartition[]): Promise<Map<number, number>> {
     const gain = Symbol('gain')
     const gainedAt = performance.now()
     for (const { partition } of gained) this.#gains.set(partition, gain)
@@ -181,7 +178,7 @@ class Member implements LaneConsumer {
     const starts = new Map<number, number>()
     for (const one of gained) {
       if (this.#gains.get(one.partition) !== gain || this.#closing.signal.aborted) continue
-      const readFrom = this.#start(context, one, handedOver.get(one.partition), gainedAt)
+      const readFrom = this.#start(consumer, one, handedOver.get(one.partition), gainedAt)
       if (readFrom !== null) starts.set(one.partition, readFrom)
     }
     return starts
@@ -189,7 +186,7 @@ class Member implements LaneConsumer {
 
   /** The first offset to read, or null when the partition must not start. */
   #start(
-    context: GroupContext,
+    consumer: GroupConsumer,
     gained: GainedPartition,
     handedOver: number | undefined,
     gainedAt: number,
@@ -202,20 +199,19 @@ class Member implements LaneConsumer {
       return null
     }
     if (start.unknownFormat) {
-      this.#log.warn(
-        { partition: id, position: start.position },
-        'commit metadata has an unknown format: left aside',
-      )
+      const place = { partition: id, position: start.position }
+      this.#log.warn(place, 'commit metadata has an unknown format: it is ignored')
     }
     // Whoever takes over commits before its first call. Calls of our own are waited for below, by themselves.
-    if (start.saved.owner === this.#token) start.saved.released = true
+    if (start.saved.owner === this.#group.token) start.saved.released = true
     const awaited = gained.former === 'unknown' && !start.saved.released
     const waitMs = awaited ? Math.max(0, this.#options.callTimeoutMs - (performance.now() - gainedAt)) : 0
     const formerDone = Promise.all([
       this.#leaving.get(id),
       waitMs > 0 ? sleep(waitMs, this.#closing.signal) : null,
     ])
-    this.#partitions.set(id, new Partition({ group: context, id, start, end: gained.end, formerDone }))
+    const { end } = gained
+    this.#partitions.set(id, new Partition({ group: this.#group, consumer, id, start, end, formerDone }))
     return start.readFrom
   }
 
@@ -234,7 +230,7 @@ class Member implements LaneConsumer {
       } catch (error) {
         this.#log.warn({ err: describeError(error) }, 'onAssigned failed; it is asked again')
       }
-      await sleep(backoffMs(n, { ...backoff, maxMs: persistWaitMsMax }), this.#closing.signal)
+      await sleep(backoffMs(n, { ...backoff, maxMs: untilDoneWaitMsMax }), this.#closing.signal)
     }
     return new Map()
   }
@@ -253,41 +249,34 @@ class Member implements LaneConsumer {
   }
 
   #wakeAll(): void {
-    for (const partition of this.#partitions.values()) partition.wake()
+    for (const partition of this.#partitions.values()) partition.pump()
   }
 
   #tick(): void {
-    const context = this.#context!
-    context.calls.sweep()
+    this.#group.calls.abortOverdue()
     const nowMs = Date.now()
     for (const partition of this.#partitions.values()) {
       partition.tick(nowMs)
-      // The member is heard again after a silence, or a trial was never answered: nothing else tells of it.
-      partition.wake()
+      // Heartbeats work again after a silence, or a trial call was never answered: nothing else says so.
+      partition.pump()
     }
   }
 
-  async #read(): Promise<PartitionReading[]> {
+  /** Asked at most once a second. While the log does not answer, what it said last. */
+  async #endsOfLog(): Promise<Map<number, number>> {
     const now = performance.now()
-    if (now - this.#readings.at > 1_000 || this.#readings.at === 0) {
+    if (now - this.#ends.at > 1_000 || this.#ends.at === 0) {
       const asked = this.#dependencies.eventLog.offsets(this.#topicName)
       const late = () => new Error('no answer in time')
       const ranges = await withTimeout(asked, 1_000, late).catch(() => null)
-      const ends = ranges ? new Map(ranges.map((range) => [range.partition, range.end])) : this.#readings.ends
-      this.#readings = { at: now, ends }
+      const of = ranges ? new Map(ranges.map((range) => [range.partition, range.end])) : this.#ends.of
+      this.#ends = { at: now, of }
     }
-    return [...this.#partitions.values()].map((partition) => {
-      const end = this.#readings.ends.get(partition.id)
-      const lag = end === undefined ? null : Math.max(0, end - partition.committed)
-      return {
-        partition: partition.id,
-        lag,
-        committed: partition.committed,
-        waiting: end === undefined ? null : (partition.runner.waiting?.(end) ?? lag),
-        inFlight: partition.runner.inFlight(),
-        window: partition.runner.window(),
-        stopped: partition.stopped !== null,
-      }
-    })
+    return this.#ends.of
   }
+}
+
+/** Bytes that each partition may hold in memory, by their number. */
+function shareOf(partitions: number): number {
+  return Math.max(partitionBytesMin, Math.min(partitionBytesMax, heldBytesMax / Math.max(1, partitions)))
 }

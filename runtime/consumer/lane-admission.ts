@@ -1,0 +1,102 @@
+/** Takes arrived records into their lanes, in the order of offsets, as long as the window has room and work is wanted. */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import { keyOf } from './lane.ts'
+import { finishedBeforeRecordsMax } from './limits.ts'
+import type { RunnerHost } from './partition-host.ts'
+import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.ts'
+import type { LaneOptions } from './types.ts'
+import type { Window } from './window.ts'
+
+export interface LaneAdmissionParts<S extends SchemaName> {
+  host: Pick<RunnerHost, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
+  options: LaneOptions<S>
+  decoder: RecordDecoder<S>
+  window: Window
+  /** A record enters its lane. */
+  join(lane: string, record: StoredRecord): void
+  /** Records that had to wait for their decoding are in: others may follow. */
+  onReady(): void
+}
+
+export class LaneAdmission<S extends SchemaName> {
+  readonly #parts: LaneAdmissionParts<S>
+  /** Records that wait for their decoding: nothing may overtake them. */
+  #decoding = 0
+  #lastDecoded: Promise<void> = Promise.resolve()
+  /** The newest record's key is its lane: to admit more than memory holds would find no other lane. */
+  oneLane = false
+
+  constructor(parts: LaneAdmissionParts<S>) {
+    this.#parts = parts
+  }
+
+  /** Admits what has arrived. Records that are settled already are passed over. */
+  admit(wanted: () => boolean): void {
+    const { host, window } = this.#parts
+    while (this.#decoding === 0 && wanted()) {
+      const record = host.buffer.peek()
+      if (!record || !window.fits(record.offset)) return
+      host.buffer.shift()
+      const fresh = window.span === 0
+      window.admit(record.offset)
+      const kind = host.resumeState.classify(record)
+      if (kind === 'work') {
+        this.#enter(record, fresh)
+        continue
+      }
+      if (kind === 'finished') this.finishedBefore(record)
+      window.finish(record.offset)
+      host.committer.commitSoon()
+    }
+  }
+
+  /** Shows the handler a record that was settled before this member gained the partition. */
+  finishedBefore(record: StoredRecord): void {
+    const { host, options, decoder } = this.#parts
+    if (!options.onFinishedBefore || record.offset < host.position - finishedBeforeRecordsMax) return
+    this.#whenDecoded(decoder.decode(record), (decoded) => {
+      if (decoded === null || decoded instanceof Undecodable || host.ending.aborted) return
+      try {
+        options.onFinishedBefore?.(decoded)
+      } catch {
+        // The handler would have met the same fault, and the record was judged by it.
+      }
+    })
+  }
+
+  #enter(record: StoredRecord, fresh: boolean): void {
+    const { options, decoder, join } = this.#parts
+    const key = keyOf(record)
+    this.oneLane = options.keyIsLane?.(key, fresh) ?? false
+    if (!options.lane || this.oneLane) join(key, record)
+    else this.#whenDecoded(decoder.decode(record), (decoded) => join(this.#laneOf(decoded) ?? key, record))
+  }
+
+  /** Null for a record without a lane of its own: it cannot be decoded, or `lane` fails on it. */
+  #laneOf(decoded: Decoded<S>): string | null {
+    try {
+      if (decoded !== null && !(decoded instanceof Undecodable)) return this.#parts.options.lane!(decoded)
+    } catch {
+      // The handler will meet the same fault and the record be judged by it.
+    }
+    return null
+  }
+
+  /** Runs `next` at once where nothing waits, else behind what waits. */
+  #whenDecoded(decoded: Decoded<S> | Promise<Decoded<S>>, next: (decoded: Decoded<S>) => void): void {
+    if (!(decoded instanceof Promise) && this.#decoding === 0) {
+      next(decoded)
+      return
+    }
+    this.#decoding++
+    this.#lastDecoded = this.#lastDecoded.then(async () => {
+      const late = await decoded
+      this.#decoding--
+      if (this.#parts.host.ending.aborted) return
+      next(late)
+      if (this.#decoding === 0) this.#parts.onReady()
+    })
+  }
+}

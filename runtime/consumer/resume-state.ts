@@ -1,0 +1,89 @@
+/**
+ * What an earlier owner of a partition left behind: records that it finished beyond its position, attempts that it
+ * counted, and the ids of events. By it each arriving record is sorted: to be worked on, or not.
+ */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import { headerNames } from '../messages.ts'
+import { EventIdRing } from './event-id-ring.ts'
+import { windowOffsets } from './limits.ts'
+import type { Attempts, SavedState } from './metadata.ts'
+
+export type RecordClass =
+  | 'work'
+  /** Read back for its event id alone: it lies below the position. */
+  | 'below'
+  /** Settled before a restart. */
+  | 'finished'
+  /** A second copy of an event. */
+  | 'repeat'
+
+const noAttempts = Object.freeze({ count: 0, retriesUsed: 0 })
+
+export class ResumeState {
+  /** Settled offsets from the last commit whose records have not come yet. */
+  readonly finished: Set<number>
+  /** Attempts, by offset, of records that have not come yet. */
+  readonly #attempts: Map<number, number>
+  readonly #retriesUsed: Map<number, number>
+  readonly #position: number
+  readonly #ring: EventIdRing | null
+  readonly #onRepeat: () => void
+
+  constructor(position: number, saved: SavedState, options: { dropsRepeats: boolean; onRepeat(): void }) {
+    this.#position = position
+    this.finished = saved.finished
+    this.#attempts = saved.attempts
+    this.#retriesUsed = saved.retriesUsed
+    this.#ring = options.dropsRepeats ? new EventIdRing() : null
+    this.#onRepeat = options.onRepeat
+  }
+
+  /** To be called once for each record, in the order of offsets. */
+  classify(record: StoredRecord): RecordClass {
+    const id = this.#ring === null ? undefined : eventIdOf(record)
+    const fresh = id === undefined || this.#ring!.add(id)
+    if (record.offset < this.#position) return fresh ? 'below' : 'repeat'
+    if (this.finished.size > 0) {
+      if (this.finished.delete(record.offset)) return 'finished'
+      if (record.offset >= this.#position + windowOffsets) this.finished.clear()
+    }
+    if (fresh) return 'work'
+    this.#onRepeat()
+    this.#attempts.delete(record.offset)
+    return 'repeat'
+  }
+
+  /** Records with attempts that have not come yet. */
+  get awaited(): number {
+    return this.#attempts.size
+  }
+
+  /** Attempts of records that have not come yet: every commit has to keep them. */
+  attempts(): Attempts[] {
+    if (this.#attempts.size === 0) return []
+    return [...this.#attempts].map(([offset, count]) => ({
+      offset,
+      count,
+      retriesUsed: this.#retriesUsedOf(offset, count),
+    }))
+  }
+
+  /** Attempts that a record had under earlier owners; asked once, when this owner begins to count them. */
+  takeAttempts(offset: number): { count: number; retriesUsed: number } {
+    const count = this.#attempts.size === 0 ? undefined : this.#attempts.get(offset)
+    if (count === undefined) return noAttempts
+    const retriesUsed = this.#retriesUsedOf(offset, count)
+    this.#attempts.delete(offset)
+    this.#retriesUsed.delete(offset)
+    return { count, retriesUsed }
+  }
+
+  #retriesUsedOf(offset: number, count: number): number {
+    return this.#retriesUsed.get(offset) ?? count
+  }
+}
+
+function eventIdOf(record: StoredRecord): string | Uint8Array | undefined {
+  return record.headerBytes ? record.headerBytes(headerNames.eventId) : record.headers[headerNames.eventId]
+}
