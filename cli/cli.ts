@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { Command } from './command.ts'
+import type { Command } from '#operations/operation.ts'
 import { execute } from './execute.ts'
 import { createOutput } from './output.ts'
 

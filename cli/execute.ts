@@ -1,9 +1,9 @@
 /** A command and its arguments in; its result out, from the running platform or from engines opened here. */
 
 import type { Environment } from '#lib/config.ts'
+import type { Command } from '#operations/operation.ts'
 import { ControlUnreachable, callControl, findControlSocket, type Output } from '#runtime/control.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
-import type { Command } from './command.ts'
 
 export interface Session {
   env: Environment

@@ -1,12 +1,12 @@
 /** Runs a command on engines that are opened for it and closed again. */
 
 import { createScope } from '#lib/resource.ts'
+import type { Command } from '#operations/operation.ts'
 import { createLog } from '#runtime/log.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { contextOf } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { Command } from './command.ts'
 import type { Session } from './execute.ts'
 
 /** `lock`: some engine is embedded, so its data directory is taken and the services that it needs run beside it. */

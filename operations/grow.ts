@@ -14,6 +14,8 @@ import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
 import { groupsOf, readLag } from './lag.ts'
+import { defineCommand } from './operation.ts'
+import { findTopic } from './topics-tail.ts'
 
 const partitionsMax = 1_024
 const appendRecords = 500
@@ -231,3 +233,26 @@ async function readAll(
 function placeKey(record: StoredRecord): string {
   return `${record.partition}/${record.key?.toString('latin1') ?? ''}`
 }
+
+interface GrowResult {
+  topic: string
+  partitions: number
+  physical_name: string
+  epoch: number
+}
+
+export const topicsGrowCommand = defineCommand<{ topic: string; partitions: number }, GrowResult>({
+  name: 'topics grow',
+  needs: [],
+  async run({ platform, output, signal }, { topic, partitions }) {
+    const { eventLog, relational } = platform.engines
+    const { places } = platform
+    const progress = output.progress.bind(output)
+    const place = await growTopic(
+      { eventLog, relational, places, progress, signal },
+      findTopic(topic),
+      partitions,
+    )
+    return { topic, partitions: place.partitions, physical_name: place.physicalName, epoch: place.epoch }
+  },
+})

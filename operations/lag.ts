@@ -2,10 +2,12 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import type { TopicPlace } from '#runtime/messages.ts'
 import { indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
+import { defineCommand } from './operation.ts'
 
 export interface PartitionLag {
   partition: number
@@ -77,3 +79,30 @@ async function readGroupLag(
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
   return { group, topic, members: state.members, lag, partitions }
 }
+
+const refreshMs = 1_000
+
+export interface LagResult {
+  groups: GroupLag[]
+  as_of: string
+}
+
+export const lagCommand = defineCommand<{ watch?: boolean }, LagResult>({
+  name: 'lag',
+  needs: [],
+  async run({ platform, output, signal }, { watch }) {
+    const read = async () => ({
+      groups: await readLag({
+        eventLog: platform.engines.eventLog,
+        relational: platform.engines.relational,
+        places: platform.places,
+      }),
+      as_of: new Date().toISOString(),
+    })
+    while (watch && !signal.aborted) {
+      output.item(await read())
+      await sleep(refreshMs, signal)
+    }
+    return read()
+  },
+})

@@ -6,25 +6,18 @@ import type { Command as Program } from 'commander'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { type Check, doctorCommand, pingEngines } from '#operations/doctor.ts'
 import { readAddresses } from '#runtime/addresses.ts'
 import type { EngineName } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { execute } from '../execute.ts'
 import { createOutput, table } from '../output.ts'
-import { type Check, checkEngines, pingEngines } from './doctor-checks.ts'
 
 const diskBytesMin = 1024 ** 3
 const answerTimeoutMs = 3_000
 /** Engines that are away would be waited for; a doctor says so instead. */
 const openTimeoutMs = 15_000
-
-export const doctorCommand = defineCommand<object, Check[]>({
-  name: 'doctor',
-  needs: ['vectors', 'embedder'],
-  run: ({ platform }) => checkEngines(platform),
-})
 
 export function registerDoctor(program: Program, cli: Cli): void {
   const doctor = program

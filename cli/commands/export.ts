@@ -3,68 +3,18 @@
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import type { Command as Program } from 'commander'
 import { collections } from '#engines/vectors/collections.ts'
-import type { ScrolledPoint } from '#engines/vectors/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { type ExportArgs, exportCommand } from '#operations/export.ts'
 import { findControlSocket } from '#runtime/control.ts'
 import { homeOf } from '#runtime/settings.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
 
-const pagePoints = 200
 /** What one call to a running platform sends: it may never fill the socket faster than it is read. */
 const callBytesMax = 16 * 2 ** 20
 /** How long a standard output that takes nothing more is left alone. */
 const retryMs = 2
-
-interface ExportArgs {
-  collection: string
-  /** Where to go on; absent for the beginning. */
-  offset?: string
-  /** Stop after the page that passes this. */
-  bytesMax?: number
-  /** Points before these, for the progress. */
-  done: number
-}
-
-interface ExportPart {
-  points: number
-  next: string | null
-}
-
-export const exportCommand = defineCommand<ExportArgs, ExportPart>({
-  name: 'export',
-  needs: ['vectors'],
-  async run({ platform, output, signal }, { collection, offset, bytesMax, done }) {
-    const { vectors } = platform.engines
-    const total = await vectors.count(collection)
-    let next = offset ?? null
-    let points = 0
-    let bytes = 0
-    do {
-      if (signal.aborted) throw new AppError('shutting_down', 'The export was given up.')
-      const page = await vectors.scroll(collection, {
-        limit: pagePoints,
-        withPayload: true,
-        ...(next === null ? {} : { offset: next }),
-      })
-      const lines = page.points.map((point) => lineOf(point, collection)).join('')
-      output.item(lines)
-      points += page.points.length
-      bytes += lines.length
-      next = page.next
-      output.progress({ label: 'exporting', done: done + points, total: Math.max(total, done + points) })
-    } while (next !== null && (bytesMax === undefined || bytes < bytesMax))
-    return { points, next }
-  },
-})
-
-/** A record of a local index. The id and the collection are the point's own, whatever its payload says. */
-function lineOf({ id, payload = {} }: ScrolledPoint, collection: string): string {
-  const { id: _id, collection: _collection, ...rest } = payload
-  return `${JSON.stringify({ id, ...rest, collection })}\n`
-}
 
 interface Sink {
   write(text: string): void

@@ -2,116 +2,17 @@
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
+import type { ParkedDelivery, ParkedFilter } from '#operations/webhooks/dead-letters.ts'
 import {
-  discardParkedDeliveries,
-  listParkedDeliveries,
-  type ParkedDelivery,
-  type ParkedFilter,
-  showParkedDeliveries,
-} from '#operations/webhooks/dead-letters.ts'
-import { replayDeliveries } from '#operations/webhooks/replay.ts'
-import type { DeadLetterDependencies } from '#runtime/dead-letters.ts'
-import type { Platform } from '#runtime/platform.ts'
+  type ShownDelivery,
+  type Treated,
+  webhooksLettersDiscardCommand,
+  webhooksLettersListCommand,
+  webhooksLettersReplayCommand,
+  webhooksLettersShowCommand,
+} from '#operations/webhooks/letters.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'
-import { namedTargets } from './webhooks-names.ts'
-
-/** Bodies that are shown at once. */
-const shownMax = 100
-
-type ShownDelivery = ParkedDelivery & { body: unknown }
-
-interface Treated {
-  target: string
-  sequence: number | null
-  key: string
-  status: 'replayed' | 'discarded' | 'refused'
-  code?: string
-  message?: string
-}
-
-export const webhooksLettersListCommand = defineCommand<ParkedFilter, { dead_letters: ParkedDelivery[] }>({
-  name: 'webhooks dead-letters list',
-  needs: [],
-  async run({ platform }, filter) {
-    return { dead_letters: await listParkedDeliveries(dependenciesOf(platform), filter) }
-  },
-})
-
-export const webhooksLettersShowCommand = defineCommand<ParkedFilter, { dead_letters: ShownDelivery[] }>({
-  name: 'webhooks dead-letters show',
-  needs: [],
-  async run({ platform }, filter) {
-    const shown = await showParkedDeliveries(dependenciesOf(platform), filter, shownMax)
-    if (shown.length === 0) throw noneFound()
-    return { dead_letters: shown }
-  },
-})
-
-export const webhooksLettersReplayCommand = defineCommand<ParkedFilter, { results: Treated[] }>({
-  name: 'webhooks dead-letters replay',
-  needs: [],
-  async run({ platform }, filter) {
-    const dependencies = dependenciesOf(platform)
-    const { path, names } = namedTargets(platform.env)
-    const letters = await matching(dependencies, filter)
-    const wanted = letters.filter(({ target }) => names === null || names.has(target))
-    const parts = { ...dependencies, relational: platform.engines.relational }
-    const replayed = new Map(
-      (
-        await replayDeliveries(
-          parts,
-          wanted.map(({ key }) => key),
-        )
-      ).map((one) => [one.key, one]),
-    )
-    const results = letters.map(({ target, sequence, key }): Treated => {
-      const one = replayed.get(key)
-      if (one?.status === 'replayed') return { target, sequence, key, status: 'replayed' }
-      const code = one?.code ?? 'conflict'
-      // The courier would park it again.
-      const message =
-        one?.message ?? `${target} does not stand in ${path} any more: add it again, or discard.`
-      return { target, sequence, key, status: 'refused', code, message }
-    })
-    return { results }
-  },
-})
-
-export const webhooksLettersDiscardCommand = defineCommand<ParkedFilter, { results: Treated[] }>({
-  name: 'webhooks dead-letters discard',
-  needs: [],
-  async run({ platform }, filter) {
-    const dependencies = dependenciesOf(platform)
-    const letters = await matching(dependencies, filter)
-    await discardParkedDeliveries(dependencies, letters)
-    return {
-      results: letters.map(({ target, sequence, key }) => ({ target, sequence, key, status: 'discarded' })),
-    }
-  },
-})
-
-function dependenciesOf(platform: Platform): DeadLetterDependencies {
-  return { eventLog: platform.engines.eventLog, codec: platform.codec, publisher: platform.publisher }
-}
-
-/** Those that match, at least one; each target's in the order of its sequences. */
-async function matching(
-  dependencies: DeadLetterDependencies,
-  filter: ParkedFilter,
-): Promise<ParkedDelivery[]> {
-  const letters = await listParkedDeliveries(dependencies, filter)
-  if (letters.length === 0) throw noneFound()
-  return letters
-}
-
-function noneFound(): AppError {
-  return new AppError(
-    'dead_letter_not_found',
-    'There is no such dead letter; `flotilla webhooks dead-letters list` shows all.',
-  )
-}
 
 interface Options extends ParkedFilter {
   all?: boolean

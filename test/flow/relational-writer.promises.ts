@@ -2,10 +2,10 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rebuildRelationalCommand } from '#operations/rebuild.ts'
 import { relationalIndex } from '#services/vectors/index/indexes.ts'
 import { openProgressTail } from '#services/vectors/index/progress-tail.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
-import { rebuildRelationalCommand } from '../../cli/commands/rebuild.ts'
 import { eventually } from '../support/eventually.ts'
 import { type MirrorPlatform, openMirrorPlatform, type Written } from '../support/mirror-platform.ts'
 

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
+import { rebuildRelationalCommand } from '#operations/rebuild.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { rebuildRelationalCommand } from '../../cli/commands/rebuild.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { axisVector } from '../support/points.ts'

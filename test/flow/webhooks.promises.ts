@@ -2,14 +2,14 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createReceiver } from '#client/webhook-receiver.ts'
-import type { WebhookSink } from '#test/support/webhook-sink.ts'
 import {
   webhooksLettersDiscardCommand,
   webhooksLettersListCommand,
   webhooksLettersReplayCommand,
-} from '../../cli/commands/webhooks-dead-letters.ts'
-import { webhooksForgetCommand, webhooksSkipCommand } from '../../cli/commands/webhooks-skip.ts'
-import { webhooksTargetsCommand } from '../../cli/commands/webhooks-targets.ts'
+} from '#operations/webhooks/letters.ts'
+import { webhooksForgetCommand, webhooksSkipCommand } from '#operations/webhooks/skip.ts'
+import { webhooksTargetsCommand } from '#operations/webhooks/targets.ts'
+import type { WebhookSink } from '#test/support/webhook-sink.ts'
 import { eventually } from '../support/eventually.ts'
 import { openWebhookWorld, type WebhookWorld } from '../support/webhook-world.ts'
 

@@ -1,6 +1,5 @@
 /** Commands that a running platform answers over its control socket. */
 
-import type { Command } from '../command.ts'
 import { deleteCommand, listCommand, provisionCommand, rotateCommand, tierCommand } from './agents.ts'
 import { showCommand } from './agents-show.ts'
 import {
@@ -12,19 +11,20 @@ import {
 import { doctorCommand } from './doctor.ts'
 import { exportCommand } from './export.ts'
 import { groupsResetCommand } from './groups.ts'
+import { topicsGrowCommand } from './grow.ts'
 import { lagCommand } from './lag.ts'
+import type { Command } from './operation.ts'
 import { rebuildRelationalCommand, rebuildVectorsCommand } from './rebuild.ts'
 import { statsCommand } from './stats.ts'
-import { topicsGrowCommand } from './topics.ts'
 import { topicsTailCommand } from './topics-tail.ts'
 import {
   webhooksLettersDiscardCommand,
   webhooksLettersListCommand,
   webhooksLettersReplayCommand,
   webhooksLettersShowCommand,
-} from './webhooks-dead-letters.ts'
-import { webhooksForgetCommand, webhooksSkipCommand } from './webhooks-skip.ts'
-import { webhooksTargetsCommand } from './webhooks-targets.ts'
+} from './webhooks/letters.ts'
+import { webhooksForgetCommand, webhooksSkipCommand } from './webhooks/skip.ts'
+import { webhooksTargetsCommand } from './webhooks/targets.ts'
 
 export const commands = [
   deadLettersDiscardCommand,

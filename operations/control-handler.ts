@@ -3,7 +3,7 @@
 import { AppError } from '#lib/errors.ts'
 import type { ControlHandler } from '#runtime/control.ts'
 import type { Platform } from '#runtime/platform.ts'
-import type { Command } from './command.ts'
+import type { Command } from './operation.ts'
 
 /** Answers commands that come in over the control socket of a running platform. */
 export function createControlHandler(

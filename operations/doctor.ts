@@ -5,7 +5,6 @@ import type { EngineChoice } from '#engines/open.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { readLag } from '#operations/lag.ts'
 import type { Platform } from '#runtime/platform.ts'
 import type { EngineName, Engines } from '#runtime/service.ts'
 import {
@@ -16,6 +15,8 @@ import {
 } from '#services/vectors/index/indexes.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
+import { readLag } from './lag.ts'
+import { defineCommand } from './operation.ts'
 
 export interface Check {
   check: string
@@ -27,6 +28,12 @@ export interface Check {
 
 const pingTimeoutMs = 5_000
 const lagWorth = 10_000
+
+export const doctorCommand = defineCommand<object, Check[]>({
+  name: 'doctor',
+  needs: ['vectors', 'embedder'],
+  run: ({ platform }) => checkEngines(platform),
+})
 
 /** Runs where the engines are open. Never throws: what fails is an answer, too. */
 export async function checkEngines(platform: Platform): Promise<Check[]> {
