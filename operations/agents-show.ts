@@ -1,12 +1,13 @@
-/** `flotilla agents show`: who an agent is, its sessions, its last operations, what it used of its limits. */
+/** One agent in detail: who it is, its sessions, its last operations, what it used of its limits. */
 
+import { Type } from 'typebox'
 import { createRecentOperations, type RecentOperation } from '#services/audit/trail/recent-operations.ts'
 import { showAgent } from '#services/identity/agents/agents.ts'
 import { readUsedToday } from '#services/limits/postgres-limits.ts'
 import { limitsOf } from '#services/limits/tiers.ts'
 import { readSessions, type Session } from '#services/vectors/gateway/observed/sessions.ts'
 import { type AgentView, viewOf } from './agents.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 export interface ShownAgent extends AgentView {
   name: string
@@ -24,10 +25,11 @@ export interface ShownAgent extends AgentView {
   }
 }
 
-export const showCommand = defineCommand<{ agentId: string }, ShownAgent>({
+export const showAgentOperation = defineOperation({
   name: 'agents show',
   needs: [],
-  async run({ platform }, { agentId }) {
+  args: Type.Object({ agentId: Type.String() }),
+  async run({ platform }, { agentId }): Promise<ShownAgent> {
     const { relational } = platform.engines
     const agent = await showAgent(relational, agentId)
     const [sessions, operations, used] = await Promise.all([

@@ -1,12 +1,14 @@
-/** `flotilla agents`: who may use the platform. */
+/** Who may use the platform: agents are provisioned, listed, given another key or tier, and deleted. */
 
 import { dirname } from 'node:path'
+import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import type { Platform } from '#runtime/platform.ts'
 import {
   type Access,
   type Agent,
   type AgentChanged,
+  accessLevels,
   agentIdPattern,
   defaultKeyFile,
   deleteAgent,
@@ -17,9 +19,10 @@ import {
   setAgentTier,
   showAgent,
   type Tier,
+  tiers,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 const services = ['outbox-publisher']
 
@@ -34,22 +37,28 @@ export interface AgentView {
   public_key_fingerprint: string
 }
 
-export interface ProvisionArgs {
-  agentId: string
-  role?: string
-  access?: Access
-  tier?: Tier
-  quota?: number
+type AgentWithKey = AgentView & { private_key_file: string }
+
+/** Where a private key is written, and whether it may replace one. */
+const keyPlace = {
   /** Absolute. Default: agents/<id> below the data directory. */
-  volume?: string
-  force?: boolean
+  volume: Type.Optional(Type.String()),
+  force: Type.Optional(Type.Boolean()),
 }
 
-export const provisionCommand = defineCommand<ProvisionArgs, AgentView & { private_key_file: string }>({
+export const provisionAgentOperation = defineOperation({
   name: 'agents provision',
   needs: [],
   services,
-  async run({ platform }, { volume, force, ...input }) {
+  args: Type.Object({
+    agentId: Type.String(),
+    role: Type.Optional(Type.String()),
+    access: Type.Optional(Type.Enum(accessLevels)),
+    tier: Type.Optional(Type.Enum(tiers)),
+    quota: Type.Optional(Type.Integer({ minimum: 0 })),
+    ...keyPlace,
+  }),
+  async run({ platform }, { volume, force, ...input }): Promise<AgentWithKey> {
     const { agent, privateKeyFile } = await placePrivateKey(
       placeOf(platform, input.agentId, volume, force),
       () => provisionAgent(platform.engines.relational, input),
@@ -58,14 +67,12 @@ export const provisionCommand = defineCommand<ProvisionArgs, AgentView & { priva
   },
 })
 
-export const rotateCommand = defineCommand<
-  Pick<ProvisionArgs, 'agentId' | 'volume' | 'force'>,
-  AgentView & { private_key_file: string }
->({
+export const rotateAgentOperation = defineOperation({
   name: 'agents rotate',
   needs: [],
   services,
-  async run({ platform }, { agentId, volume, force }) {
+  args: Type.Object({ agentId: Type.String(), ...keyPlace }),
+  async run({ platform }, { agentId, volume, force }): Promise<AgentWithKey> {
     const { relational } = platform.engines
     // Its own spelling names the folder, in whatever case it was asked for.
     const known = await showAgent(relational, agentId)
@@ -78,41 +85,44 @@ export const rotateCommand = defineCommand<
   },
 })
 
-export const deleteCommand = defineCommand<{ agentId: string }, AgentView & { deleted: true }>({
+export const deleteAgentOperation = defineOperation({
   name: 'agents delete',
   needs: [],
   services,
-  async run({ platform }, { agentId }) {
+  args: Type.Object({ agentId: Type.String() }),
+  async run({ platform }, { agentId }): Promise<AgentView & { deleted: true }> {
     const agent = await published(platform, deleteAgent(platform.engines.relational, agentId))
     return { ...viewOf(agent), deleted: true }
   },
 })
 
-export const tierCommand = defineCommand<{ agentId: string; tier: Tier }, AgentView>({
+export const setTierOperation = defineOperation({
   name: 'agents tier',
   needs: [],
   services,
-  async run({ platform }, { agentId, tier }) {
+  args: Type.Object({ agentId: Type.String(), tier: Type.Enum(tiers) }),
+  async run({ platform }, { agentId, tier }): Promise<AgentView> {
     return viewOf(await published(platform, setAgentTier(platform.engines.relational, agentId, tier)))
   },
 })
 
-export const listCommand = defineCommand<object, { agents: AgentView[] }>({
+export const listAgentsOperation = defineOperation({
   name: 'agents list',
   needs: [],
-  async run({ platform }) {
+  args: Type.Object({}),
+  async run({ platform }): Promise<{ agents: AgentView[] }> {
     return { agents: (await listAgents(platform.engines.relational)).map(viewOf) }
   },
 })
 
-/** What every command tells of an agent. */
+/** What every operation shows of an agent. */
 export function viewOf(agent: Agent): AgentView {
   const { agent_id, uid, role, access, tier, quota, public_key_fingerprint } = agent
   return { agent_id, uid, role, access, tier, quota, public_key_fingerprint }
 }
 
 function placeOf(platform: Platform, agentId: string, volume?: string, force?: boolean) {
-  // It becomes the name of a folder: looked at before one is made.
+  // It becomes the name of a folder: checked before one is made.
   if (!agentIdPattern.test(agentId)) {
     throw new AppError(
       'validation_failed',

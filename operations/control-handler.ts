@@ -1,26 +1,39 @@
-/** The running platform's side of the command line. */
+/** What a running platform does with an operation that the command line hands to it over the control socket. */
 
+import { Value } from 'typebox/value'
 import { AppError } from '#lib/errors.ts'
 import type { ControlHandler } from '#runtime/control.ts'
 import type { Platform } from '#runtime/platform.ts'
-import type { Command } from './operation.ts'
+import type { Operation } from './operation.ts'
 
-/** Answers commands that come in over the control socket of a running platform. */
+/**
+ * The handler throws AppError `not_found` for an unknown operation, `bad_request` for arguments that do not fit its
+ * schema, and `conflict` where this process has not opened an engine that it needs.
+ */
 export function createControlHandler(
-  commands: readonly Command<never, unknown>[],
+  operations: readonly Operation[],
 ): (platform: Platform) => ControlHandler {
   return (platform) => async (request, output, signal) => {
-    const command = commands.find((one) => one.name === request.command)
-    if (!command) {
-      throw new AppError('not_found', `The running platform does not know the command ${request.command}.`)
+    const operation = operations.find((one) => one.name === request.operation)
+    if (!operation) {
+      throw new AppError(
+        'not_found',
+        `The running platform does not know the operation ${request.operation}.`,
+      )
     }
-    const missing = command.needs.filter((engine) => platform.engines[engine] === undefined)
+    const { args } = request
+    if (!Value.Check(operation.args, args)) {
+      const [fault] = Value.Errors(operation.args, args)
+      const where = fault?.instancePath || 'its arguments'
+      throw new AppError('bad_request', `${operation.name}: ${where} ${fault?.message ?? 'are not valid'}.`)
+    }
+    const missing = operation.needs.filter((engine) => platform.engines[engine] === undefined)
     if (missing.length > 0) {
       throw new AppError(
         'conflict',
         `The process that runs on this data directory has not opened ${missing.join(', ')}.`,
       )
     }
-    return command.run({ platform, output, signal }, request.args as never)
+    return operation.run({ platform, output, signal }, args)
   }
 }

@@ -1,5 +1,6 @@
 /** `flotilla dead-letters`: what the workers gave up on, and what becomes of it. */
 
+import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import {
   type DeadLetterDependencies,
@@ -12,15 +13,16 @@ import {
 import type { Platform } from '#runtime/platform.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 import { findTopic } from './topics-tail.ts'
 import { replayDelivery } from './webhooks/replay.ts'
 
-export interface Filter {
-  topic?: string
+const filterArgs = Type.Object({
+  topic: Type.Optional(Type.String()),
   /** A record's key, or `<group>/<partition>/<offset>` of one dead letter. */
-  key?: string
-}
+  key: Type.Optional(Type.String()),
+})
+export type Filter = Static<typeof filterArgs>
 
 export type Letter = Omit<ListedDeadLetter, 'parkedAt'> & { parkedAt: string }
 type ShownLetter = Letter & Pick<ShownRecord, 'value' | 'fault'>
@@ -45,17 +47,19 @@ function letterOf({ parkedAt, ...letter }: ListedDeadLetter): Letter {
   return { ...letter, parkedAt: new Date(parkedAt).toISOString() }
 }
 
-export const deadLettersListCommand = defineCommand<Filter, { dead_letters: Letter[] }>({
+export const deadLettersListOperation = defineOperation({
   name: 'dead-letters list',
   needs: [],
+  args: filterArgs,
   async run({ platform }, filter) {
     return { dead_letters: (await listDeadLetters(dependenciesOf(platform), filter)).map(letterOf) }
   },
 })
 
-export const deadLettersShowCommand = defineCommand<Filter, { dead_letters: ShownLetter[] }>({
+export const deadLettersShowOperation = defineOperation({
   name: 'dead-letters show',
   needs: [],
+  args: filterArgs,
   async run({ platform }, filter) {
     const dependencies = dependenciesOf(platform)
     const shown: ShownLetter[] = []
@@ -81,9 +85,10 @@ export const deadLettersShowCommand = defineCommand<Filter, { dead_letters: Show
   },
 })
 
-export const deadLettersReplayCommand = defineCommand<Filter, { results: Treated[] }>({
+export const deadLettersReplayOperation = defineOperation({
   name: 'dead-letters replay',
   needs: [],
+  args: filterArgs,
   run: ({ platform }, filter) =>
     treatAll(platform, filter, 'replayed', (dependencies, name) => {
       // The partition of a delivery is its target's, not its key's.
@@ -92,9 +97,10 @@ export const deadLettersReplayCommand = defineCommand<Filter, { results: Treated
     }),
 })
 
-export const deadLettersDiscardCommand = defineCommand<Filter, { results: Treated[] }>({
+export const deadLettersDiscardOperation = defineOperation({
   name: 'dead-letters discard',
   needs: [],
+  args: filterArgs,
   run: ({ platform }, filter) =>
     treatAll(platform, filter, 'discarded', async (dependencies, name) => {
       await discardDeadLetter(dependencies, name)

@@ -1,5 +1,6 @@
 /** The questions that `flotilla doctor` asks, each with an answer and what to do about it. */
 
+import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { EngineChoice } from '#engines/open.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
@@ -16,7 +17,7 @@ import {
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import { readLag } from './lag.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 export interface Check {
   check: string
@@ -29,9 +30,10 @@ export interface Check {
 const pingTimeoutMs = 5_000
 const lagWorth = 10_000
 
-export const doctorCommand = defineCommand<object, Check[]>({
+export const doctorOperation = defineOperation({
   name: 'doctor',
   needs: ['vectors', 'embedder'],
+  args: Type.Object({}),
   run: ({ platform }) => checkEngines(platform),
 })
 

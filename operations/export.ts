@@ -1,35 +1,25 @@
-/** `flotilla export`: the points of a collection as JSON lines, for a local index. */
+/** The points of a collection as JSON lines, for a local index. */
 
+import { Type } from 'typebox'
 import type { ScrolledPoint } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 const pagePoints = 200
 
-export interface ExportArgs {
-  collection: string
-  /** Where to go on; absent for the beginning. */
-  offset?: string
-  /** Stop after the page that passes this. */
-  bytesMax?: number
-  /** Points before these, for the progress. */
-  done: number
-}
-
-interface ExportPart {
-  points: number
-  next: string | null
-}
-
-export const exportCommand = defineCommand<ExportArgs, ExportPart>({
+/** Each item is the text of some whole lines. */
+export const exportOperation = defineOperation({
   name: 'export',
   needs: ['vectors'],
-  async run({ platform, output, signal }, { collection, offset, bytesMax, done }) {
+  args: Type.Object({ collection: Type.String() }),
+  async run(
+    { platform, output, signal }: OperationContext<string>,
+    { collection },
+  ): Promise<{ records: number }> {
     const { vectors } = platform.engines
     const total = await vectors.count(collection)
-    let next = offset ?? null
-    let points = 0
-    let bytes = 0
+    let records = 0
+    let next: string | null = null
     do {
       if (signal.aborted) throw new AppError('shutting_down', 'The export was given up.')
       const page = await vectors.scroll(collection, {
@@ -37,14 +27,12 @@ export const exportCommand = defineCommand<ExportArgs, ExportPart>({
         withPayload: true,
         ...(next === null ? {} : { offset: next }),
       })
-      const lines = page.points.map((point) => lineOf(point, collection)).join('')
-      output.item(lines)
-      points += page.points.length
-      bytes += lines.length
+      await output.item(page.points.map((point) => lineOf(point, collection)).join(''))
+      records += page.points.length
       next = page.next
-      output.progress({ label: 'exporting', done: done + points, total: Math.max(total, done + points) })
-    } while (next !== null && (bytesMax === undefined || bytes < bytesMax))
-    return { points, next }
+      output.progress({ label: 'exporting', done: records, total: Math.max(total, records) })
+    } while (next !== null)
+    return { records }
   },
 })
 

@@ -1,14 +1,17 @@
-/** `flotilla groups reset`: where a reader group goes on. */
+/** Sets the positions from which a reader group goes on. */
 
+import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { groupsOf } from './lag.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
-export interface ResetArgs {
-  group: string
-  to: 'beginning' | 'end' | number
-  partition?: number
-}
+const resetArgs = Type.Object({
+  group: Type.String(),
+  to: Type.Union([Type.Literal('beginning'), Type.Literal('end'), Type.Integer({ minimum: 0 })]),
+  partition: Type.Optional(Type.Integer({ minimum: 0 })),
+})
+
+export type ResetArgs = Static<typeof resetArgs>
 
 interface ResetResult {
   group: string
@@ -16,10 +19,11 @@ interface ResetResult {
   positions: { partition: number; offset: number }[]
 }
 
-export const groupsResetCommand = defineCommand<ResetArgs, ResetResult>({
+export const resetGroupOperation = defineOperation({
   name: 'groups reset',
   needs: [],
-  async run({ platform }, { group, to, partition }) {
+  args: resetArgs,
+  async run({ platform }, { group, to, partition }): Promise<ResetResult> {
     const { eventLog, relational } = platform.engines
     const groups = await groupsOf(relational)
     const known = groups.find((one) => one.group === group)

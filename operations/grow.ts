@@ -3,6 +3,7 @@
  * compacted topic is copied, key by key, into a new one under a new epoch; the others get empty partitions.
  */
 
+import { Type } from 'typebox'
 import type { EventLog, NewRecord, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -14,7 +15,7 @@ import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
 import { groupsOf, readLag } from './lag.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 import { findTopic } from './topics-tail.ts'
 
 const partitionsMax = 1_024
@@ -93,7 +94,7 @@ async function growInPlace(
 }
 
 /**
- * The new topic counts only once the topic's row names it: a copy that was broken off is begun anew. What was written
+ * The new topic counts only once the topic's row names it: a copy that was broken off begins again from nothing. What was written
  * to the old one meanwhile is carried over before it goes.
  */
 async function growByCopy(
@@ -241,10 +242,11 @@ interface GrowResult {
   epoch: number
 }
 
-export const topicsGrowCommand = defineCommand<{ topic: string; partitions: number }, GrowResult>({
+export const growTopicOperation = defineOperation({
   name: 'topics grow',
   needs: [],
-  async run({ platform, output, signal }, { topic, partitions }) {
+  args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
+  async run({ platform, output, signal }, { topic, partitions }): Promise<GrowResult> {
     const { eventLog, relational } = platform.engines
     const { places } = platform
     const progress = output.progress.bind(output)

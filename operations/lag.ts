@@ -1,5 +1,6 @@
 /** How far each reader group is behind the log, partition by partition. */
 
+import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -7,7 +8,7 @@ import type { TopicPlace } from '#runtime/messages.ts'
 import { indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 export interface PartitionLag {
   partition: number
@@ -87,10 +88,12 @@ export interface LagResult {
   as_of: string
 }
 
-export const lagCommand = defineCommand<{ watch?: boolean }, LagResult>({
+/** With `watch` an item once a second, until the operator gives up. */
+export const lagOperation = defineOperation({
   name: 'lag',
   needs: [],
-  async run({ platform, output, signal }, { watch }) {
+  args: Type.Object({ watch: Type.Optional(Type.Boolean()) }),
+  async run({ platform, output, signal }: OperationContext<LagResult>, { watch }): Promise<LagResult> {
     const read = async () => ({
       groups: await readLag({
         eventLog: platform.engines.eventLog,
@@ -100,7 +103,7 @@ export const lagCommand = defineCommand<{ watch?: boolean }, LagResult>({
       as_of: new Date().toISOString(),
     })
     while (watch && !signal.aborted) {
-      output.item(await read())
+      await output.item(await read())
       await sleep(refreshMs, signal)
     }
     return read()

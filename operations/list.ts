@@ -1,56 +1,62 @@
-/** Commands that a running platform answers over its control socket. */
+/** Every operation: what a running platform does when the command line asks it over the control socket. */
 
-import { deleteCommand, listCommand, provisionCommand, rotateCommand, tierCommand } from './agents.ts'
-import { showCommand } from './agents-show.ts'
 import {
-  deadLettersDiscardCommand,
-  deadLettersListCommand,
-  deadLettersReplayCommand,
-  deadLettersShowCommand,
+  deleteAgentOperation,
+  listAgentsOperation,
+  provisionAgentOperation,
+  rotateAgentOperation,
+  setTierOperation,
+} from './agents.ts'
+import { showAgentOperation } from './agents-show.ts'
+import {
+  deadLettersDiscardOperation,
+  deadLettersListOperation,
+  deadLettersReplayOperation,
+  deadLettersShowOperation,
 } from './dead-letters.ts'
-import { doctorCommand } from './doctor.ts'
-import { exportCommand } from './export.ts'
-import { groupsResetCommand } from './groups.ts'
-import { topicsGrowCommand } from './grow.ts'
-import { lagCommand } from './lag.ts'
-import type { Command } from './operation.ts'
-import { rebuildRelationalCommand, rebuildVectorsCommand } from './rebuild.ts'
-import { statsCommand } from './stats.ts'
-import { topicsTailCommand } from './topics-tail.ts'
+import { doctorOperation } from './doctor.ts'
+import { exportOperation } from './export.ts'
+import { resetGroupOperation } from './groups.ts'
+import { growTopicOperation } from './grow.ts'
+import { lagOperation } from './lag.ts'
+import type { Operation } from './operation.ts'
+import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
+import { statsOperation } from './stats.ts'
+import { tailTopicOperation } from './topics-tail.ts'
 import {
-  webhooksLettersDiscardCommand,
-  webhooksLettersListCommand,
-  webhooksLettersReplayCommand,
-  webhooksLettersShowCommand,
+  deliveriesDiscardOperation,
+  deliveriesListOperation,
+  deliveriesReplayOperation,
+  deliveriesShowOperation,
 } from './webhooks/letters.ts'
-import { webhooksForgetCommand, webhooksSkipCommand } from './webhooks/skip.ts'
-import { webhooksTargetsCommand } from './webhooks/targets.ts'
+import { forgetTargetOperation, skipHeadOperation } from './webhooks/skip.ts'
+import { listTargetsOperation } from './webhooks/targets.ts'
 
-export const commands = [
-  deadLettersDiscardCommand,
-  deadLettersListCommand,
-  deadLettersReplayCommand,
-  deadLettersShowCommand,
-  deleteCommand,
-  doctorCommand,
-  exportCommand,
-  groupsResetCommand,
-  lagCommand,
-  listCommand,
-  provisionCommand,
-  rebuildVectorsCommand,
-  rebuildRelationalCommand,
-  rotateCommand,
-  showCommand,
-  statsCommand,
-  tierCommand,
-  topicsGrowCommand,
-  topicsTailCommand,
-  webhooksForgetCommand,
-  webhooksLettersDiscardCommand,
-  webhooksLettersListCommand,
-  webhooksLettersReplayCommand,
-  webhooksLettersShowCommand,
-  webhooksSkipCommand,
-  webhooksTargetsCommand,
-] as readonly Command<never, unknown>[]
+export const operations: readonly Operation[] = [
+  deadLettersDiscardOperation,
+  deadLettersListOperation,
+  deadLettersReplayOperation,
+  deadLettersShowOperation,
+  deleteAgentOperation,
+  doctorOperation,
+  exportOperation,
+  resetGroupOperation,
+  lagOperation,
+  listAgentsOperation,
+  provisionAgentOperation,
+  rebuildVectorsOperation,
+  rebuildRelationalOperation,
+  rotateAgentOperation,
+  showAgentOperation,
+  statsOperation,
+  setTierOperation,
+  growTopicOperation,
+  tailTopicOperation,
+  forgetTargetOperation,
+  deliveriesDiscardOperation,
+  deliveriesListOperation,
+  deliveriesReplayOperation,
+  deliveriesShowOperation,
+  skipHeadOperation,
+  listTargetsOperation,
+]

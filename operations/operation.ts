@@ -1,27 +1,37 @@
-/** What a command is: the engines it needs and one function, run in the process that owns the embedded engines. */
+/**
+ * What an operation is: something that operators do to the platform, as data and one function. The command line prints
+ * its result; whoever answers requests from outside checks the arguments against its schema first.
+ */
 
+import type { Static, TObject } from 'typebox'
 import type { Output } from '#runtime/control.ts'
 import type { Platform } from '#runtime/platform.ts'
 import type { EngineName } from '#runtime/service.ts'
 
-export interface CommandContext {
+export interface OperationContext<I = never> {
   platform: Platform
   /** Items and progress on the way to the result. */
-  output: Output
+  output: Output<I>
   /** Aborts when the operator gave up. */
   signal: AbortSignal
 }
 
-export interface Command<A extends object, R> {
+/**
+ * `S` is the schema of its arguments, `R` its result and `I` the items on the way to it; `never` where there are none.
+ * Result and items must survive JSON. `run` is a method, so that a list can hold operations of different arguments.
+ */
+export interface Operation<S extends TObject = TObject, R = unknown, I = unknown> {
   name: string
-  /** Beside log, registry and database. */
+  /** Besides log, registry and database. */
   needs: readonly EngineName[]
   /** Services that must run for it; where no platform runs on this data directory, they run within the command. */
   services?: readonly string[]
-  /** The result must survive JSON. */
-  run(context: CommandContext, args: A): Promise<R>
+  args: S
+  run(context: OperationContext<I>, args: Static<S>): Promise<R>
 }
 
-export function defineCommand<A extends object, R>(command: Command<A, R>): Command<A, R> {
-  return command
+export function defineOperation<S extends TObject, R, I = never>(
+  operation: Operation<S, R, I>,
+): Operation<S, R, I> {
+  return operation
 }

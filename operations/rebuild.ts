@@ -1,7 +1,9 @@
-/** `flotilla rebuild vectors|relational`: a fresh index from the log, while writes and searches go on. */
+/** Rebuilds an index from the log, while writes and searches go on with the old one. */
 
+import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
+import type { Output } from '#runtime/control.ts'
 import { withLease } from '#runtime/leases.ts'
 import type { Platform } from '#runtime/platform.ts'
 import {
@@ -12,7 +14,7 @@ import {
 } from '#services/vectors/index/indexes.ts'
 import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/vectors/index/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { type CommandContext, defineCommand } from './operation.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 const lookMs = 250
 const leaseMs = 30_000
@@ -26,15 +28,16 @@ interface RebuildResult {
   took_ms: number
 }
 
-export const rebuildVectorsCommand = defineRebuild(vectorsIndex, 'vectors')
-export const rebuildRelationalCommand = defineRebuild(relationalIndex, 'mirror')
+export const rebuildVectorsOperation = defineRebuild(vectorsIndex, 'vectors')
+export const rebuildRelationalOperation = defineRebuild(relationalIndex, 'mirror')
 
 function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
-  return defineCommand<object, RebuildResult>({
+  return defineOperation({
     name: `rebuild ${index.name}`,
     needs: [engine],
     services: [index.writer],
-    async run({ platform, output, signal }) {
+    args: Type.Object({}),
+    async run({ platform, output, signal }: OperationContext<string>): Promise<RebuildResult> {
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
       const lease = { name: `rebuild-${index.name}`, holder: platform.instanceId, ttlMs: leaseMs }
@@ -55,7 +58,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
 async function watch(
   parts: RebuildParts,
   generation: number,
-  output: CommandContext['output'],
+  output: Output<string>,
   signal: AbortSignal,
 ): Promise<number> {
   const { writer } = parts.index
@@ -68,7 +71,9 @@ async function watch(
     if (status.state === 'retired') throw new AppError('conflict', 'A later rebuild has taken its place.')
     if (status.members > 0) movedAt = Date.now()
     if (Date.now() - movedAt > idleMs) {
-      output.item(`No ${writer} is at work on it: start one with \`flotilla start ${writer}\`.`)
+      await output.item(
+        `No ${writer} is running, so nothing moves: start one with \`flotilla start ${writer}\`.`,
+      )
       movedAt = Date.now()
     }
     if (signal.aborted) {

@@ -1,12 +1,13 @@
-/** `flotilla stats`: what the collections hold, how their indexes are, how long searches take. */
+/** What the collections hold, how their indexes are, how long searches take. */
 
+import { Type } from 'typebox'
 import { readAddresses } from '#runtime/addresses.ts'
 import {
   type ObservedCollection,
   observeCollections,
 } from '#services/vectors/gateway/observed/collections.ts'
 import { searchMetrics, windowS } from '#services/vectors/gateway/observed/latencies.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 const metricsTimeoutMs = 2_000
 
@@ -17,10 +18,11 @@ export interface StatsResult {
   as_of: string
 }
 
-export const statsCommand = defineCommand<object, StatsResult>({
+export const statsOperation = defineOperation({
   name: 'stats',
   needs: ['vectors'],
-  async run({ platform }) {
+  args: Type.Object({}),
+  async run({ platform }): Promise<StatsResult> {
     const [collections, search] = await Promise.all([
       observeCollections(platform.engines.vectors),
       readSearches(platform.home),
@@ -33,7 +35,7 @@ export const statsCommand = defineCommand<object, StatsResult>({
   },
 })
 
-/** A gateway counts its own searches: they are asked of the one that listens on this machine. */
+/** A gateway counts its own searches: the one that listens on this machine is asked for its metrics. */
 async function readSearches(home: string): Promise<StatsResult['search']> {
   const url = readAddresses(home)?.vector_url
   if (typeof url !== 'string') return null

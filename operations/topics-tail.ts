@@ -1,21 +1,15 @@
-/** `flotilla topics tail`: the newest records of a topic, decoded. */
+/** The newest records of a topic, decoded, and those that follow. */
 
+import { Type } from 'typebox'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import { catalog, topicByName } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import { defineCommand } from './operation.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 export const lastMax = 10_000
-
-interface TailArgs {
-  topic: string
-  last: number
-  follow: boolean
-  key?: string
-}
 
 /** The topic of this name. Throws AppError `not_found` that lists the names there are. */
 export function findTopic(name: string): Topic {
@@ -25,21 +19,31 @@ export function findTopic(name: string): Topic {
   throw new AppError('not_found', `There is no topic named ${name}. There are: ${names}.`)
 }
 
-export const topicsTailCommand = defineCommand<TailArgs, { topic: string; records: ShownRecord[] }>({
+export const tailTopicOperation = defineOperation({
   name: 'topics tail',
   needs: [],
-  async run({ platform, output, signal }, { topic: name, last, follow, key }) {
+  args: Type.Object({
+    topic: Type.String(),
+    last: Type.Integer({ minimum: 0, maximum: lastMax }),
+    follow: Type.Boolean(),
+    key: Type.Optional(Type.String()),
+  }),
+  async run(
+    { platform, output, signal }: OperationContext<ShownRecord>,
+    { topic: name, last, follow, key },
+  ): Promise<{ topic: string; records: ShownRecord[] }> {
     const topic = findTopic(name)
     const wanted = (record: StoredRecord) => key === undefined || record.key?.toString('utf8') === key
     const first: StoredRecord[] = []
     let live = false
-    let telling: Promise<ShownRecord[]> = Promise.resolve([])
-    const tell = (records: StoredRecord[]) => {
-      telling = telling.then(async () => {
+    let showing: Promise<ShownRecord[]> = Promise.resolve([])
+    const show = (records: StoredRecord[]) => {
+      showing = showing.then(async () => {
         const shown = await Promise.all(records.map((record) => showRecord(platform.codec, topic, record)))
-        if (follow) for (const record of shown) output.item(record)
+        if (follow) for (const record of shown) await output.item(record)
         return shown
       })
+      return showing
     }
     await readRecords({
       eventLog: platform.engines.eventLog,
@@ -48,19 +52,22 @@ export const topicsTailCommand = defineCommand<TailArgs, { topic: string; record
       startOf: ({ start, end }) => (key === undefined ? Math.max(start, end - last) : start),
       follow,
       signal,
-      records(records) {
+      async records(records) {
         const chosen = records.filter(wanted)
-        if (live) return tell(chosen)
+        if (live) {
+          await show(chosen)
+          return
+        }
         first.push(...chosen)
         if (first.length > lastMax * 2) keepNewest(first, last)
       },
-      caughtUp() {
+      async caughtUp() {
         live = true
         keepNewest(first, last)
-        tell(first)
+        await show(first)
       },
     })
-    const records = await telling
+    const records = await showing
     return { topic: name, records: follow ? [] : records }
   },
 })

@@ -1,7 +1,7 @@
 /** `flotilla agents show`: who an agent is, its sessions, its last operations, what it used of its limits. */
 
 import type { Command as Program } from 'commander'
-import { type ShownAgent, showCommand } from '#operations/agents-show.ts'
+import { type ShownAgent, showAgentOperation } from '#operations/agents-show.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, table } from '../output.ts'
 
@@ -12,7 +12,7 @@ export function registerShow(agents: Program, cli: Cli): void {
     .description('one agent: sessions, last operations, use of its limits')
   describe(show, 'flotilla agents show scout').action(
     async (agentId: string, { json }: { json?: boolean }) => {
-      await cli.run(showCommand, { agentId }, { json, render })
+      await cli.run(showAgentOperation, { agentId }, { json, render })
     },
   )
 }

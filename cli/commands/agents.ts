@@ -4,11 +4,11 @@ import { resolve } from 'node:path'
 import { Argument, InvalidArgumentError, Option, type Command as Program } from 'commander'
 import {
   type AgentView,
-  deleteCommand,
-  listCommand,
-  provisionCommand,
-  rotateCommand,
-  tierCommand,
+  deleteAgentOperation,
+  listAgentsOperation,
+  provisionAgentOperation,
+  rotateAgentOperation,
+  setTierOperation,
 } from '#operations/agents.ts'
 import { type Access, accessLevels, type Tier, tiers } from '#services/identity/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
@@ -26,7 +26,7 @@ export function registerAgents(program: Program, cli: Cli): void {
   registerProvision(agents, cli)
   const list = agents.command('list').description('all agents')
   describe(list, 'flotilla agents list').action(async ({ json }: { json?: boolean }) => {
-    await cli.run(listCommand, {}, { json, render: renderList })
+    await cli.run(listAgentsOperation, {}, { json, render: renderList })
   })
   registerShow(agents, cli)
   const rotate = keyOptions(agents.command('rotate').argument('<agent-id>')).description(
@@ -35,12 +35,16 @@ export function registerAgents(program: Program, cli: Cli): void {
   describe(rotate, 'flotilla agents rotate scout --force').action(
     async (agentId: string, { json, ...place }: KeyOptions) => {
       const args = { agentId, ...absolute(place) }
-      await cli.run(rotateCommand, args, { json, render: (agent) => fields({ ...agent }) })
+      await cli.run(rotateAgentOperation, args, { json, render: (agent) => fields({ ...agent }) })
     },
   )
   const remove = agents.command('delete').argument('<agent-id>').description('the agent and all its keys end')
   describe(remove, 'flotilla agents delete scout').action(async (agentId: string, { json }: KeyOptions) => {
-    await cli.run(deleteCommand, { agentId }, { json, render: (agent) => `${agent.agent_id} is deleted` })
+    await cli.run(
+      deleteAgentOperation,
+      { agentId },
+      { json, render: (agent) => `${agent.agent_id} is deleted` },
+    )
   })
   const tier = agents
     .command('tier')
@@ -50,7 +54,7 @@ export function registerAgents(program: Program, cli: Cli): void {
   describe(tier, 'flotilla agents tier scout research-agent').action(
     async (agentId: string, value: Tier, { json }: KeyOptions) => {
       const render = (agent: AgentView) => `${agent.agent_id} has the tier ${agent.tier}`
-      await cli.run(tierCommand, { agentId, tier: value }, { json, render })
+      await cli.run(setTierOperation, { agentId, tier: value }, { json, render })
     },
   )
 }
@@ -79,7 +83,7 @@ function registerProvision(agents: Program, cli: Cli): void {
     'flotilla agents provision --agent-id scout --role researcher --json',
   ).action(async ({ json, ...options }: ProvisionOptions) => {
     const args = { ...options, ...absolute(options) }
-    await cli.run(provisionCommand, args, { json, render: (agent) => fields({ ...agent }) })
+    await cli.run(provisionAgentOperation, args, { json, render: (agent) => fields({ ...agent }) })
   })
 }
 

@@ -3,10 +3,10 @@
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import {
-  deadLettersDiscardCommand,
-  deadLettersListCommand,
-  deadLettersReplayCommand,
-  deadLettersShowCommand,
+  deadLettersDiscardOperation,
+  deadLettersListOperation,
+  deadLettersReplayOperation,
+  deadLettersShowOperation,
   type Filter,
   type Letter,
   type Treated,
@@ -21,7 +21,7 @@ export function registerDeadLetters(program: Program, cli: Cli): void {
   const list = filtered(letters.command('list').description('all, oldest first'))
   describe(list, 'flotilla dead-letters list --topic vectors.commands').action(
     async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersListCommand, filter, {
+      await cli.run(deadLettersListOperation, filter, {
         json,
         render: (result) => renderList(result.dead_letters),
       })
@@ -30,7 +30,7 @@ export function registerDeadLetters(program: Program, cli: Cli): void {
   const show = filtered(letters.command('show').description('with their values, decoded'))
   describe(show, 'flotilla dead-letters show --key vector-writer/3/120').action(
     async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersShowCommand, named(filter), {
+      await cli.run(deadLettersShowOperation, named(filter), {
         json,
         render: (result) => result.dead_letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n'),
       })
@@ -41,13 +41,13 @@ export function registerDeadLetters(program: Program, cli: Cli): void {
   )
   describe(replay, 'flotilla dead-letters replay --topic audit.events').action(
     async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersReplayCommand, named(filter), { json, render: renderResults }))
+      finish(cli, await cli.run(deadLettersReplayOperation, named(filter), { json, render: renderResults }))
     },
   )
   const discard = filtered(letters.command('discard').description('remove them for good'))
   describe(discard, 'flotilla dead-letters discard --key vector-writer/3/120').action(
     async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersDiscardCommand, named(filter), { json, render: renderResults }))
+      finish(cli, await cli.run(deadLettersDiscardOperation, named(filter), { json, render: renderResults }))
     },
   )
 }

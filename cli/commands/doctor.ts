@@ -6,7 +6,7 @@ import type { Command as Program } from 'commander'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { type Check, doctorCommand, pingEngines } from '#operations/doctor.ts'
+import { type Check, doctorOperation, pingEngines } from '#operations/doctor.ts'
 import { readAddresses } from '#runtime/addresses.ts'
 import type { EngineName } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
@@ -46,7 +46,7 @@ async function examine(cli: Cli): Promise<Check[]> {
   const signal = AbortSignal.any([cli.signal, AbortSignal.timeout(openTimeoutMs)])
   try {
     checks.push(
-      ...(await execute(doctorCommand, {}, { env: cli.env, output: createOutput(() => {}), signal })),
+      ...(await execute(doctorOperation, {}, { env: cli.env, output: createOutput(() => {}), signal })),
     )
   } catch (error) {
     checks.push(failedCheck('engines', error, 'Mend what it names, then ask again.'))

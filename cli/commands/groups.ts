@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { groupsResetCommand, type ResetArgs } from '#operations/groups.ts'
+import { type ResetArgs, resetGroupOperation } from '#operations/groups.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 
@@ -21,7 +21,7 @@ export function registerGroups(program: Program, cli: Cli): void {
         throw new AppError('bad_request', 'An offset belongs to one partition: name it with --partition.')
       }
       const args = { group, to, ...(partition === undefined ? {} : { partition }) }
-      await cli.run(groupsResetCommand, args, {
+      await cli.run(resetGroupOperation, args, {
         json,
         render: (result) =>
           table(

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { type LagResult, lagCommand } from '#operations/lag.ts'
+import { type LagResult, lagOperation } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 
@@ -20,8 +20,8 @@ export function registerLag(program: Program, cli: Cli): void {
       item: (value: LagResult) => `${clearScreen()}${render(value)}`,
       render: (result: LagResult) => (options.watch ? '' : render(result)),
     }
-    if (options.watch) await cli.follow(lagCommand, { watch: true }, printing)
-    else await cli.run(lagCommand, {}, printing)
+    if (options.watch) await cli.follow(lagOperation, { watch: true }, printing)
+    else await cli.run(lagOperation, {}, printing)
   })
 }
 

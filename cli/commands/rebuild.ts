@@ -1,14 +1,14 @@
 /** `flotilla rebuild vectors|relational`: a fresh index from the log, while writes and searches go on. */
 
 import type { Command as Program } from 'commander'
-import { rebuildRelationalCommand, rebuildVectorsCommand } from '#operations/rebuild.ts'
+import { rebuildRelationalOperation, rebuildVectorsOperation } from '#operations/rebuild.ts'
 import { type Cli, describe } from '../cli.ts'
 
 export function registerRebuild(program: Program, cli: Cli): void {
   const rebuild = program.command('rebuild').description('make an index anew from the log')
   const kinds = [
-    { command: rebuildVectorsCommand, name: 'vectors', what: 'a new vector index' },
-    { command: rebuildRelationalCommand, name: 'relational', what: 'new tables of the relational mirror' },
+    { command: rebuildVectorsOperation, name: 'vectors', what: 'a new vector index' },
+    { command: rebuildRelationalOperation, name: 'relational', what: 'new tables of the relational mirror' },
   ]
   for (const { command, name, what } of kinds) {
     const verb = rebuild

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { createControlHandler } from '#operations/control-handler.ts'
-import { commands } from '#operations/list.ts'
+import { operations } from '#operations/list.ts'
 import { createLog } from '#runtime/log.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
@@ -42,7 +42,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
       env,
       log,
       print: (line) => console.log(line),
-      control: createControlHandler(commands),
+      control: createControlHandler(operations),
       signal,
     })
     await stopped

@@ -1,7 +1,7 @@
 /** `flotilla stats`: what the collections hold, how their indexes are, how long searches take. */
 
 import type { Command as Program } from 'commander'
-import { type StatsResult, statsCommand } from '#operations/stats.ts'
+import { type StatsResult, statsOperation } from '#operations/stats.ts'
 import { windowS } from '#services/vectors/gateway/observed/latencies.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
@@ -14,7 +14,7 @@ export function registerStats(program: Program, cli: Cli): void {
     )
   describe(stats, 'flotilla stats\nflotilla stats index.stidx').action(
     async ({ json }: { json?: boolean }) => {
-      await cli.run(statsCommand, {}, { json, render })
+      await cli.run(statsOperation, {}, { json, render })
     },
   )
 }

@@ -1,7 +1,7 @@
 /** `flotilla topics tail`: the newest records of a topic, decoded. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { lastMax, topicsTailCommand } from '#operations/topics-tail.ts'
+import { lastMax, tailTopicOperation } from '#operations/topics-tail.ts'
 import type { ShownRecord } from '#runtime/show-record.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
@@ -30,7 +30,7 @@ export function registerTopicsTail(topics: Program, cli: Cli): void {
         render: ({ records }: { records: ShownRecord[] }) =>
           records.map((record) => JSON.stringify(record)).join('\n'),
       }
-      await (args.follow ? cli.follow : cli.run)(topicsTailCommand, args, printing)
+      await (args.follow ? cli.follow : cli.run)(tailTopicOperation, args, printing)
     },
   )
 }

@@ -1,7 +1,7 @@
 /** `flotilla topics`: look into a topic, and give it more partitions. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { topicsGrowCommand } from '#operations/grow.ts'
+import { growTopicOperation } from '#operations/grow.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { registerTopicsTail } from './topics-tail.ts'
@@ -17,7 +17,7 @@ export function registerTopics(program: Program, cli: Cli): void {
   describe(grow, 'flotilla topics grow vectors.commands --partitions 24').action(
     async (topic: string, { partitions, json }: { partitions: number; json?: boolean }) => {
       await cli.run(
-        topicsGrowCommand,
+        growTopicOperation,
         { topic, partitions },
         {
           json,

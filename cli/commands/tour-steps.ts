@@ -5,8 +5,8 @@ import { createClient } from '#client/client.ts'
 import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { deleteCommand, provisionCommand } from '#operations/agents.ts'
-import { lagCommand } from '#operations/lag.ts'
+import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
+import { lagOperation } from '#operations/lag.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
 import type { Output } from '#runtime/control.ts'
 import { createLog } from '#runtime/log.ts'
@@ -65,7 +65,7 @@ export async function runTour(
   const agent = await timed(
     result,
     'provision an agent',
-    () => execute(provisionCommand, { agentId, role: 'tourist', volume: options.folder }, session),
+    () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
     ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
   )
   const client = createClient({
@@ -74,10 +74,10 @@ export async function runTour(
     privateKeyFile: agent.private_key_file,
   })
   const embedder = await openLocalEmbedder(cli)
-  const remove = () => execute(deleteCommand, { agentId }, session)
+  const remove = () => execute(deleteAgentOperation, { agentId }, session)
   try {
     await walk({ cli, client, embed: embedder.embed, output, result })
-    result.lag = (await execute(lagCommand, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
+    result.lag = (await execute(lagOperation, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
     await timed(result, 'delete the agent', remove, () => 'its keys are dead')
   } catch (error) {
     // The fault that ended the tour is the one to tell.

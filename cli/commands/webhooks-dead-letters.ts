@@ -4,12 +4,12 @@ import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import type { ParkedDelivery, ParkedFilter } from '#operations/webhooks/dead-letters.ts'
 import {
+  deliveriesDiscardOperation,
+  deliveriesListOperation,
+  deliveriesReplayOperation,
+  deliveriesShowOperation,
   type ShownDelivery,
   type Treated,
-  webhooksLettersDiscardCommand,
-  webhooksLettersListCommand,
-  webhooksLettersReplayCommand,
-  webhooksLettersShowCommand,
 } from '#operations/webhooks/letters.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
@@ -25,7 +25,7 @@ export function registerWebhooksDeadLetters(webhooks: Program, cli: Cli): void {
   describe(list, 'flotilla webhooks dead-letters list --target audit-log').action(
     async ({ json, ...filter }: Options) => {
       const render = ({ dead_letters }: { dead_letters: ParkedDelivery[] }) => renderList(dead_letters)
-      await cli.run(webhooksLettersListCommand, filter, { json, render })
+      await cli.run(deliveriesListOperation, filter, { json, render })
     },
   )
   const show = filtered(
@@ -35,7 +35,7 @@ export function registerWebhooksDeadLetters(webhooks: Program, cli: Cli): void {
     async ({ json, ...filter }: Options) => {
       const render = ({ dead_letters }: { dead_letters: ShownDelivery[] }) =>
         dead_letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n')
-      await cli.run(webhooksLettersShowCommand, filter, { json, render })
+      await cli.run(deliveriesShowOperation, filter, { json, render })
     },
   )
   const replay = treating(
@@ -44,14 +44,14 @@ export function registerWebhooksDeadLetters(webhooks: Program, cli: Cli): void {
   describe(replay, 'flotilla webhooks dead-letters replay --target audit-log').action(
     async ({ json, ...options }: Options) => {
       const printing = { json, render: renderResults }
-      finish(cli, await cli.run(webhooksLettersReplayCommand, chosen(options), printing))
+      finish(cli, await cli.run(deliveriesReplayOperation, chosen(options), printing))
     },
   )
   const discarding = treating(letters.command('discard').description('remove them for good'))
   describe(discarding, 'flotilla webhooks dead-letters discard --target audit-log --sequence 120').action(
     async ({ json, ...options }: Options) => {
       const printing = { json, render: renderResults }
-      finish(cli, await cli.run(webhooksLettersDiscardCommand, chosen(options), printing))
+      finish(cli, await cli.run(deliveriesDiscardOperation, chosen(options), printing))
     },
   )
 }

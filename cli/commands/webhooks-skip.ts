@@ -3,9 +3,9 @@
 import type { Command as Program } from 'commander'
 import {
   type ForgetResult,
+  forgetTargetOperation,
   type SkipResult,
-  webhooksForgetCommand,
-  webhooksSkipCommand,
+  skipHeadOperation,
 } from '#operations/webhooks/skip.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 
@@ -16,7 +16,7 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
     .description('parks the head of a target, the oldest record that waits, so that the next one goes on')
   describe(skip, 'flotilla webhooks skip audit-log').action(
     async (target: string, { json }: { json?: boolean }) => {
-      const { outcome } = await cli.run(webhooksSkipCommand, { target }, { json, render: renderSkip })
+      const { outcome } = await cli.run(skipHeadOperation, { target }, { json, render: renderSkip })
       if (outcome === 'waiting') cli.setExitCode(exitRefused)
     },
   )
@@ -27,7 +27,7 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
     .option('--force', 'discards what waits for it and its dead letters')
   describe(forget, 'flotilla webhooks forget old-target').action(
     async (target: string, { json, force = false }: { json?: boolean; force?: boolean }) => {
-      await cli.run(webhooksForgetCommand, { target, force }, { json, render: renderForget })
+      await cli.run(forgetTargetOperation, { target, force }, { json, render: renderForget })
     },
   )
 }

@@ -1,7 +1,7 @@
 /** `flotilla webhooks targets`: how every target stands. */
 
 import type { Command as Program } from 'commander'
-import { type TargetsResult, webhooksTargetsCommand } from '#operations/webhooks/targets.ts'
+import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 
@@ -10,7 +10,7 @@ export function registerWebhooksTargets(webhooks: Program, cli: Cli): void {
     .command('targets')
     .description('what waits for each target, since when, and what came of the last attempt')
   describe(targets, 'flotilla webhooks targets').action(async ({ json }: { json?: boolean }) => {
-    await cli.run(webhooksTargetsCommand, {}, { json, render })
+    await cli.run(listTargetsOperation, {}, { json, render })
   })
 }
 

@@ -1,5 +1,6 @@
 /** Dead letters of webhooks.deliveries in, what an operator wants to know of them out, each target's in its order. */
 
+import { type Static, Type } from 'typebox'
 import { describeError } from '#lib/errors.ts'
 import {
   collectDeadLetters,
@@ -32,10 +33,11 @@ export interface ParkedDelivery {
   received_at: string | null
 }
 
-export interface ParkedFilter {
-  target?: string
-  sequence?: number
-}
+export const parkedFilter = Type.Object({
+  target: Type.Optional(Type.String()),
+  sequence: Type.Optional(Type.Integer({ minimum: 0 })),
+})
+export type ParkedFilter = Static<typeof parkedFilter>
 
 /** By target, then by sequence. */
 export async function listParkedDeliveries(

@@ -3,12 +3,13 @@
 import { AppError } from '#lib/errors.ts'
 import type { DeadLetterDependencies } from '#runtime/dead-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { defineCommand } from '../operation.ts'
+import { defineOperation } from '../operation.ts'
 import {
   discardParkedDeliveries,
   listParkedDeliveries,
   type ParkedDelivery,
   type ParkedFilter,
+  parkedFilter,
   showParkedDeliveries,
 } from './dead-letters.ts'
 import { namedTargets } from './named-targets.ts'
@@ -28,17 +29,19 @@ export interface Treated {
   message?: string
 }
 
-export const webhooksLettersListCommand = defineCommand<ParkedFilter, { dead_letters: ParkedDelivery[] }>({
+export const deliveriesListOperation = defineOperation({
   name: 'webhooks dead-letters list',
   needs: [],
+  args: parkedFilter,
   async run({ platform }, filter) {
     return { dead_letters: await listParkedDeliveries(dependenciesOf(platform), filter) }
   },
 })
 
-export const webhooksLettersShowCommand = defineCommand<ParkedFilter, { dead_letters: ShownDelivery[] }>({
+export const deliveriesShowOperation = defineOperation({
   name: 'webhooks dead-letters show',
   needs: [],
+  args: parkedFilter,
   async run({ platform }, filter) {
     const shown = await showParkedDeliveries(dependenciesOf(platform), filter, shownMax)
     if (shown.length === 0) throw noneFound()
@@ -46,9 +49,10 @@ export const webhooksLettersShowCommand = defineCommand<ParkedFilter, { dead_let
   },
 })
 
-export const webhooksLettersReplayCommand = defineCommand<ParkedFilter, { results: Treated[] }>({
+export const deliveriesReplayOperation = defineOperation({
   name: 'webhooks dead-letters replay',
   needs: [],
+  args: parkedFilter,
   async run({ platform }, filter) {
     const dependencies = dependenciesOf(platform)
     const { path, names } = namedTargets(platform.env)
@@ -76,16 +80,18 @@ export const webhooksLettersReplayCommand = defineCommand<ParkedFilter, { result
   },
 })
 
-export const webhooksLettersDiscardCommand = defineCommand<ParkedFilter, { results: Treated[] }>({
+export const deliveriesDiscardOperation = defineOperation({
   name: 'webhooks dead-letters discard',
   needs: [],
+  args: parkedFilter,
   async run({ platform }, filter) {
     const dependencies = dependenciesOf(platform)
     const letters = await matching(dependencies, filter)
     await discardParkedDeliveries(dependencies, letters)
-    return {
-      results: letters.map(({ target, sequence, key }) => ({ target, sequence, key, status: 'discarded' })),
-    }
+    const results = letters.map(
+      ({ target, sequence, key }): Treated => ({ target, sequence, key, status: 'discarded' }),
+    )
+    return { results }
   },
 })
 

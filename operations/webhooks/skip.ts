@@ -1,11 +1,12 @@
-/** `flotilla webhooks skip` and `forget`: an operator gives up the head of a target, or the target as a whole. */
+/** An operator gives up the head of a target, or the target as a whole. */
 
+import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/standing.ts'
-import { defineCommand } from '../operation.ts'
+import { defineOperation } from '../operation.ts'
 import { discardParkedDeliveries, listParkedDeliveries } from './dead-letters.ts'
 import { namedTargets } from './named-targets.ts'
 
@@ -23,10 +24,11 @@ export interface SkipResult {
   outcome: 'parked' | 'delivered' | 'waiting'
 }
 
-export const webhooksSkipCommand = defineCommand<{ target: string }, SkipResult>({
+export const skipHeadOperation = defineOperation({
   name: 'webhooks skip',
   needs: [],
-  async run({ platform, signal }, { target }) {
+  args: Type.Object({ target: Type.String() }),
+  async run({ platform, signal }, { target }): Promise<SkipResult> {
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
     const { partition, position } = waiting
@@ -46,14 +48,15 @@ export interface ForgetResult {
   partition: number
   /** Records that waited, or were dead letters, and are gone. */
   discarded: number
-  /** Dead letters that stay; they can be replayed once the target stands in the file again. */
+  /** Dead letters that stay; they can be replayed once the target is in the file again. */
   dead_letters: number
 }
 
-export const webhooksForgetCommand = defineCommand<{ target: string; force: boolean }, ForgetResult>({
+export const forgetTargetOperation = defineOperation({
   name: 'webhooks forget',
   needs: [],
-  async run({ platform, signal }, { target, force }) {
+  args: Type.Object({ target: Type.String(), force: Type.Boolean() }),
+  async run({ platform, signal }, { target, force }): Promise<ForgetResult> {
     refuseNamed(platform, target)
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag > 0 && !force) {
@@ -136,11 +139,11 @@ async function untilPassed(
 function refuseNamed(platform: Platform, target: string): void {
   const { path, names } = namedTargets(platform.env)
   if (names?.has(target)) {
-    throw new AppError('conflict', `${target} stands in ${path}: take it out first.`)
+    throw new AppError('conflict', `${target} is still in ${path}: remove it there first.`)
   }
   if (names !== null) return
   throw new AppError(
     'conflict',
-    `${path} cannot be read here, so nobody can tell whether ${target} still stands in it: name the targets file of the relay with WEBHOOK_TARGETS_FILE.`,
+    `${path} cannot be read here, so it is not known whether ${target} is still in it: name the targets file of the relay with WEBHOOK_TARGETS_FILE.`,
   )
 }

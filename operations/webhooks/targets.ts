@@ -1,7 +1,8 @@
-/** `flotilla webhooks targets`: how every target stands. */
+/** The status of every webhook target: what waits for it, its breaker, and its last attempt. */
 
+import { Type } from 'typebox'
 import { readStandings, type TargetStanding } from '#services/webhooks/targets/standing.ts'
-import { defineCommand } from '../operation.ts'
+import { defineOperation } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
 type TargetState = 'idle' | 'delivering' | 'retrying' | 'outage' | 'removed' | 'new'
@@ -25,15 +26,16 @@ interface ListedTarget {
 export interface TargetsResult {
   targets: ListedTarget[]
   couriers: number
-  /** Where the targets stand; `readable` is false when it is not here. */
+  /** The targets file; `readable` is false when it cannot be read here. */
   file: { path: string; readable: boolean }
   as_of: string
 }
 
-export const webhooksTargetsCommand = defineCommand<object, TargetsResult>({
+export const listTargetsOperation = defineOperation({
   name: 'webhooks targets',
   needs: [],
-  async run({ platform, signal }) {
+  args: Type.Object({}),
+  async run({ platform, signal }): Promise<TargetsResult> {
     const { eventLog, relational } = platform.engines
     const { places, codec } = platform
     const { path, names } = namedTargets(platform.env)

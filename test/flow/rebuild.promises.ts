@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
-import { rebuildVectorsCommand } from '#operations/rebuild.ts'
+import { rebuildVectorsOperation } from '#operations/rebuild.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { provisionAgent } from '#services/identity/agents/agents.ts'
@@ -52,7 +52,7 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
 
 function rebuild(platform: Platform, signal = new AbortController().signal) {
   const output = { item() {}, progress() {} }
-  return rebuildVectorsCommand.run({ platform, output, signal }, {})
+  return rebuildVectorsOperation.run({ platform, output, signal }, {})
 }
 
 const pointsOf = (from: number, count: number) =>

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rebuildRelationalCommand } from '#operations/rebuild.ts'
+import { rebuildRelationalOperation } from '#operations/rebuild.ts'
 import { relationalIndex } from '#services/vectors/index/indexes.ts'
 import { openProgressTail } from '#services/vectors/index/progress-tail.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
@@ -185,7 +185,7 @@ async function rebuildsWhileWriting(flow: MirrorPlatform): Promise<void> {
 
 function rebuild(flow: MirrorPlatform, signal = new AbortController().signal) {
   const output = { item() {}, progress() {} }
-  return rebuildRelationalCommand.run({ platform: flow.platform, output, signal }, {})
+  return rebuildRelationalOperation.run({ platform: flow.platform, output, signal }, {})
 }
 
 /** What vectors.progress says of the mirror, by partition. */
