@@ -14,9 +14,9 @@ import type { TopicPlace } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
+import { findTopic } from './find-topic.ts'
 import { groupsOf, readLag } from './lag.ts'
 import { defineOperation } from './operation.ts'
-import { findTopic } from './topics-tail.ts'
 
 const partitionsMax = 1_024
 const appendRecords = 500

@@ -8,12 +8,6 @@ import {
   setTierOperation,
 } from './agents.ts'
 import { showAgentOperation } from './agents-show.ts'
-import {
-  deadLettersDiscardOperation,
-  deadLettersListOperation,
-  deadLettersReplayOperation,
-  deadLettersShowOperation,
-} from './dead-letters.ts'
 import { doctorOperation } from './doctor.ts'
 import { exportOperation } from './export.ts'
 import { resetGroupOperation } from './groups.ts'
@@ -21,22 +15,16 @@ import { growTopicOperation } from './grow.ts'
 import { lagOperation } from './lag.ts'
 import type { Operation } from './operation.ts'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
+import { recordLetters } from './record-letters.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
-import {
-  deliveriesDiscardOperation,
-  deliveriesListOperation,
-  deliveriesReplayOperation,
-  deliveriesShowOperation,
-} from './webhooks/letters.ts'
+import { deliveryLetters } from './webhooks/delivery-letters.ts'
 import { forgetTargetOperation, skipHeadOperation } from './webhooks/skip.ts'
 import { listTargetsOperation } from './webhooks/targets.ts'
 
 export const operations: readonly Operation[] = [
-  deadLettersDiscardOperation,
-  deadLettersListOperation,
-  deadLettersReplayOperation,
-  deadLettersShowOperation,
+  ...Object.values(recordLetters),
+  ...Object.values(deliveryLetters),
   deleteAgentOperation,
   doctorOperation,
   exportOperation,
@@ -53,10 +41,6 @@ export const operations: readonly Operation[] = [
   growTopicOperation,
   tailTopicOperation,
   forgetTargetOperation,
-  deliveriesDiscardOperation,
-  deliveriesListOperation,
-  deliveriesReplayOperation,
-  deliveriesShowOperation,
   skipHeadOperation,
   listTargetsOperation,
 ]

@@ -2,22 +2,12 @@
 
 import { Type } from 'typebox'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { AppError } from '#lib/errors.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
-import { catalog, topicByName } from '#topics/catalog.ts'
-import type { Topic } from '#topics/topic.ts'
+import { findTopic } from './find-topic.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
 export const lastMax = 10_000
-
-/** The topic of this name. Throws AppError `not_found` that lists the names there are. */
-export function findTopic(name: string): Topic {
-  const topic = topicByName(name)
-  if (topic) return topic
-  const names = catalog.map((one) => one.name).join(', ')
-  throw new AppError('not_found', `There is no topic named ${name}. There are: ${names}.`)
-}
 
 export const tailTopicOperation = defineOperation({
   name: 'topics tail',

@@ -1,82 +1,52 @@
-/** `flotilla dead-letters`: what the workers gave up on, and what becomes of it. */
+/** `flotilla dead-letters`: what the workers gave up on, in every topic. */
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import {
-  deadLettersDiscardOperation,
-  deadLettersListOperation,
-  deadLettersReplayOperation,
-  deadLettersShowOperation,
-  type Filter,
-  type Letter,
-  type Treated,
-} from '#operations/dead-letters.ts'
-import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { recordLetters } from '#operations/record-letters.ts'
+import type { Cli } from '../cli.ts'
+import { registerLetterCommands } from './letter-commands.ts'
 
-type Options = Filter & { json?: boolean }
+interface Options {
+  topic?: string
+  key?: string
+  json?: boolean
+}
 
 export function registerDeadLetters(program: Program, cli: Cli): void {
   const letters = program.command('dead-letters').description('records that a worker gave up on, and why')
-  const list = filtered(letters.command('list').description('all, oldest first'))
-  describe(list, 'flotilla dead-letters list --topic vectors.commands').action(
-    async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersListOperation, filter, {
-        json,
-        render: (result) => renderList(result.dead_letters),
-      })
+  registerLetterCommands(letters, cli, {
+    operations: recordLetters,
+    help: {
+      list: { text: 'all, oldest first', example: 'flotilla dead-letters list --topic vectors.commands' },
+      show: {
+        text: 'with their values, decoded',
+        example: 'flotilla dead-letters show --key vector-writer/3/120',
+      },
+      replay: {
+        text: 'into their topic again, behind what came later',
+        example: 'flotilla dead-letters replay --topic audit.events',
+      },
+      discard: {
+        text: 'remove them for good',
+        example: 'flotilla dead-letters discard --key vector-writer/3/120',
+      },
     },
-  )
-  const show = filtered(letters.command('show').description('with their values, decoded'))
-  describe(show, 'flotilla dead-letters show --key vector-writer/3/120').action(
-    async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersShowOperation, named(filter), {
-        json,
-        render: (result) => result.dead_letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n'),
-      })
+    addOptions: (command) =>
+      command
+        .option('--topic <topic>', 'only those of this topic')
+        .option('--key <key>', "a record's key, or <group>/<partition>/<offset> of one dead letter"),
+    filterOf({ json: _, ...filter }: Options, verb) {
+      if (verb === 'list' || filter.topic !== undefined || filter.key !== undefined) return filter
+      throw new AppError('bad_request', 'Say which ones: --topic, --key, or both.')
     },
-  )
-  const replay = filtered(
-    letters.command('replay').description('into their topic again, behind what came later'),
-  )
-  describe(replay, 'flotilla dead-letters replay --topic audit.events').action(
-    async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersReplayOperation, named(filter), { json, render: renderResults }))
+    columns: {
+      topic: ({ topic }) => topic,
+      name: ({ key }) => key,
+      'record key': ({ recordKey }) => recordKey,
+      attempts: ({ attempts }) => attempts,
+      parked: ({ parkedAt }) => parkedAt,
+      why: ({ reason }) => reason.slice(0, 80),
     },
-  )
-  const discard = filtered(letters.command('discard').description('remove them for good'))
-  describe(discard, 'flotilla dead-letters discard --key vector-writer/3/120').action(
-    async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersDiscardOperation, named(filter), { json, render: renderResults }))
-    },
-  )
-}
-
-function filtered(command: Program): Program {
-  return command
-    .option('--topic <topic>', 'only those of this topic')
-    .option('--key <key>', "a record's key, or <group>/<partition>/<offset> of one dead letter")
-}
-
-/** Whoever changes something says what. */
-function named(filter: Filter): Filter {
-  if (filter.topic !== undefined || filter.key !== undefined) return filter
-  throw new AppError('bad_request', 'Say which ones: --topic, --key, or both.')
-}
-
-function finish(cli: Cli, { results }: { results: Treated[] }): void {
-  if (results.some((result) => result.status === 'refused')) cli.setExitCode(1)
-}
-
-function renderList(letters: Letter[]): string {
-  if (letters.length === 0) return 'no dead letters'
-  const rows = letters.map(({ topic, key, recordKey, attempts, parkedAt, reason }) => {
-    return [topic, key, recordKey, attempts, parkedAt, reason.slice(0, 80)]
+    nameColumns: { topic: ({ topic }) => topic, name: ({ key }) => key },
   })
-  return table(['topic', 'name', 'record key', 'attempts', 'parked', 'why'], rows)
-}
-
-function renderResults({ results }: { results: Treated[] }): string {
-  const rows = results.map(({ topic, key, status, message }) => [topic, key, status, message ?? ''])
-  return table(['topic', 'name', '', 'why'], rows)
 }

@@ -1,108 +1,71 @@
-/** `flotilla webhooks dead-letters`: deliveries that were given up, and what becomes of them. */
+/** `flotilla webhooks dead-letters`: deliveries that were given up, by target and sequence. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import type { ParkedDelivery, ParkedFilter } from '#operations/webhooks/dead-letters.ts'
-import {
-  deliveriesDiscardOperation,
-  deliveriesListOperation,
-  deliveriesReplayOperation,
-  deliveriesShowOperation,
-  type ShownDelivery,
-  type Treated,
-} from '#operations/webhooks/letters.ts'
-import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { deliveryLetters } from '#operations/webhooks/delivery-letters.ts'
+import type { Cli } from '../cli.ts'
+import { registerLetterCommands } from './letter-commands.ts'
 
-interface Options extends ParkedFilter {
+interface Options {
+  target?: string
+  sequence?: number
   all?: boolean
   json?: boolean
 }
 
 export function registerWebhooksDeadLetters(webhooks: Program, cli: Cli): void {
   const letters = webhooks.command('dead-letters').description('deliveries that were given up, and why')
-  const list = filtered(letters.command('list').description("each target's in its order"))
-  describe(list, 'flotilla webhooks dead-letters list --target audit-log').action(
-    async ({ json, ...filter }: Options) => {
-      const render = ({ dead_letters }: { dead_letters: ParkedDelivery[] }) => renderList(dead_letters)
-      await cli.run(deliveriesListOperation, filter, { json, render })
+  registerLetterCommands(letters, cli, {
+    operations: deliveryLetters,
+    help: {
+      list: {
+        text: "each target's in its order",
+        example: 'flotilla webhooks dead-letters list --target audit-log',
+      },
+      show: {
+        text: 'with their bodies, as the receiver would get them',
+        example: 'flotilla webhooks dead-letters show --target audit-log --sequence 120',
+      },
+      replay: {
+        text: 'deliver them again, behind what waits, under their old sequences',
+        example: 'flotilla webhooks dead-letters replay --target audit-log',
+      },
+      discard: {
+        text: 'remove them for good',
+        example: 'flotilla webhooks dead-letters discard --target audit-log --sequence 120',
+      },
     },
-  )
-  const show = filtered(
-    letters.command('show').description('with their bodies, as the receiver would get them'),
-  )
-  describe(show, 'flotilla webhooks dead-letters show --target audit-log --sequence 120').action(
-    async ({ json, ...filter }: Options) => {
-      const render = ({ dead_letters }: { dead_letters: ShownDelivery[] }) =>
-        dead_letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n')
-      await cli.run(deliveriesShowOperation, filter, { json, render })
+    addOptions(command, verb) {
+      command
+        .option('--target <name>', 'only those of this target')
+        .option('--sequence <number>', 'only the one with this X-Sequence', sequence)
+      return isReading(verb) ? command : command.option('--all', 'those of every target')
     },
-  )
-  const replay = treating(
-    letters.command('replay').description('deliver them again, behind what waits, under their old sequences'),
-  )
-  describe(replay, 'flotilla webhooks dead-letters replay --target audit-log').action(
-    async ({ json, ...options }: Options) => {
-      const printing = { json, render: renderResults }
-      finish(cli, await cli.run(deliveriesReplayOperation, chosen(options), printing))
+    filterOf({ json: _, all, ...filter }: Options, verb) {
+      if (isReading(verb)) return filter
+      if (all) {
+        if (filter.target === undefined && filter.sequence === undefined) return {}
+        throw new AppError('bad_request', '--all goes without --target and --sequence.')
+      }
+      if (filter.target !== undefined) return filter
+      throw new AppError('bad_request', 'Say which ones: --target (perhaps with --sequence), or --all.')
     },
-  )
-  const discarding = treating(letters.command('discard').description('remove them for good'))
-  describe(discarding, 'flotilla webhooks dead-letters discard --target audit-log --sequence 120').action(
-    async ({ json, ...options }: Options) => {
-      const printing = { json, render: renderResults }
-      finish(cli, await cli.run(deliveriesDiscardOperation, chosen(options), printing))
+    columns: {
+      target: ({ target }) => target,
+      sequence: ({ sequence }) => sequence,
+      event: ({ event }) => event,
+      agent: ({ agent }) => agent,
+      task: ({ task_id }) => task_id?.slice(0, 40) ?? null,
+      attempts: ({ attempts }) => attempts,
+      parked: ({ parked_at }) => parked_at,
+      why: ({ reason }) => reason.slice(0, 80),
     },
-  )
+    nameColumns: { target: ({ target }) => target, sequence: ({ sequence }) => sequence },
+  })
 }
 
-function filtered(command: Program): Program {
-  return command
-    .option('--target <name>', 'only those of this target')
-    .option('--sequence <number>', 'only the one with this X-Sequence', sequence)
-}
-
-function treating(command: Program): Program {
-  return filtered(command).option('--all', 'those of every target')
-}
-
-/** Whoever changes something says what. */
-function chosen({ all, ...filter }: Options): ParkedFilter {
-  if (all === true) {
-    if (filter.target === undefined && filter.sequence === undefined) return {}
-    throw new AppError('bad_request', '--all goes without --target and --sequence.')
-  }
-  if (filter.target !== undefined) return filter
-  throw new AppError('bad_request', 'Say which ones: --target (perhaps with --sequence), or --all.')
-}
-
-function finish(cli: Cli, { results }: { results: Treated[] }): void {
-  if (results.some((result) => result.status === 'refused')) cli.setExitCode(1)
-}
-
-function renderList(letters: ParkedDelivery[]): string {
-  if (letters.length === 0) return 'no dead letters'
-  const rows = letters.map((one) => [
-    one.target,
-    one.sequence,
-    one.event,
-    one.agent,
-    one.task_id?.slice(0, 40) ?? null,
-    one.attempts,
-    one.parked_at,
-    one.reason.slice(0, 80),
-  ])
-  return table(['target', 'sequence', 'event', 'agent', 'task', 'attempts', 'parked', 'why'], rows)
-}
-
-function renderResults({ results }: { results: Treated[] }): string {
-  const rows = results.map(({ target, sequence: number, status, message }) => [
-    target,
-    number,
-    status,
-    message ?? '',
-  ])
-  return table(['target', 'sequence', '', 'why'], rows)
+function isReading(verb: string): boolean {
+  return verb === 'list' || verb === 'show'
 }
 
 function sequence(text: string): number {

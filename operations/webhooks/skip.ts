@@ -3,11 +3,14 @@
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
+import { removeDeadLetters } from '#runtime/dead-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/standing.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import { deadLetterParts } from '../dead-letters.ts'
 import { defineOperation } from '../operation.ts'
-import { discardParkedDeliveries, listParkedDeliveries } from './dead-letters.ts'
+import { listDeliveryLetters } from './delivery-letters.ts'
 import { namedTargets } from './named-targets.ts'
 
 /** A courier looks within two seconds; a call that runs has five. */
@@ -35,7 +38,7 @@ export const skipHeadOperation = defineOperation({
     await skipThrough(platform, target, position)
     const passed = await untilPassed(platform, target, position + 1, parkedWithinMs, signal)
     const key = `${courierGroup}/${partition}/${position}`
-    const letter = (await listParkedDeliveries(lettersOf(platform), { target })).find(
+    const letter = (await listDeliveryLetters(deadLetterParts(platform), { target })).find(
       (one) => one.key === key,
     )
     const outcome = letter ? 'parked' : passed ? 'delivered' : 'waiting'
@@ -74,8 +77,14 @@ export const forgetTargetOperation = defineOperation({
         )
       }
     }
-    const letters = await listParkedDeliveries(lettersOf(platform), { target })
-    if (force) await discardParkedDeliveries(platform, letters)
+    const letters = await listDeliveryLetters(deadLetterParts(platform), { target })
+    if (force) {
+      await removeDeadLetters(
+        platform,
+        webhooksDeliveries.name,
+        letters.map(({ origin }) => origin),
+      )
+    }
     const { eventLog, relational } = platform.engines
     const parts = { eventLog, relational, places: platform.places }
     const partition = await forgetTarget(parts, target, courierGroup)
@@ -87,10 +96,6 @@ export const forgetTargetOperation = defineOperation({
     }
   },
 })
-
-function lettersOf(platform: Platform) {
-  return { eventLog: platform.engines.eventLog, codec: platform.codec, publisher: platform.publisher }
-}
 
 /** The row's mark never goes back. */
 async function skipThrough(platform: Platform, target: string, offset: number): Promise<void> {

@@ -2,11 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createReceiver } from '#client/webhook-receiver.ts'
-import {
-  deliveriesDiscardOperation,
-  deliveriesListOperation,
-  deliveriesReplayOperation,
-} from '#operations/webhooks/letters.ts'
+import { deliveryLetters } from '#operations/webhooks/delivery-letters.ts'
 import { forgetTargetOperation, skipHeadOperation } from '#operations/webhooks/skip.ts'
 import { listTargetsOperation } from '#operations/webhooks/targets.ts'
 import type { WebhookSink } from '#test/support/webhook-sink.ts'
@@ -105,7 +101,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         const own = byAgent.received.filter(({ idempotencyKey }) => idempotencyKey.startsWith(agent))
         expect(own.map(({ sequence }) => sequence)).toEqual(ascending(own.map(({ sequence }) => sequence)))
       }
-      expect((await world.operate(deliveriesListOperation, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('reach fast targets while one hangs, one answers byte by byte, one is down and one never stops answering', async () => {
@@ -157,7 +153,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         })
         return true
       })
-      expect((await world.operate(deliveriesListOperation, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('are handed from courier to courier in order, none twice but what was under way', async () => {
@@ -213,7 +209,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       expect(head.attempt).toBeGreaterThan(2)
       expect(head.previous).toBe(before.get('away')!.at(-1))
       await stands('away', { state: 'idle', lag: 0, breaker: 'closed', last_status: 204 })
-      expect((await world.operate(deliveriesListOperation, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('leave poison behind, which a receiver notices as a gap and takes as a replay', async () => {
@@ -250,7 +246,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         '9 after a gap through 8',
       ])
       const letters = await eventually('both are parked', async () => {
-        const { dead_letters: all } = await world.operate(deliveriesListOperation, { target: 'picky' })
+        const { dead_letters: all } = await world.operate(deliveryLetters.list, { target: 'picky' })
         return all.length === 2 ? all : null
       })
       expect(letters.map(({ sequence, reason, attempts }) => [sequence, reason, attempts])).toEqual([
@@ -258,7 +254,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         [8, 'http_422', 1],
       ])
       mended = true
-      const { results } = await world.operate(deliveriesReplayOperation, { target: 'picky' })
+      const { results } = await world.operate(deliveryLetters.replay, { target: 'picky' })
       expect(results.map(({ sequence, status }) => [sequence, status])).toEqual([
         [3, 'replayed'],
         [8, 'replayed'],
@@ -266,8 +262,8 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.fire(1)
       await eventually('all are handled', async () => (await receive()) === 11)
       expect(handled.slice(8)).toEqual(['3 replayed', '8 replayed', '0'])
-      expect((await world.operate(deliveriesListOperation, {})).dead_letters).toEqual([])
-      await expect(world.operate(deliveriesReplayOperation, {})).rejects.toMatchObject({
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
+      await expect(world.operate(deliveryLetters.replay, {})).rejects.toMatchObject({
         code: 'dead_letter_not_found',
       })
     }, 240_000)
@@ -309,16 +305,16 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       expect(sink.firstSuccesses()).toEqual([0, 2, 3, 5])
       expect(sink.received.find(({ sequence }) => sequence === 2)?.previous).toBe(1)
       await settled('held')
-      const { dead_letters: letters } = await world.operate(deliveriesListOperation, {})
+      const { dead_letters: letters } = await world.operate(deliveryLetters.list, {})
       expect(letters).toMatchObject([
         { target: 'held', sequence: 1, reason: 'skipped' },
         { target: 'held', sequence: 4, reason: 'skipped' },
       ])
-      const one = await world.operate(deliveriesDiscardOperation, { target: 'held', sequence: 1 })
+      const one = await world.operate(deliveryLetters.discard, { target: 'held', sequence: 1 })
       expect(one.results).toMatchObject([{ sequence: 1, status: 'discarded' }])
-      const rest = await world.operate(deliveriesDiscardOperation, { target: 'held' })
+      const rest = await world.operate(deliveryLetters.discard, { target: 'held' })
       expect(rest.results).toMatchObject([{ sequence: 4, status: 'discarded' }])
-      expect((await world.operate(deliveriesListOperation, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('follow the targets file while running: added, removed, forgotten, and garbage refused', async () => {
