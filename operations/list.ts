@@ -8,7 +8,7 @@ import {
   setTierOperation,
 } from './agents.ts'
 import { showAgentOperation } from './agents-show.ts'
-import { doctorOperation } from './doctor.ts'
+import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
 import { resetGroupOperation } from './groups.ts'
 import { growTopicOperation } from './grow.ts'
