@@ -1,4 +1,4 @@
-/** What the registrations of all commands share: running one, printing its result, turning faults into exit codes. */
+/** What all commands share: running an operation, printing its result, turning errors into exit codes. */
 
 import type { Command as Program } from 'commander'
 import type { Static, TObject } from 'typebox'
@@ -78,18 +78,18 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
   }
 }
 
-/** Faults that are the fault of the words on the command line. */
+/** Errors of the words on the command line. */
 const wrongUseCodes: ReadonlySet<string> = new Set(['bad_request', 'validation_failed'])
 
 /** Prints what went wrong and returns the exit code. */
-export function reportFault(error: unknown, json: boolean): number {
+export function reportError(error: unknown, json: boolean): number {
   // The client's ProblemError has a code of the same list; loading the client for its class would take long.
   const known = error instanceof AppError || (error instanceof Error && error.name === 'ProblemError')
   const message = known ? error.message : describeError(error)
-  const fault = { code: known ? String((error as AppError).code) : 'internal_error', message }
-  if (json) console.log(JSON.stringify({ error: fault }))
-  else console.error(`${fault.code}: ${message}`)
-  return wrongUseCodes.has(fault.code) ? exitWrongUse : exitRefused
+  const report = { code: known ? String((error as AppError).code) : 'internal_error', message }
+  if (json) console.log(JSON.stringify({ error: report }))
+  else console.error(`${report.code}: ${message}`)
+  return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused
 }
 
 /** Adds --json and an example to a command's help. */

@@ -41,7 +41,7 @@ function shown(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** Prints items as they come; progress as a bar on a terminal's standard error, else not at all. */
+/** Passes items on as they come; progress is a bar on standard error where that is a terminal, else it is not shown. */
 export function createOutput<I = never>(onItem: (value: I) => void): Output<I> & { end(): void } {
   let bar: SingleBar | undefined
   let label = ''

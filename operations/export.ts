@@ -21,7 +21,7 @@ export const exportOperation = defineOperation({
     let records = 0
     let next: string | null = null
     do {
-      if (signal.aborted) throw new AppError('shutting_down', 'The export was given up.')
+      if (signal.aborted) throw new AppError('shutting_down', 'The export was cancelled.')
       const page = await vectors.scroll(collection, {
         limit: pagePoints,
         withPayload: true,

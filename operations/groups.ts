@@ -1,4 +1,4 @@
-/** Sets the positions from which a reader group goes on. */
+/** Sets the positions from which a reader group continues. */
 
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'

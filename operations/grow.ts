@@ -1,5 +1,5 @@
 /**
- * More partitions for a topic, offline: keys change their partition, so nothing may be reading or left to read. A
+ * Adds partitions to a topic, offline: keys move to other partitions, so nothing may be reading or left to read. A
  * compacted topic is copied, key by key, into a new one under a new epoch; the others get empty partitions.
  */
 
@@ -22,7 +22,7 @@ const partitionsMax = 1_024
 const appendRecords = 500
 const appendBytes = 800_000
 const appendTimeoutMs = 30_000
-/** The old topic must have been quiet for this long before it goes. */
+/** Nothing may have been written to the old topic for this long before it is deleted. */
 const settleMs = 2_000
 
 export interface GrowParts {
@@ -66,7 +66,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
     if (name === topic.name && lag > 0) {
       throw new AppError(
         'conflict',
-        `The group ${group} has ${lag} records left to read, and their keys would change places: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
+        `The group ${group} has ${lag} records left to read, and their keys would move to other partitions: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
       )
     }
   }
@@ -82,7 +82,7 @@ async function growInPlace(
   groups: string[],
 ): Promise<TopicPlace> {
   const { eventLog } = parts
-  // An earlier try may have added them and gone no further.
+  // An earlier try may have added them and then stopped.
   const present = (await eventLog.offsets(place.physicalName)).length
   if (present < partitions) await eventLog.addPartitions(place.physicalName, partitions)
   const added = (await eventLog.offsets(place.physicalName)).filter(
@@ -94,8 +94,8 @@ async function growInPlace(
 }
 
 /**
- * The new topic counts only once the topic's row names it: a copy that was broken off begins again from nothing. What was written
- * to the old one meanwhile is carried over before it goes.
+ * The new topic counts only once the topic's row names it, so a copy that was interrupted starts again. What was written
+ * to the old one meanwhile is copied before it is deleted.
  */
 async function growByCopy(
   parts: GrowParts,
@@ -227,7 +227,8 @@ async function readAll(
       parts.progress({ label, done, total })
     },
   })
-  if (parts.signal.aborted) throw new AppError('shutting_down', 'Broken off: the topic is as it was.')
+  if (parts.signal.aborted)
+    throw new AppError('shutting_down', 'Stopped before the end: the topic is unchanged.')
   return read
 }
 

@@ -16,9 +16,9 @@ import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/ve
 import { vectorsCommands } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
-const lookMs = 250
+const pollMs = 250
 const leaseMs = 30_000
-/** A rebuild moves only while the index's writer runs: said after this long without one. */
+/** A rebuild moves only while the index's writer runs: after this long without one, the operator gets a hint. */
 const idleMs = 10_000
 
 interface RebuildResult {
@@ -45,7 +45,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
       if (generation === undefined) {
         throw new AppError(
           'conflict',
-          'Another command is beginning a rebuild: run this one again to watch it.',
+          'Another command is starting a rebuild: run this one again to watch it.',
         )
       }
       const records = await watch(parts, generation, output, signal)
@@ -77,9 +77,12 @@ async function watch(
       movedAt = Date.now()
     }
     if (signal.aborted) {
-      throw new AppError('shutting_down', `The ${writer}s go on with it; run the command again to watch.`)
+      throw new AppError(
+        'shutting_down',
+        `The rebuild goes on in the ${writer}; run the command again to watch it.`,
+      )
     }
-    await sleep(lookMs, signal)
+    await sleep(pollMs, signal)
   }
 }
 

@@ -87,7 +87,7 @@ export function findControlSocket(home: string): string | null {
   }
 }
 
-/** Nobody listens: the process that recorded the socket is gone, whoever has its process id now. */
+/** Nobody listens: the process that recorded the socket is gone, even if its process id is in use again. */
 export class ControlUnreachable extends Error {}
 
 /**
@@ -155,7 +155,7 @@ async function serve(
 ): Promise<void> {
   const gone = new AbortController()
   response.on('close', () => gone.abort())
-  // A caller that goes away is no fault of ours.
+  // A caller that goes away is not an error here.
   response.on('error', () => {})
   const write = (line: Line) => response.destroyed || response.write(`${JSON.stringify(line)}\n`)
   const output: Output = {
@@ -186,7 +186,7 @@ async function readRequest(request: IncomingMessage): Promise<ControlRequest> {
   return JSON.parse(Buffer.concat(chunks).toString('utf8')) as ControlRequest
 }
 
-/** The reader is the operator who owns the socket, so an unexpected fault is reported too, cut. */
+/** The reader is the operator who owns the socket, so unexpected errors are reported too, shortened. */
 function errorLine(error: unknown): Line {
   return error instanceof AppError
     ? { kind: 'error', code: error.code, message: error.message }

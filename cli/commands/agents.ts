@@ -30,7 +30,7 @@ export function registerAgents(program: Program, cli: Cli): void {
   })
   registerShow(agents, cli)
   const rotate = keyOptions(agents.command('rotate').argument('<agent-id>')).description(
-    'a new key pair; the old key and everything opened with it end',
+    'make a new key pair; the old key and everything opened with it stop working',
   )
   describe(rotate, 'flotilla agents rotate scout --force').action(
     async (agentId: string, { json, ...place }: KeyOptions) => {
@@ -38,7 +38,10 @@ export function registerAgents(program: Program, cli: Cli): void {
       await cli.run(rotateAgentOperation, args, { json, render: (agent) => fields({ ...agent }) })
     },
   )
-  const remove = agents.command('delete').argument('<agent-id>').description('the agent and all its keys end')
+  const remove = agents
+    .command('delete')
+    .argument('<agent-id>')
+    .description('delete the agent; all its keys stop working')
   describe(remove, 'flotilla agents delete scout').action(async (agentId: string, { json }: KeyOptions) => {
     await cli.run(
       deleteAgentOperation,
@@ -90,7 +93,7 @@ function registerProvision(agents: Program, cli: Cli): void {
 function keyOptions(command: Program): Program {
   return command
     .option('--volume <dir>', 'where ed25519.pem is written (default: agents/<id> in the data directory)')
-    .option('--force', 'replace a key that lies there')
+    .option('--force', 'replace a key file that is already there')
 }
 
 /** The running platform may have another working directory than the command. */

@@ -1,4 +1,4 @@
-/** `flotilla groups reset`: where a reader group goes on. */
+/** `flotilla groups reset`: sets where a reader group continues. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
@@ -11,7 +11,7 @@ export function registerGroups(program: Program, cli: Cli): void {
   const reset = groups
     .command('reset')
     .argument('<group>')
-    .description('where a group goes on reading; refused while it has members (stop its service first)')
+    .description('set where a group continues to read; refused while it has members (stop its service first)')
     .requiredOption('--to <position>', 'beginning, end, or an offset', position)
     .option('--partition <number>', 'only this partition', partitionNumber)
   describe(reset, 'flotilla groups reset audit-writer --to beginning').action(
@@ -25,7 +25,7 @@ export function registerGroups(program: Program, cli: Cli): void {
         json,
         render: (result) =>
           table(
-            ['partition', 'goes on at'],
+            ['partition', 'continues at'],
             result.positions.map((one) => [one.partition, one.offset]),
           ),
       })

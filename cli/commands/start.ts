@@ -50,7 +50,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
     await running.close()
     log.info('stopped')
   } catch (error) {
-    // Stopped while it waited for engines that are away: that is no fault.
+    // Stopped while it waited for engines that are away: that is not an error.
     if (!signal.aborted) throw error
   }
   process.exit(exitDone)

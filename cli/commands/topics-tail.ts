@@ -20,7 +20,7 @@ export function registerTopicsTail(topics: Program, cli: Cli): void {
     .description('the newest records, decoded, and what comes after them')
     .option('--last <count>', 'how many of the newest come first', count, 10)
     .option('--key <key>', 'only records with this key')
-    .option('--no-follow', 'end with what is there now (--json always does)')
+    .option('--no-follow', 'stop after what is there now (--json always does)')
   describe(tail, 'flotilla topics tail audit.events --last 3').action(
     async (topic: string, { last, follow, key, json }: TailOptions) => {
       const args = { topic, last, follow: follow && !json, ...(key === undefined ? {} : { key }) }

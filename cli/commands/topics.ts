@@ -12,7 +12,7 @@ export function registerTopics(program: Program, cli: Cli): void {
   const grow = topics
     .command('grow')
     .argument('<topic>', `of: ${catalog.map((topic) => topic.name).join(', ')}`)
-    .description('more partitions, while the platform is stopped and its workers had read everything')
+    .description('add partitions; the platform must be stopped, and its workers must have read everything')
     .requiredOption('--partitions <count>', 'the new number', count)
   describe(grow, 'flotilla topics grow vectors.commands --partitions 24').action(
     async (topic: string, { partitions, json }: { partitions: number; json?: boolean }) => {

@@ -1,8 +1,8 @@
-/** `flotilla webhooks check`: a targets file read as the platform reads it, without a platform. */
+/** `flotilla webhooks check`: checks a targets file as the platform reads it, without a running platform. */
 
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { type CheckResult, checkFile } from '#operations/webhooks/check.ts'
+import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { table } from '../output.ts'
@@ -21,14 +21,14 @@ export function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
       '[file]',
       'the targets file (default: WEBHOOK_TARGETS_FILE, else targets.yaml in the data directory)',
     )
-    .description('reads a targets file as the platform does, and names every fault with its line')
+    .description('check a targets file as the platform reads it, and name every fault with its line')
     .option('--rate <events>', 'events a second and target, for the warning about back-offs', positive, 20)
     .option('--failures <percent>', 'of all attempts', percent, 10)
     .option('--call-ms <ms>', 'how long a call takes', positive, 10)
   describe(check, 'flotilla webhooks check targets.yaml').action(
     (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
       const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
-      const result = checkFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
+      const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
       console.log(json ? JSON.stringify(result) : render(result))
       if (!result.ok) cli.setExitCode(exitRefused)
     },

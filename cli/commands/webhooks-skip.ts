@@ -1,4 +1,4 @@
-/** `flotilla webhooks skip` and `forget`: an operator gives up the head of a target, or the target as a whole. */
+/** `flotilla webhooks skip` and `forget`: an operator gives up the oldest waiting record of a target, or the target itself. */
 
 import type { Command as Program } from 'commander'
 import {
@@ -13,7 +13,9 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
   const skip = webhooks
     .command('skip')
     .argument('<target>', 'its name')
-    .description('parks the head of a target, the oldest record that waits, so that the next one goes on')
+    .description(
+      'park the head of a target, its oldest waiting record, so that delivery continues with the next one',
+    )
   describe(skip, 'flotilla webhooks skip audit-log').action(
     async (target: string, { json }: { json?: boolean }) => {
       const { outcome } = await cli.run(skipHeadOperation, { target }, { json, render: renderSkip })
@@ -23,8 +25,8 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
   const forget = webhooks
     .command('forget')
     .argument('<target>', 'its name; take it out of the targets file first')
-    .description('gives back the partition of a target that is gone')
-    .option('--force', 'discards what waits for it and its dead letters')
+    .description('free the partition of a target that is no longer in the targets file')
+    .option('--force', 'discard what waits for it and its dead letters')
   describe(forget, 'flotilla webhooks forget old-target').action(
     async (target: string, { json, force = false }: { json?: boolean; force?: boolean }) => {
       await cli.run(forgetTargetOperation, { target, force }, { json, render: renderForget })
@@ -34,7 +36,7 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
 
 function renderSkip({ target, sequence, outcome }: SkipResult): string {
   if (outcome === 'parked')
-    return `${target}: ${sequence} is among the dead letters, and the next one goes on`
+    return `${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
   if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
   return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
 }

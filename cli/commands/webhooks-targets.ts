@@ -1,4 +1,4 @@
-/** `flotilla webhooks targets`: how every target stands. */
+/** `flotilla webhooks targets`: the status of every target. */
 
 import type { Command as Program } from 'commander'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
@@ -23,7 +23,7 @@ function render({ targets, couriers, file }: TargetsResult): string {
       ? ['no courier is running: nothing is delivered']
       : []),
   ]
-  if (targets.length === 0) return [...notes, `no targets; they stand in ${file.path}`].join('\n')
+  if (targets.length === 0) return [...notes, `no targets; they are listed in ${file.path}`].join('\n')
   const head = ['target', 'state', 'waiting', 'head', 'head age', 'breaker', 'next try', 'last', 'at']
   const rows = targets.map((one) => [
     one.target,

@@ -1,4 +1,4 @@
-/** `flotilla webhooks check`: a targets file read as the platform reads it, without a platform. */
+/** Checks a targets file as the platform reads it, without a running platform. */
 
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
@@ -7,7 +7,7 @@ import { redact } from '#services/webhooks/targets/secrets.ts'
 import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 
-/** Above this load an ordered lane recovers slowly from every hiccup. */
+/** Above this share of busy time an ordered lane takes long to catch up after any delay. */
 const loadMax = 0.8
 
 export interface CheckResult {
@@ -29,7 +29,7 @@ interface CheckedTarget {
   signed: boolean
 }
 
-export function checkFile(path: string, env: Environment, traffic: LaneTraffic): CheckResult {
+export function checkTargetsFile(path: string, env: Environment, traffic: LaneTraffic): CheckResult {
   const found: CheckResult = { ok: true, file: path, faults: [], targets: [], warnings: [] }
   try {
     const loaded = loadTargets(path, env)
@@ -69,7 +69,7 @@ function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets): CheckedT
 }
 
 function warningsOf(target: WebhookTarget, traffic: LaneTraffic): CheckResult['warnings'] {
-  // The lanes of agents share the rate in a way that nobody knows beforehand.
+  // How the rate divides among the lanes of agents is not known beforehand.
   if (target.ordering === 'agent') return []
   const load = laneLoad(target, traffic)
   if (load <= loadMax) return []

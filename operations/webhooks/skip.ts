@@ -1,4 +1,4 @@
-/** An operator gives up the head of a target, or the target as a whole. */
+/** An operator gives up the head of a target, which is its oldest waiting record, or the target itself. */
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
@@ -13,9 +13,9 @@ import { defineOperation } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
 import { namedTargets } from './named-targets.ts'
 
-/** A courier looks within two seconds; a call that runs has five. */
+/** A courier sees the mark within two seconds; a call in flight has five. */
 const parkedWithinMs = 15_000
-/** Of a whole backlog: each record becomes a dead letter first. */
+/** For a whole backlog: each record becomes a dead letter first. */
 const emptiedWithinMs = 600_000
 const pollMs = 200
 
@@ -123,7 +123,7 @@ async function waitingOf(
   return { place: waiting.get(partition) ?? { partition, position: 0, end: 0, lag: 0 }, couriers }
 }
 
-/** True once everything below this offset is settled; false at once where no courier runs. */
+/** True once everything below this offset is delivered or parked; false at once where no courier runs. */
 async function untilPassed(
   platform: Platform,
   target: string,
