@@ -1,9 +1,10 @@
-/** What the registrations of all commands share: running one, printing its result, turning faults into exit codes. */
+/** What all commands share: running an operation, printing its result, turning errors into exit codes. */
 
 import type { Command as Program } from 'commander'
+import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { Command } from './command.ts'
+import type { Operation } from '#operations/operation.ts'
 import { execute } from './execute.ts'
 import { createOutput } from './output.ts'
 
@@ -15,34 +16,42 @@ export interface Cli {
   env: Environment
   /** Aborts when the operator gave up (SIGINT, SIGTERM). */
   signal: AbortSignal
-  /** Runs a command and prints its result: as one JSON document, or as `render` says. */
-  run<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<R>
-  /** As `run`, for a command that goes on until the operator ends it, which is then no fault. */
-  follow<A extends object, R>(command: Command<A, R>, args: A, printing: Printing<R>): Promise<void>
-  /** For a command that did its work and has to tell of a refusal all the same. */
+  /** Runs an operation and prints its result: as one JSON document, or as `render` says. */
+  run<S extends TObject, R, I>(
+    operation: Operation<S, R, I>,
+    args: Static<S>,
+    printing: Printing<R, I>,
+  ): Promise<R>
+  /** As `run`, for an operation that goes on until the operator ends it, which is then no error. */
+  follow<S extends TObject, R, I>(
+    operation: Operation<S, R, I>,
+    args: Static<S>,
+    printing: Printing<R, I>,
+  ): Promise<void>
+  /** For a command that did its work but has a refusal to report. */
   setExitCode(code: number): void
   exitCode(): number
 }
 
-export interface Printing<R> {
+export interface Printing<R, I = never> {
   json: boolean | undefined
   render(result: R): string
   /** Items that come before the result; not printed with --json. */
-  item?(value: never): string
+  item?(value: I): string
 }
 
 export function createCli(env: Environment, signal: AbortSignal): Cli {
   let exitCode = exitDone
-  async function run<A extends object, R>(
-    command: Command<A, R>,
-    args: A,
-    printing: Printing<R>,
+  async function run<S extends TObject, R, I>(
+    operation: Operation<S, R, I>,
+    args: Static<S>,
+    printing: Printing<R, I>,
   ): Promise<R> {
-    const output = createOutput((value) => {
+    const output = createOutput((value: I) => {
       if (!printing.json && printing.item) console.log(printing.item(value))
     })
     try {
-      const result = await execute(command, args, { env, output, signal })
+      const result = await execute(operation, args, { env, output, signal })
       output.end()
       const text = printing.json ? JSON.stringify(result) : printing.render(result)
       if (text !== '') console.log(text)
@@ -55,9 +64,9 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
     env,
     signal,
     run,
-    async follow(command, args, printing) {
+    async follow(operation, args, printing) {
       try {
-        await run(command, args, printing)
+        await run(operation, args, printing)
       } catch (error) {
         if (!signal.aborted) throw error
       }
@@ -69,18 +78,18 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
   }
 }
 
-/** Faults that are the fault of the words on the command line. */
+/** Errors of the words on the command line. */
 const wrongUseCodes: ReadonlySet<string> = new Set(['bad_request', 'validation_failed'])
 
 /** Prints what went wrong and returns the exit code. */
-export function reportFault(error: unknown, json: boolean): number {
+export function reportError(error: unknown, json: boolean): number {
   // The client's ProblemError has a code of the same list; loading the client for its class would take long.
   const known = error instanceof AppError || (error instanceof Error && error.name === 'ProblemError')
   const message = known ? error.message : describeError(error)
-  const fault = { code: known ? String((error as AppError).code) : 'internal_error', message }
-  if (json) console.log(JSON.stringify({ error: fault }))
-  else console.error(`${fault.code}: ${message}`)
-  return wrongUseCodes.has(fault.code) ? exitWrongUse : exitRefused
+  const report = { code: known ? String((error as AppError).code) : 'internal_error', message }
+  if (json) console.log(JSON.stringify({ error: report }))
+  else console.error(`${report.code}: ${message}`)
+  return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused
 }
 
 /** Adds --json and an example to a command's help. */

@@ -1,4 +1,4 @@
-/** The process of the `flotilla` command: its arguments, its environment, its signals. */
+/** The entry point of the `flotilla` command: hands over its arguments, its environment and the signals that stop it. */
 
 import { runCommandLine } from './run.ts'
 

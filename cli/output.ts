@@ -1,4 +1,4 @@
-/** Results onto the terminal: one JSON document, or tables, lines and a progress bar for people. */
+/** What people see on the terminal: tables, aligned fields, items as they come, and a progress bar. */
 
 import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
@@ -41,8 +41,8 @@ function shown(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** Prints items as they come; progress as a bar on a terminal's standard error, else not at all. */
-export function createOutput(onItem: (value: never) => void): Output & { end(): void } {
+/** Passes items on as they come; progress is a bar on standard error where that is a terminal, else it is not shown. */
+export function createOutput<I = never>(onItem: (value: I) => void): Output<I> & { end(): void } {
   let bar: SingleBar | undefined
   let label = ''
   const end = () => {
@@ -50,7 +50,7 @@ export function createOutput(onItem: (value: never) => void): Output & { end(): 
     bar = undefined
   }
   return {
-    item: onItem as (value: unknown) => void,
+    item: onItem,
     progress(state: Progress) {
       if (!process.stderr.isTTY) return
       if (!bar || label !== state.label) {

@@ -1,4 +1,4 @@
-/** Every command of `flotilla`, with its help. */
+/** Builds the `flotilla` program: every command with its help. */
 
 import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
@@ -25,7 +25,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   search: async () => registerLocalSearch,
 }
 
-/** Loads what the first argument names, and everything where it names nothing: help lists all, a start takes long. */
+/** Loads only the command that the first argument names, because loading all takes long; all of them for the help. */
 export async function buildProgram(cli: Cli, args: readonly string[]): Promise<Program> {
   const program = new Program('flotilla')
     .description(
@@ -34,7 +34,7 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
     .version(version(), '--version')
     .addHelpText(
       'after',
-      '\nCommands work beside a running platform; where none runs on FLOTILLA_HOME, they open its engines themselves.' +
+      '\nCommands are handed to the platform that runs on FLOTILLA_HOME; where none runs, they open its engines themselves.' +
         '\nExit codes: 0 done, 1 refused or not found, 2 wrong use.' +
         '\n\nExample:\n  $ flotilla start\n  $ flotilla agents provision --agent-id scout',
     )

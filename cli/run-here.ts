@@ -1,41 +1,48 @@
-/** Runs a command on engines that are opened for it and closed again. */
+/** Runs an operation on engines that are opened for it and closed again. */
 
+import type { Static, TObject } from 'typebox'
+import type { Environment } from '#lib/config.ts'
 import { createScope } from '#lib/resource.ts'
+import type { Operation } from '#operations/operation.ts'
+import type { Output } from '#runtime/control.ts'
 import { createLog } from '#runtime/log.ts'
 import { openPlatform } from '#runtime/platform.ts'
-import { contextOf } from '#runtime/start.ts'
+import { startWorkers } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { Command } from './command.ts'
-import type { Session } from './execute.ts'
 
-/** `lock`: some engine is embedded, so its data directory is taken and the services that it needs run beside it. */
-export async function runHere<A extends object, R>(
-  command: Command<A, R>,
-  args: A,
-  session: Session,
+export interface Session<I = never> {
+  env: Environment
+  output: Output<I>
+  signal: AbortSignal
+}
+
+/** `lock`: some engine is embedded, so its data directory is locked and the services that the operation needs run too. */
+export async function runHere<S extends TObject, R, I>(
+  operation: Operation<S, R, I>,
+  args: Static<S>,
+  session: Session<I>,
   lock: boolean,
 ): Promise<R> {
-  const log = createLog({ level: session.env.LOG_LEVEL || 'warn', pretty: process.stderr.isTTY })
-  // Distributed engines are worked on by services elsewhere.
-  const beside = lock ? services.filter((service) => command.services?.includes(service.name)) : []
+  const { env, output, signal } = session
+  const log = createLog({ level: env.LOG_LEVEL || 'warn', pretty: process.stderr.isTTY })
+  // With distributed engines these services run elsewhere.
+  const needed = lock ? services.filter(({ name }) => operation.services?.includes(name)) : []
+  const workers = needed.filter((service) => service.kind === 'worker')
   const scope = createScope()
   try {
     const platform = await openPlatform({
       migrations: migrationFolders,
-      env: session.env,
-      needs: [...command.needs, ...beside.flatMap((service) => service.needs)],
+      env,
+      needs: [...operation.needs, ...needed.flatMap((service) => service.needs)],
       producerName: 'flotilla-command',
       log,
       lock,
-      signal: session.signal,
+      signal,
     })
     scope.add('platform', platform)
-    for (const service of beside) {
-      if (service.kind !== 'worker') continue
-      scope.add(service.name, await service.start(contextOf(service, platform, session.env) as never))
-    }
-    return await command.run({ platform, output: session.output, signal: session.signal }, args)
+    scope.add('workers', await startWorkers(workers, platform, env))
+    return await operation.run({ platform, output, signal }, args)
   } finally {
     await scope.close()
   }

@@ -1,8 +1,8 @@
-/** A command line in, its exit code out: 0 done, 1 refused or not found, 2 wrong use. */
+/** Runs one command line and says how it ended by its exit code: 0 done, 1 refused or not found, 2 wrong use. */
 
 import { CommanderError } from 'commander'
 import type { Environment } from '#lib/config.ts'
-import { createCli, exitDone, exitWrongUse, reportFault } from './cli.ts'
+import { createCli, exitDone, exitWrongUse, reportError } from './cli.ts'
 import { isLocalSearch, runLocalSearch } from './commands/local-search.ts'
 import { buildProgram } from './program.ts'
 
@@ -20,6 +20,6 @@ export async function runCommandLine(
     return cli.exitCode()
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitDone : exitWrongUse
-    return reportFault(error, args.includes('--json'))
+    return reportError(error, args.includes('--json'))
   }
 }

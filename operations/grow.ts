@@ -1,8 +1,9 @@
 /**
- * More partitions for a topic, offline: keys change their partition, so nothing may be reading or left to read. A
+ * Adds partitions to a topic, offline: keys move to other partitions, so nothing may be reading or left to read. A
  * compacted topic is copied, key by key, into a new one under a new epoch; the others get empty partitions.
  */
 
+import { Type } from 'typebox'
 import type { EventLog, NewRecord, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -13,13 +14,15 @@ import type { TopicPlace } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
+import { findTopic } from './find-topic.ts'
 import { groupsOf, readLag } from './lag.ts'
+import { defineOperation } from './operation.ts'
 
 const partitionsMax = 1_024
 const appendRecords = 500
 const appendBytes = 800_000
 const appendTimeoutMs = 30_000
-/** The old topic must have been quiet for this long before it goes. */
+/** Nothing may have been written to the old topic for this long before it is deleted. */
 const settleMs = 2_000
 
 export interface GrowParts {
@@ -63,7 +66,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
     if (name === topic.name && lag > 0) {
       throw new AppError(
         'conflict',
-        `The group ${group} has ${lag} records left to read, and their keys would change places: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
+        `The group ${group} has ${lag} records left to read, and their keys would move to other partitions: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
       )
     }
   }
@@ -79,7 +82,7 @@ async function growInPlace(
   groups: string[],
 ): Promise<TopicPlace> {
   const { eventLog } = parts
-  // An earlier try may have added them and gone no further.
+  // An earlier try may have added them and then stopped.
   const present = (await eventLog.offsets(place.physicalName)).length
   if (present < partitions) await eventLog.addPartitions(place.physicalName, partitions)
   const added = (await eventLog.offsets(place.physicalName)).filter(
@@ -91,8 +94,8 @@ async function growInPlace(
 }
 
 /**
- * The new topic counts only once the topic's row names it: a copy that was broken off is begun anew. What was written
- * to the old one meanwhile is carried over before it goes.
+ * The new topic counts only once the topic's row names it, so a copy that was interrupted starts again. What was written
+ * to the old one meanwhile is copied before it is deleted.
  */
 async function growByCopy(
   parts: GrowParts,
@@ -224,10 +227,35 @@ async function readAll(
       parts.progress({ label, done, total })
     },
   })
-  if (parts.signal.aborted) throw new AppError('shutting_down', 'Broken off: the topic is as it was.')
+  if (parts.signal.aborted)
+    throw new AppError('shutting_down', 'Stopped before the end: the topic is unchanged.')
   return read
 }
 
 function placeKey(record: StoredRecord): string {
   return `${record.partition}/${record.key?.toString('latin1') ?? ''}`
 }
+
+interface GrowResult {
+  topic: string
+  partitions: number
+  physical_name: string
+  epoch: number
+}
+
+export const growTopicOperation = defineOperation({
+  name: 'topics grow',
+  needs: [],
+  args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
+  async run({ platform, output, signal }, { topic, partitions }): Promise<GrowResult> {
+    const { eventLog, relational } = platform.engines
+    const { places } = platform
+    const progress = output.progress.bind(output)
+    const place = await growTopic(
+      { eventLog, relational, places, progress, signal },
+      findTopic(topic),
+      partitions,
+    )
+    return { topic, partitions: place.partitions, physical_name: place.physicalName, epoch: place.epoch }
+  },
+})

@@ -1,11 +1,14 @@
 /** How far each reader group is behind the log, partition by partition. */
 
+import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import type { TopicPlace } from '#runtime/messages.ts'
 import { indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 export interface PartitionLag {
   partition: number
@@ -77,3 +80,32 @@ async function readGroupLag(
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
   return { group, topic, members: state.members, lag, partitions }
 }
+
+const refreshMs = 1_000
+
+export interface LagResult {
+  groups: GroupLag[]
+  as_of: string
+}
+
+/** With `watch` an item once a second, until the operator gives up. */
+export const lagOperation = defineOperation({
+  name: 'lag',
+  needs: [],
+  args: Type.Object({ watch: Type.Optional(Type.Boolean()) }),
+  async run({ platform, output, signal }: OperationContext<LagResult>, { watch }): Promise<LagResult> {
+    const read = async () => ({
+      groups: await readLag({
+        eventLog: platform.engines.eventLog,
+        relational: platform.engines.relational,
+        places: platform.places,
+      }),
+      as_of: new Date().toISOString(),
+    })
+    while (watch && !signal.aborted) {
+      await output.item(await read())
+      await sleep(refreshMs, signal)
+    }
+    return read()
+  },
+})

@@ -1,11 +1,12 @@
 /**
- * The control socket: commands come in from the `flotilla` command as one JSON line each, and their answers go back as
- * JSON lines, so that a command works beside the process that owns the embedded engines.
+ * The control socket: how the `flotilla` command hands an operation to the process that owns the embedded engines. It is
+ * HTTP over a Unix socket; the answer is a stream of JSON lines: items and progress, then the result or an error.
  */
 
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { connect, createServer, type Socket } from 'node:net'
+import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,17 +18,17 @@ import { isAlive, writeByRename } from './addresses.ts'
 const socketPathBytesMax = 100
 const requestBytesMax = 8 * 1024 * 1024
 const connectionsMax = 32
-const unreadBytesMax = 64 * 1024 * 1024
 
 export interface ControlRequest {
-  command: string
-  args: Record<string, unknown>
+  operation: string
+  args: unknown
 }
 
-/** What a command tells while it runs, beside its result. */
-export interface Output {
-  /** One item of a stream (a record, a refreshed table). */
-  item(value: unknown): void
+/** Where an operation puts what it has to say before its result. */
+export interface Output<I = unknown> {
+  /** One item of a stream (a record, a refreshed table). Wait for it: it resolves when the reader has room for more. */
+  item(value: I): Promise<void> | void
+  /** Left out where the reader is behind: the next one says more. */
   progress(state: Progress): void
 }
 
@@ -37,7 +38,7 @@ export interface Progress {
   total: number
 }
 
-type Answer =
+type Line =
   | { kind: 'item'; value: unknown }
   | { kind: 'progress'; value: Progress }
   | { kind: 'result'; value: unknown }
@@ -53,25 +54,21 @@ export type ControlHandler = (
 export async function openControlServer(home: string, handle: ControlHandler): Promise<Closeable> {
   const record = controlRecordPath(home)
   const { path, folder } = socketPlace(home)
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    serve(socket, handle)
-  })
+  const server = createServer((request, response) => void serve(request, response, handle))
   server.maxConnections = connectionsMax
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(path, resolve)
   })
-  // The folder is private already; the socket's own mode says so once more.
+  // Its folder is private already; where that is changed by hand, the socket still is.
   chmodSync(path, 0o600)
   writeByRename(record, { socket: path, pid: process.pid })
   return {
     async close() {
       rmSync(record, { force: true })
-      for (const socket of sockets) socket.destroy()
-      await new Promise<void>((resolve) => server.close(() => resolve()))
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      server.closeAllConnections()
+      await closed
       if (folder) rmSync(folder, { recursive: true, force: true })
     },
   }
@@ -90,87 +87,107 @@ export function findControlSocket(home: string): string | null {
   }
 }
 
-/** Nobody listens: the process that recorded the socket is gone, whoever has its process id now. */
+/** Nobody listens: the process that recorded the socket is gone, even if its process id is in use again. */
 export class ControlUnreachable extends Error {}
 
 /**
- * Runs a command in the process behind the socket. Rejects with ControlUnreachable when nothing was sent; otherwise
- * with the AppError that the command met there. Aborting the signal ends the command.
+ * Runs an operation in the process behind the socket. Rejects with ControlUnreachable when nothing was sent; otherwise
+ * with the AppError that the operation met there. Aborting the signal ends the operation.
  */
-export function callControl(
+export async function callControl(
   socketPath: string,
   request: ControlRequest,
   output: Output,
   signal?: AbortSignal,
 ): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(socketPath)
-    let connected = false
-    const gone = () => {
-      if (!connected && !signal?.aborted) return reject(new ControlUnreachable('nobody listens'))
-      const message = 'The platform went away before it answered; start it and try again.'
-      reject(new AppError('shutting_down', message))
+  const response = await send(socketPath, request, signal)
+  try {
+    for await (const text of linesOf(response)) {
+      const line = JSON.parse(text) as Line
+      if (line.kind === 'result') return line.value
+      if (line.kind === 'error') throw new AppError(line.code, line.message)
+      if (line.kind === 'item') await output.item(line.value)
+      else output.progress(line.value)
     }
-    signal?.addEventListener('abort', () => socket.destroy(), { once: true })
-    socket.once('connect', () => {
-      connected = true
-      socket.write(`${JSON.stringify(request)}\n`)
+  } finally {
+    response.destroy()
+  }
+  throw wentAway()
+}
+
+/** Resolves with the beginning of the answer. */
+function send(socketPath: string, request: ControlRequest, signal?: AbortSignal): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const sent = openRequest(
+      {
+        socketPath,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        agent: false,
+        ...(signal ? { signal } : {}),
+      },
+      resolve,
+    )
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      reject(error.syscall === 'connect' ? new ControlUnreachable('nobody listens') : wentAway())
     })
-    socket.on('error', gone)
-    socket.on('close', gone)
-    const lines = createInterface({ input: socket })
-    // It tells the socket's errors once more.
-    lines.on('error', gone)
-    lines.on('line', (line) => {
-      const answer = JSON.parse(line) as Answer
-      if (answer.kind === 'item') return output.item(answer.value)
-      if (answer.kind === 'progress') return output.progress(answer.value)
-      if (answer.kind === 'result') resolve(answer.value)
-      else reject(new AppError(answer.code, answer.message))
-      socket.destroy()
-    })
+    sent.end(JSON.stringify(request))
   })
 }
 
-/** One request a connection; a connection that closes ends its command. */
-function serve(socket: Socket, handle: ControlHandler): void {
-  const ended = new AbortController()
-  const send = (answer: Answer) => {
-    if (socket.writable) socket.write(`${JSON.stringify(answer)}\n`)
-    // A reader that stopped reading ends its own command.
-    if (socket.writableLength > unreadBytesMax) socket.destroy()
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
+  try {
+    yield* createInterface({ input: response })
+  } catch {
+    // Cut off: the last line, which has the result, is missing.
   }
-  const run = async (line: string) => {
-    try {
-      const request = JSON.parse(line) as ControlRequest
-      const output: Output = {
-        item: (value) => send({ kind: 'item', value }),
-        progress: (value) => send({ kind: 'progress', value }),
-      }
-      send({ kind: 'result', value: (await handle(request, output, ended.signal)) ?? null })
-    } catch (error) {
-      send(errorAnswer(error))
-    }
-    socket.end()
-  }
-  let received = ''
-  socket.setEncoding('utf8')
-  const onData = (chunk: string) => {
-    received += chunk
-    const end = received.indexOf('\n')
-    if (end === -1 && received.length <= requestBytesMax) return
-    socket.off('data', onData)
-    socket.resume()
-    if (end === -1) socket.destroy()
-    else void run(received.slice(0, end))
-  }
-  socket.on('data', onData)
-  socket.on('error', () => socket.destroy())
-  socket.on('close', () => ended.abort())
 }
 
-/** The reader is the operator who owns the socket, so an unexpected fault is told, cut. */
-function errorAnswer(error: unknown): Answer {
+function wentAway(): AppError {
+  return new AppError('shutting_down', 'The platform went away before it answered; start it and try again.')
+}
+
+/** A caller that goes away ends its operation; one that does not read lets it wait. */
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  handle: ControlHandler,
+): Promise<void> {
+  const gone = new AbortController()
+  response.on('close', () => gone.abort())
+  // A caller that goes away is not an error here.
+  response.on('error', () => {})
+  const write = (line: Line) => response.destroyed || response.write(`${JSON.stringify(line)}\n`)
+  const output: Output = {
+    async item(value) {
+      if (!write({ kind: 'item', value })) await once(response, 'drain', { signal: gone.signal })
+    },
+    progress(value) {
+      if (!response.writableNeedDrain) write({ kind: 'progress', value })
+    },
+  }
+  try {
+    const result = await handle(await readRequest(request), output, gone.signal)
+    write({ kind: 'result', value: result ?? null })
+  } catch (error) {
+    write(errorLine(error))
+  }
+  response.end()
+}
+
+async function readRequest(request: IncomingMessage): Promise<ControlRequest> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > requestBytesMax) throw new AppError('payload_too_large', 'The request is too large.')
+    chunks.push(chunk)
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8')) as ControlRequest
+}
+
+/** The reader is the operator who owns the socket, so unexpected errors are reported too, shortened. */
+function errorLine(error: unknown): Line {
   return error instanceof AppError
     ? { kind: 'error', code: error.code, message: error.message }
     : { kind: 'error', code: 'internal_error', message: describeError(error) }

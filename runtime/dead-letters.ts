@@ -1,17 +1,14 @@
-/** The life of a dead letter after it was written: listed, shown, replayed into its topic, or discarded. */
+/** Dead letters in the log: listed, read and removed. What their records mean is not known here. */
 
-import { randomUUID } from 'node:crypto'
-import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { partitionOf } from '#lib/murmur2.ts'
-import type { DeadLetter } from '#schemas/types.ts'
+import type { DeadLetter as DeadLetterValue } from '#schemas/types.ts'
 import { catalog, deadLettersOf } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { originHeader, valueLostHeader } from './consumer/parking.ts'
-import { readRange } from './consumer/read-range.ts'
-import { type Codec, headerNames, type Position, type Publisher } from './messages.ts'
+import type { Codec, Publisher } from './messages.ts'
 
-export interface DeadLetterDependencies {
+export interface DeadLetterParts {
   eventLog: EventLog
   codec: Codec
   publisher: Publisher
@@ -25,10 +22,14 @@ export interface DeadLetterName {
   key: string
 }
 
-export interface ListedDeadLetter extends DeadLetterName {
+/** The parts of such a key. */
+export interface DeadLetterOrigin {
   group: string
   partition: number
   offset: number
+}
+
+export interface ListedDeadLetter extends DeadLetterName, DeadLetterOrigin {
   /** The parked record's own key. */
   recordKey: string | null
   /** Length of its value; null for a tombstone. */
@@ -39,36 +40,31 @@ export interface ListedDeadLetter extends DeadLetterName {
   parkedAt: Date
 }
 
-export interface ShownDeadLetter extends ListedDeadLetter {
-  /** The record's bytes as they were. */
+export interface DeadLetter extends ListedDeadLetter {
+  /** The record's bytes as they were; null for a tombstone, and where `valueLost`. */
   value: Buffer | null
+  recordKeyBytes: Buffer | null
+  /** True when the value was too large to be kept. */
+  valueLost: boolean
+  /** The physical topic that the position belongs to. */
+  originTopic: string | undefined
 }
 
-/** Header of a replayed record: the dead letter that it was. */
-export const replayedFromHeader = 'replayed-from'
 /** Dead letters of one topic that are listed; of more, the newest. */
 export const listedMax = 10_000
-const rangeTimeoutMs = 60_000
-
-interface Found extends ShownDeadLetter {
-  /** The physical topic that the position belongs to. */
-  origin: string | undefined
-  recordKeyBytes: Buffer | null
-  valueLost: boolean
-}
+const removedAtOnce = 500
 
 /** Dead letters of a topic, or of all, oldest first; `key` keeps those of one record key or of that very name. */
 export async function listDeadLetters(
-  dependencies: DeadLetterDependencies,
+  parts: DeadLetterParts,
   filter: { topic?: string; key?: string } = {},
 ): Promise<ListedDeadLetter[]> {
-  const topics =
-    filter.topic === undefined ? parkedTopics(dependencies) : [topicNamed(dependencies, filter.topic)]
+  const topics = filter.topic === undefined ? parkedTopics(parts) : [parkedTopic(parts, filter.topic)]
   const listed: ListedDeadLetter[] = []
   for (const { name } of topics) {
-    const found = await collectDeadLetters(dependencies, name, async (letter) => {
+    const found = await collectDeadLetters(parts, name, async (letter) => {
       const wanted = filter.key === undefined || filter.key === letter.key || filter.key === letter.recordKey
-      return wanted ? withoutValue(letter) : null
+      return wanted ? withoutRecord(letter) : null
     })
     listed.push(...found)
   }
@@ -77,15 +73,15 @@ export async function listDeadLetters(
 
 /** What `keep` makes of each dead letter of a topic, in one reading, oldest first; null leaves one out. */
 export async function collectDeadLetters<T>(
-  dependencies: DeadLetterDependencies,
+  parts: DeadLetterParts,
   topicName: string,
-  keep: (letter: ShownDeadLetter) => Promise<T | null>,
+  keep: (letter: DeadLetter) => Promise<T | null>,
 ): Promise<T[]> {
-  const topic = topicNamed(dependencies, topicName)
+  const topic = parkedTopic(parts, topicName)
   const found = new Map<string, T>()
-  await readLetters(dependencies, topic, async (key, record) => {
+  await visitLetters(parts, topic, async (key, record) => {
     found.delete(key)
-    const kept = record.value === null ? null : await keep(await readLetter(dependencies, topic, record))
+    const kept = record.value === null ? null : await keep(await decodeLetter(parts, topic, record))
     if (kept !== null) found.set(key, kept)
     if (found.size > listedMax) found.delete(found.keys().next().value!)
   })
@@ -93,141 +89,52 @@ export async function collectDeadLetters<T>(
 }
 
 /** One dead letter with its value. Throws AppError `dead_letter_not_found`. */
-export async function showDeadLetter(
-  dependencies: DeadLetterDependencies,
-  name: DeadLetterName,
-): Promise<ShownDeadLetter> {
-  const { origin, recordKeyBytes, valueLost, ...shown } = await find(dependencies, name)
-  return shown
+export async function readDeadLetter(
+  parts: DeadLetterParts,
+  { topic, key }: DeadLetterName,
+): Promise<DeadLetter> {
+  const letter = (await readDeadLetters(parts, topic, [key])).get(key)
+  if (letter) return letter
+  throw new AppError('dead_letter_not_found', `${topic} has no dead letter ${key.slice(0, 200)}.`)
 }
 
-/**
- * Publishes the record again, byte for byte, under a new event id, then removes the dead letter. It goes behind all that
- * its key has by now; into a compacted topic it is therefore refused (AppError `superseded`) when the key has a later
- * record. Throws `dead_letter_not_found`, `log_unavailable`, and `conflict` for a value that was too large to be kept.
- */
-export async function replayDeadLetter(
-  dependencies: DeadLetterDependencies,
-  name: DeadLetterName,
-): Promise<Position> {
-  const { eventLog, publisher } = dependencies
-  const topic = topicNamed(dependencies, name.topic)
-  const letter = await find(dependencies, name)
-  if (letter.valueLost)
-    throw new AppError('conflict', 'The value was too large for the dead letters: it is not here.')
-  const place = publisher.placeOf(topic)
-  const partition =
-    letter.recordKeyBytes === null ? letter.partition : partitionOf(letter.recordKeyBytes, place.partitions)
-  const target = { eventLog, topic: place.physicalName, partition }
-  const checkedTo = topic.cleanup === 'compact' ? await refuseSuperseded(target, letter) : null
-  const offset = await eventLog.append(place.physicalName, partition, [recordOf(letter)])
-  if (checkedTo !== null) await yieldToOvertaken(target, letter, checkedTo, offset)
-  await removeDeadLetter(dependencies, topic, letter)
-  return { partition, offset }
+/** The dead letters of a topic that have these keys, with their values; those that are gone are left out. */
+export async function readDeadLetters(
+  parts: DeadLetterParts,
+  topicName: string,
+  keys: readonly string[],
+): Promise<Map<string, DeadLetter>> {
+  const topic = parkedTopic(parts, topicName)
+  const records = new Map<string, StoredRecord>()
+  const wanted = new Set(keys)
+  await visitLetters(parts, topic, async (key, record) => {
+    if (!wanted.has(key)) return
+    if (record.value === null) records.delete(key)
+    else records.set(key, record)
+  })
+  const letters = new Map<string, DeadLetter>()
+  for (const [key, record] of records) letters.set(key, await decodeLetter(parts, topic, record))
+  return letters
 }
 
-/** Removes a dead letter for good. Throws AppError `dead_letter_not_found`. */
-export async function discardDeadLetter(
-  dependencies: DeadLetterDependencies,
-  name: DeadLetterName,
+/** Removes them for good: a tombstone is written for each. Throws AppError `log_unavailable`; some may be gone then. */
+export async function removeDeadLetters(
+  parts: Pick<DeadLetterParts, 'publisher' | 'topics'>,
+  topicName: string,
+  origins: readonly DeadLetterOrigin[],
 ): Promise<void> {
-  const letter = await find(dependencies, name)
-  await removeDeadLetter(dependencies, topicNamed(dependencies, name.topic), letter)
-}
-
-interface Target {
-  eventLog: EventLog
-  /** Physical name. */
-  topic: string
-  partition: number
-}
-
-/** The record as it was, as a new event. */
-function recordOf(letter: Found): NewRecord {
-  return {
-    key: letter.recordKeyBytes,
-    value: letter.value,
-    headers: {
-      ...letter.headers,
-      [headerNames.eventId]: randomUUID(),
-      [replayedFromHeader]: `${letter.topic}/${letter.key}`,
-    },
+  const letters = deadLettersOf(parkedTopic(parts, topicName))
+  for (let from = 0; from < origins.length; from += removedAtOnce) {
+    const tombstones = origins
+      .slice(from, from + removedAtOnce)
+      .map(({ group, partition, offset }) => ({ key: { group, partition, offset }, value: null }))
+    await parts.publisher.publish(letters, tombstones)
   }
 }
 
-/** Throws `superseded` when the key has a later record; answers with the end of what was looked at. */
-async function refuseSuperseded(target: Target, letter: Found): Promise<number> {
-  const range = (await target.eventLog.offsets(target.topic)).find(
-    (one) => one.partition === target.partition,
-  )!
-  const comparable = letter.origin === target.topic && letter.partition === target.partition
-  const from = comparable ? Math.max(range.start, letter.offset + 1) : range.start
-  if (await latestOfKey(target, letter, from, range.end)) throw superseded()
-  return range.end
-}
-
-/** A record of the key that was written between the look and the replay is the newer one: it is written again. */
-async function yieldToOvertaken(
-  target: Target,
-  letter: Found,
-  from: number,
-  replayed: number,
-): Promise<void> {
-  const overtaken = await latestOfKey(target, letter, from, replayed)
-  if (!overtaken) return
-  const { key, value, headers } = overtaken
-  await target.eventLog.append(target.topic, target.partition, [{ key, value, headers }])
-  throw superseded()
-}
-
-/** The last record of the letter's key in a range that is not a copy of the letter's own. */
-async function latestOfKey(
-  target: Target,
-  letter: Found,
-  from: number,
-  to: number,
-): Promise<StoredRecord | null> {
-  let latest: StoredRecord | null = null
-  const own = letter.headers[headerNames.eventId]
-  const range = { topic: target.topic, partition: target.partition, from, to, timeoutMs: rangeTimeoutMs }
-  await readRange(target.eventLog, range, (record) => {
-    if (record.key === null || letter.recordKeyBytes === null || !record.key.equals(letter.recordKeyBytes))
-      return
-    if (own === undefined || record.headers[headerNames.eventId] !== own) latest = record
-  })
-  return latest
-}
-
-function superseded(): AppError {
-  return new AppError('superseded', 'The key has a later record: discard the dead letter.')
-}
-
-/** Leaves a tombstone where the dead letter was. */
-export async function removeDeadLetter(
-  { publisher }: Pick<DeadLetterDependencies, 'publisher'>,
-  topic: Topic,
-  letter: Pick<ListedDeadLetter, 'group' | 'partition' | 'offset'>,
-): Promise<void> {
-  const { group, partition, offset } = letter
-  await publisher.publish(deadLettersOf(topic), [{ key: { group, partition, offset }, value: null }])
-}
-
-async function find(
-  dependencies: DeadLetterDependencies,
-  { topic: name, key }: DeadLetterName,
-): Promise<Found> {
-  const topic = topicNamed(dependencies, name)
-  let last: StoredRecord | null = null
-  await readLetters(dependencies, topic, async (found, record) => {
-    if (found === key) last = record.value === null ? null : record
-  })
-  if (!last) throw new AppError('dead_letter_not_found', `${name} has no dead letter ${key.slice(0, 200)}.`)
-  return await readLetter(dependencies, topic, last)
-}
-
 /** Visits every record of a topic's dead letters in order, tombstones included. */
-async function readLetters(
-  { eventLog, publisher }: DeadLetterDependencies,
+async function visitLetters(
+  { eventLog, publisher }: DeadLetterParts,
   topic: Topic,
   visit: (key: string, record: StoredRecord) => Promise<void>,
 ): Promise<void> {
@@ -240,7 +147,7 @@ async function readLetters(
       visited = visited.then(async () => {
         for (const record of records) await visit(record.key?.toString() ?? '', record)
       })
-      // Heard below; until then a fault must not count as unhandled.
+      // Awaited below; until then a rejection must not count as unhandled.
       visited.catch(() => {})
     },
   })
@@ -252,13 +159,13 @@ async function readLetters(
   }
 }
 
-async function readLetter(
-  { codec }: DeadLetterDependencies,
+async function decodeLetter(
+  { codec }: DeadLetterParts,
   topic: Topic,
   record: StoredRecord,
-): Promise<Found> {
+): Promise<DeadLetter> {
   const message = await codec.decode(deadLettersOf(topic), record)
-  const letter = message.value as DeadLetter
+  const letter = message.value as DeadLetterValue
   return {
     topic: topic.name,
     key: message.key,
@@ -266,29 +173,30 @@ async function readLetter(
     partition: letter.partition,
     offset: letter.offset,
     recordKey: letter.key === null ? null : letter.key.toString(),
-    recordKeyBytes: letter.key,
-    value: letter.value,
     valueBytes: letter.value === null ? null : letter.value.length,
-    valueLost: valueLostHeader in message.headers,
     headers: letter.headers,
     reason: letter.reason,
     attempts: letter.attempts,
     parkedAt: new Date(letter.parked_at),
-    origin: message.headers[originHeader],
+    value: letter.value,
+    recordKeyBytes: letter.key,
+    valueLost: valueLostHeader in message.headers,
+    originTopic: message.headers[originHeader],
   }
 }
 
-function withoutValue(letter: ShownDeadLetter): ListedDeadLetter {
-  const { value, recordKeyBytes, valueLost, origin, ...listed } = letter as Found
+function withoutRecord(letter: DeadLetter): ListedDeadLetter {
+  const { value, recordKeyBytes, valueLost, originTopic, ...listed } = letter
   return listed
 }
 
-function parkedTopics({ topics = catalog }: DeadLetterDependencies): Topic[] {
+function parkedTopics({ topics = catalog }: Pick<DeadLetterParts, 'topics'>): Topic[] {
   return topics.filter((topic) => topic.deadLetters)
 }
 
-function topicNamed(dependencies: DeadLetterDependencies, name: string): Topic {
-  const topic = parkedTopics(dependencies).find((one) => one.name === name)
+/** Throws AppError `not_found` for a topic without dead letters. */
+export function parkedTopic(parts: Pick<DeadLetterParts, 'topics'>, name: string): Topic {
+  const topic = parkedTopics(parts).find((one) => one.name === name)
   if (!topic) throw new AppError('not_found', `${name.slice(0, 200)} is no topic with dead letters.`)
   return topic
 }

@@ -1,10 +1,10 @@
-/** Reads stored records from chosen offsets, beside the groups that work on them: for looking at a topic and copying it. */
+/** Reads stored records from chosen offsets without disturbing the reader groups: to look into a topic or to copy it. */
 
 import { randomBytes } from 'node:crypto'
 import type { EventLog, GroupConsumer, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 
-/** Where compaction took the last records of a partition, its end is never read: quiet for this long counts as read. */
+/** Compaction may have removed the last records of a partition, so its end is never reached: quiet this long counts as read. */
 const quietMs = 3_000
 const pollMs = 20
 
@@ -19,7 +19,7 @@ export interface ReadOptions {
   /** Of one partition, in order. The partition's next records come when it resolves; a rejection ends the reading. */
   records(records: StoredRecord[]): void | Promise<void>
   /** Called once, when all that was there at the beginning is read. */
-  caughtUp?(): void
+  caughtUp?(): void | Promise<void>
   signal: AbortSignal
 }
 
@@ -34,7 +34,7 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   joined.resolve(consumer)
   try {
     while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)
-    options.caughtUp?.()
+    await options.caughtUp?.()
     while (options.follow && !signal.aborted && !reading.fault()) await sleep(pollMs * 5, signal)
   } finally {
     await consumer.close()
@@ -53,11 +53,11 @@ function createReading(options: ReadOptions, ranges: PartitionRange[]) {
       .filter(({ partition, end }) => (starts.get(partition) ?? 0) < end)
       .map(({ partition, end }) => [partition, end]),
   )
-  let heardAt = Date.now()
+  let receivedAt = Date.now()
   let busy = 0
   let fault: { error: unknown } | undefined
 
-  async function hand(partition: number, records: StoredRecord[]): Promise<void> {
+  async function deliver(partition: number, records: StoredRecord[]): Promise<void> {
     busy += 1
     try {
       await options.records(records)
@@ -67,7 +67,7 @@ function createReading(options: ReadOptions, ranges: PartitionRange[]) {
       fault ??= { error }
     } finally {
       busy -= 1
-      heardAt = Date.now()
+      receivedAt = Date.now()
     }
   }
 
@@ -75,7 +75,7 @@ function createReading(options: ReadOptions, ranges: PartitionRange[]) {
     fault: () => fault,
     isDone(consumer: GroupConsumer): boolean {
       if (fault || missing.size === 0) return true
-      return busy === 0 && consumer.assignment().length > 0 && Date.now() - heardAt > quietMs
+      return busy === 0 && consumer.assignment().length > 0 && Date.now() - receivedAt > quietMs
     },
     /** Waits for the consumer at its first assignment: no record comes before that. */
     listener(joined: Promise<GroupConsumer>) {
@@ -84,14 +84,14 @@ function createReading(options: ReadOptions, ranges: PartitionRange[]) {
       return {
         async assigned(gained: PartitionRange[]) {
           consumer = await joined
-          heardAt = Date.now()
+          receivedAt = Date.now()
           return new Map(gained.map(({ partition, start }) => [partition, starts.get(partition) ?? start]))
         },
         lost: () => {},
         records(partition: number, records: StoredRecord[]) {
           consumer?.pause(partition)
           const queue = (queues.get(partition) ?? Promise.resolve())
-            .then(() => hand(partition, records))
+            .then(() => deliver(partition, records))
             .then(() => consumer?.resume(partition))
           queues.set(partition, queue)
         },

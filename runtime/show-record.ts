@@ -1,4 +1,4 @@
-/** A stored record in, a plain object for people out: decoded by its topic's schema, long bytes told by their size. */
+/** Shows a stored record to people: decoded by its topic's schema, with the size of byte fields instead of their content. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { describeError } from '#lib/errors.ts'

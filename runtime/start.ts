@@ -168,8 +168,12 @@ export function contextOf(
   }
 }
 
-/** Workers stop side by side: each drains for as long as its calls take. */
-async function startWorkers(workers: Worker[], platform: Platform, env: Environment): Promise<Closeable> {
+/** They stop at the same time: each drains for as long as its calls take. */
+export async function startWorkers(
+  workers: Worker[],
+  platform: Platform,
+  env: Environment,
+): Promise<Closeable> {
   const running: Closeable[] = []
   const closeAll = async () => {
     await Promise.all(running.splice(0).map((worker) => worker.close()))

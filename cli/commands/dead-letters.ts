@@ -1,206 +1,52 @@
-/** `flotilla dead-letters`: what the workers gave up on, and what becomes of it. */
+/** `flotilla dead-letters`: what the workers gave up on, in every topic. */
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { replayDelivery } from '#operations/webhooks/replay.ts'
-import {
-  type DeadLetterDependencies,
-  discardDeadLetter,
-  type ListedDeadLetter,
-  listDeadLetters,
-  replayDeadLetter,
-  showDeadLetter,
-} from '#runtime/dead-letters.ts'
-import type { Platform } from '#runtime/platform.ts'
-import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
-import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
-import { table } from '../output.ts'
-import { findTopic } from './topics-tail.ts'
+import { recordLetters } from '#operations/record-letters.ts'
+import type { Cli } from '../cli.ts'
+import { registerLetterCommands } from './letter-commands.ts'
 
-interface Filter {
+interface Options {
   topic?: string
-  /** A record's key, or `<group>/<partition>/<offset>` of one dead letter. */
   key?: string
+  json?: boolean
 }
-
-type Letter = Omit<ListedDeadLetter, 'parkedAt'> & { parkedAt: string }
-type ShownLetter = Letter & Pick<ShownRecord, 'value' | 'fault'>
-
-interface Treated {
-  topic: string
-  key: string
-  status: 'replayed' | 'discarded' | 'refused'
-  /** Where a replayed one is now. */
-  partition?: number
-  offset?: number
-  /** Why one was refused. */
-  code?: string
-  message?: string
-}
-
-function dependenciesOf(platform: Platform): DeadLetterDependencies {
-  return { eventLog: platform.engines.eventLog, codec: platform.codec, publisher: platform.publisher }
-}
-
-function letterOf({ parkedAt, ...letter }: ListedDeadLetter): Letter {
-  return { ...letter, parkedAt: new Date(parkedAt).toISOString() }
-}
-
-export const deadLettersListCommand = defineCommand<Filter, { dead_letters: Letter[] }>({
-  name: 'dead-letters list',
-  needs: [],
-  async run({ platform }, filter) {
-    return { dead_letters: (await listDeadLetters(dependenciesOf(platform), filter)).map(letterOf) }
-  },
-})
-
-export const deadLettersShowCommand = defineCommand<Filter, { dead_letters: ShownLetter[] }>({
-  name: 'dead-letters show',
-  needs: [],
-  async run({ platform }, filter) {
-    const dependencies = dependenciesOf(platform)
-    const shown: ShownLetter[] = []
-    for (const listed of await matching(dependencies, filter)) {
-      const { value, ...letter } = await showDeadLetter(dependencies, listed)
-      const { partition, offset, headers } = letter
-      const record = {
-        partition,
-        offset,
-        headers,
-        value,
-        timestamp: 0,
-        key: Buffer.from(letter.recordKey ?? ''),
-      }
-      const decoded = await showRecord(platform.codec, findTopic(letter.topic), record)
-      shown.push({
-        ...letterOf(letter),
-        value: decoded.value,
-        ...(decoded.fault === undefined ? {} : { fault: decoded.fault }),
-      })
-    }
-    return { dead_letters: shown }
-  },
-})
-
-export const deadLettersReplayCommand = defineCommand<Filter, { results: Treated[] }>({
-  name: 'dead-letters replay',
-  needs: [],
-  run: ({ platform }, filter) =>
-    treatAll(platform, filter, 'replayed', (dependencies, name) => {
-      // The partition of a delivery is its target's, not its key's.
-      if (name.topic !== webhooksDeliveries.name) return replayDeadLetter(dependencies, name)
-      return replayDelivery({ ...dependencies, relational: platform.engines.relational }, name)
-    }),
-})
-
-export const deadLettersDiscardCommand = defineCommand<Filter, { results: Treated[] }>({
-  name: 'dead-letters discard',
-  needs: [],
-  run: ({ platform }, filter) =>
-    treatAll(platform, filter, 'discarded', async (dependencies, name) => {
-      await discardDeadLetter(dependencies, name)
-      return {}
-    }),
-})
-
-/** Those that match, at least one. */
-async function matching(dependencies: DeadLetterDependencies, filter: Filter): Promise<ListedDeadLetter[]> {
-  const listed = await listDeadLetters(dependencies, filter)
-  if (listed.length > 0) return listed
-  throw new AppError(
-    'dead_letter_not_found',
-    'There is no such dead letter; `flotilla dead-letters list` shows all.',
-  )
-}
-
-/** Oldest first; one that is refused does not stop the others. */
-async function treatAll(
-  platform: Platform,
-  filter: Filter,
-  status: 'replayed' | 'discarded',
-  treat: (
-    dependencies: DeadLetterDependencies,
-    name: { topic: string; key: string },
-  ) => Promise<{ partition?: number; offset?: number }>,
-): Promise<{ results: Treated[] }> {
-  const dependencies = dependenciesOf(platform)
-  const results: Treated[] = []
-  for (const { topic, key } of await matching(dependencies, filter)) {
-    try {
-      results.push({ topic, key, status, ...(await treat(dependencies, { topic, key })) })
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code === 'log_unavailable') throw error
-      results.push({ topic, key, status: 'refused', code: error.code, message: error.message })
-    }
-  }
-  return { results }
-}
-
-type Options = Filter & { json?: boolean }
 
 export function registerDeadLetters(program: Program, cli: Cli): void {
   const letters = program.command('dead-letters').description('records that a worker gave up on, and why')
-  const list = filtered(letters.command('list').description('all, oldest first'))
-  describe(list, 'flotilla dead-letters list --topic vectors.commands').action(
-    async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersListCommand, filter, {
-        json,
-        render: (result) => renderList(result.dead_letters),
-      })
+  registerLetterCommands(letters, cli, {
+    operations: recordLetters,
+    help: {
+      list: { text: 'all, oldest first', example: 'flotilla dead-letters list --topic vectors.commands' },
+      show: {
+        text: 'with their values, decoded',
+        example: 'flotilla dead-letters show --key vector-writer/3/120',
+      },
+      replay: {
+        text: 'into their topic again, behind what came later',
+        example: 'flotilla dead-letters replay --topic audit.events',
+      },
+      discard: {
+        text: 'remove them for good',
+        example: 'flotilla dead-letters discard --key vector-writer/3/120',
+      },
     },
-  )
-  const show = filtered(letters.command('show').description('with their values, decoded'))
-  describe(show, 'flotilla dead-letters show --key vector-writer/3/120').action(
-    async ({ json, ...filter }: Options) => {
-      await cli.run(deadLettersShowCommand, named(filter), {
-        json,
-        render: (result) => result.dead_letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n'),
-      })
+    addOptions: (command) =>
+      command
+        .option('--topic <topic>', 'only those of this topic')
+        .option('--key <key>', "a record's key, or <group>/<partition>/<offset> of one dead letter"),
+    filterOf({ json: _, ...filter }: Options, verb) {
+      if (verb === 'list' || filter.topic !== undefined || filter.key !== undefined) return filter
+      throw new AppError('bad_request', 'Say which ones: --topic, --key, or both.')
     },
-  )
-  const replay = filtered(
-    letters.command('replay').description('into their topic again, behind what came later'),
-  )
-  describe(replay, 'flotilla dead-letters replay --topic audit.events').action(
-    async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersReplayCommand, named(filter), { json, render: renderResults }))
+    columns: {
+      topic: ({ topic }) => topic,
+      name: ({ key }) => key,
+      'record key': ({ recordKey }) => recordKey,
+      attempts: ({ attempts }) => attempts,
+      parked: ({ parkedAt }) => parkedAt,
+      why: ({ reason }) => reason.slice(0, 80),
     },
-  )
-  const discard = filtered(letters.command('discard').description('remove them for good'))
-  describe(discard, 'flotilla dead-letters discard --key vector-writer/3/120').action(
-    async ({ json, ...filter }: Options) => {
-      finish(cli, await cli.run(deadLettersDiscardCommand, named(filter), { json, render: renderResults }))
-    },
-  )
-}
-
-function filtered(command: Program): Program {
-  return command
-    .option('--topic <topic>', 'only those of this topic')
-    .option('--key <key>', "a record's key, or <group>/<partition>/<offset> of one dead letter")
-}
-
-/** Whoever changes something says what. */
-function named(filter: Filter): Filter {
-  if (filter.topic !== undefined || filter.key !== undefined) return filter
-  throw new AppError('bad_request', 'Say which ones: --topic, --key, or both.')
-}
-
-function finish(cli: Cli, { results }: { results: Treated[] }): void {
-  if (results.some((result) => result.status === 'refused')) cli.setExitCode(1)
-}
-
-function renderList(letters: Letter[]): string {
-  if (letters.length === 0) return 'no dead letters'
-  const rows = letters.map(({ topic, key, recordKey, attempts, parkedAt, reason }) => {
-    return [topic, key, recordKey, attempts, parkedAt, reason.slice(0, 80)]
+    nameColumns: { topic: ({ topic }) => topic, name: ({ key }) => key },
   })
-  return table(['topic', 'name', 'record key', 'attempts', 'parked', 'why'], rows)
-}
-
-function renderResults({ results }: { results: Treated[] }): string {
-  const rows = results.map(({ topic, key, status, message }) => [topic, key, status, message ?? ''])
-  return table(['topic', 'name', '', 'why'], rows)
 }

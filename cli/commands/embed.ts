@@ -26,7 +26,7 @@ export function registerEmbed(program: Program, cli: Cli): void {
   )
 }
 
-/** Needs no data directory: beside the embedder nothing is opened. */
+/** Opens only the embedder, so it needs no data directory. */
 async function embedText(cli: Cli, text: string): Promise<{ model: string; vector: number[] }> {
   const { createLog } = await import('#runtime/log.ts')
   const opened = await openEngines({

@@ -3,113 +3,20 @@
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import type { Command as Program } from 'commander'
 import { collections } from '#engines/vectors/collections.ts'
-import type { ScrolledPoint } from '#engines/vectors/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { findControlSocket } from '#runtime/control.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { exportOperation } from '#operations/export.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
 
-const pagePoints = 200
-/** What one call to a running platform sends: it may never fill the socket faster than it is read. */
-const callBytesMax = 16 * 2 ** 20
-/** How long a standard output that takes nothing more is left alone. */
+/** The pause before writing again to a standard output that takes nothing at the moment. */
 const retryMs = 2
-
-interface ExportArgs {
-  collection: string
-  /** Where to go on; absent for the beginning. */
-  offset?: string
-  /** Stop after the page that passes this. */
-  bytesMax?: number
-  /** Points before these, for the progress. */
-  done: number
-}
-
-interface ExportPart {
-  points: number
-  next: string | null
-}
-
-export const exportCommand = defineCommand<ExportArgs, ExportPart>({
-  name: 'export',
-  needs: ['vectors'],
-  async run({ platform, output, signal }, { collection, offset, bytesMax, done }) {
-    const { vectors } = platform.engines
-    const total = await vectors.count(collection)
-    let next = offset ?? null
-    let points = 0
-    let bytes = 0
-    do {
-      if (signal.aborted) throw new AppError('shutting_down', 'The export was given up.')
-      const page = await vectors.scroll(collection, {
-        limit: pagePoints,
-        withPayload: true,
-        ...(next === null ? {} : { offset: next }),
-      })
-      const lines = page.points.map((point) => lineOf(point, collection)).join('')
-      output.item(lines)
-      points += page.points.length
-      bytes += lines.length
-      next = page.next
-      output.progress({ label: 'exporting', done: done + points, total: Math.max(total, done + points) })
-    } while (next !== null && (bytesMax === undefined || bytes < bytesMax))
-    return { points, next }
-  },
-})
-
-/** A record of a local index. The id and the collection are the point's own, whatever its payload says. */
-function lineOf({ id, payload = {} }: ScrolledPoint, collection: string): string {
-  const { id: _id, collection: _collection, ...rest } = payload
-  return `${JSON.stringify({ id, ...rest, collection })}\n`
-}
 
 interface Sink {
   write(text: string): void
   /** The file gets its name only when it is whole. */
   finish(): void
   abandon(): void
-}
-
-async function exportCollection(cli: Cli, collection: string, sink: Sink): Promise<number> {
-  let done = 0
-  let offset: string | undefined
-  let fault: unknown
-  const givenUp = new AbortController()
-  // Lines come in between the calls of a socket: what is thrown there would reach nobody.
-  const write = (lines: string) => {
-    try {
-      if (fault === undefined) sink.write(lines)
-    } catch (error) {
-      fault = error
-      givenUp.abort()
-    }
-  }
-  const signal = AbortSignal.any([cli.signal, givenUp.signal])
-  for (;;) {
-    const output = createOutput(write)
-    // Engines that are opened for the command write straight into the sink: one call is enough.
-    const beside = findControlSocket(homeOf(cli.env)) !== null
-    const args: ExportArgs = {
-      collection,
-      done,
-      ...(offset === undefined ? {} : { offset }),
-      ...(beside ? { bytesMax: callBytesMax } : {}),
-    }
-    try {
-      const { points, next } = await execute(exportCommand, args, { env: cli.env, output, signal })
-      if (fault !== undefined) throw fault
-      done += points
-      if (next === null) return done
-      offset = next
-    } catch (error) {
-      throw fault ?? error
-    } finally {
-      output.end()
-    }
-  }
 }
 
 function openSink(file: string | undefined): Sink {
@@ -168,7 +75,9 @@ export function registerExport(program: Program, cli: Cli): void {
     }
     const sink = openSink(file)
     try {
-      const records = await exportCollection(cli, collection, sink)
+      const output = createOutput((lines: string) => sink.write(lines))
+      const session = { env: cli.env, output, signal: cli.signal }
+      const { records } = await execute(exportOperation, { collection }, session).finally(output.end)
       sink.finish()
       if (json) console.log(JSON.stringify({ collection, records, file }))
       else console.error(`${records} records of ${collection}${file === undefined ? '' : ` are in ${file}`}`)

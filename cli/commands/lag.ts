@@ -1,39 +1,10 @@
 /** `flotilla lag`: how far each reader group is behind. */
 
 import type { Command as Program } from 'commander'
-import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { type GroupLag, readLag } from '#operations/lag.ts'
+import { type LagResult, lagOperation } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'
-
-const refreshMs = 1_000
-
-interface LagResult {
-  groups: GroupLag[]
-  as_of: string
-}
-
-export const lagCommand = defineCommand<{ watch?: boolean }, LagResult>({
-  name: 'lag',
-  needs: [],
-  async run({ platform, output, signal }, { watch }) {
-    const read = async () => ({
-      groups: await readLag({
-        eventLog: platform.engines.eventLog,
-        relational: platform.engines.relational,
-        places: platform.places,
-      }),
-      as_of: new Date().toISOString(),
-    })
-    while (watch && !signal.aborted) {
-      output.item(await read())
-      await sleep(refreshMs, signal)
-    }
-    return read()
-  },
-})
 
 export function registerLag(program: Program, cli: Cli): void {
   const lag = program
@@ -49,8 +20,8 @@ export function registerLag(program: Program, cli: Cli): void {
       item: (value: LagResult) => `${clearScreen()}${render(value)}`,
       render: (result: LagResult) => (options.watch ? '' : render(result)),
     }
-    if (options.watch) await cli.follow(lagCommand, { watch: true }, printing)
-    else await cli.run(lagCommand, {}, printing)
+    if (options.watch) await cli.follow(lagOperation, { watch: true }, printing)
+    else await cli.run(lagOperation, {}, printing)
   })
 }
 

@@ -1,103 +1,21 @@
-/** `flotilla rebuild vectors|relational`: a fresh index from the log, while writes and searches go on. */
+/** `flotilla rebuild vectors|relational`: rebuilds an index from the log, while writes and searches go on. */
 
 import type { Command as Program } from 'commander'
-import { sleep } from '#lib/backoff.ts'
-import { AppError } from '#lib/errors.ts'
-import { withLease } from '#runtime/leases.ts'
-import type { Platform } from '#runtime/platform.ts'
-import {
-  type GenerationEngine,
-  type Index,
-  relationalIndex,
-  vectorsIndex,
-} from '#services/vectors/index/indexes.ts'
-import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/vectors/index/rebuild.ts'
-import { vectorsCommands } from '#topics/catalog.ts'
+import { rebuildRelationalOperation, rebuildVectorsOperation } from '#operations/rebuild.ts'
 import { type Cli, describe } from '../cli.ts'
-import { type CommandContext, defineCommand } from '../command.ts'
-
-const lookMs = 250
-const leaseMs = 30_000
-/** A rebuild moves only while the index's writer runs: said after this long without one. */
-const idleMs = 10_000
-
-interface RebuildResult {
-  index: Index['name']
-  generation: number
-  records: number
-  took_ms: number
-}
-
-export const rebuildVectorsCommand = defineRebuild(vectorsIndex, 'vectors')
-export const rebuildRelationalCommand = defineRebuild(relationalIndex, 'mirror')
-
-function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
-  return defineCommand<object, RebuildResult>({
-    name: `rebuild ${index.name}`,
-    needs: [engine],
-    services: [index.writer],
-    async run({ platform, output, signal }) {
-      const startedAt = Date.now()
-      const parts = partsOf(platform, index, platform.engines[engine])
-      const lease = { name: `rebuild-${index.name}`, holder: platform.instanceId, ttlMs: leaseMs }
-      const generation = await withLease(parts.relational, lease, () => beginRebuild(parts))
-      if (generation === undefined) {
-        throw new AppError(
-          'conflict',
-          'Another command is beginning a rebuild: run this one again to watch it.',
-        )
-      }
-      const records = await watch(parts, generation, output, signal)
-      return { index: index.name, generation, records, took_ms: Date.now() - startedAt }
-    },
-  })
-}
-
-/** Resolves with the number of records once the generation is live. */
-async function watch(
-  parts: RebuildParts,
-  generation: number,
-  output: CommandContext['output'],
-  signal: AbortSignal,
-): Promise<number> {
-  const { writer } = parts.index
-  let movedAt = Date.now()
-  for (;;) {
-    const status = await readRebuildStatus(parts, generation)
-    const label = status.state === 'building' ? 'reading the log' : 'switching over'
-    output.progress({ label, done: status.done, total: status.total })
-    if (status.state === 'live') return status.total
-    if (status.state === 'retired') throw new AppError('conflict', 'A later rebuild has taken its place.')
-    if (status.members > 0) movedAt = Date.now()
-    if (Date.now() - movedAt > idleMs) {
-      output.item(`No ${writer} is at work on it: start one with \`flotilla start ${writer}\`.`)
-      movedAt = Date.now()
-    }
-    if (signal.aborted) {
-      throw new AppError('shutting_down', `The ${writer}s go on with it; run the command again to watch.`)
-    }
-    await sleep(lookMs, signal)
-  }
-}
-
-function partsOf(platform: Platform, index: Index, engine: GenerationEngine): RebuildParts {
-  const { eventLog, relational } = platform.engines
-  const physicalName = platform.places.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
-  return { eventLog, relational, index, engine, physicalName }
-}
 
 export function registerRebuild(program: Program, cli: Cli): void {
-  const rebuild = program.command('rebuild').description('make an index anew from the log')
+  const rebuild = program.command('rebuild').description('rebuild an index from the log')
   const kinds = [
-    { command: rebuildVectorsCommand, name: 'vectors', what: 'a new vector index' },
-    { command: rebuildRelationalCommand, name: 'relational', what: 'new tables of the relational mirror' },
+    { command: rebuildVectorsOperation, name: 'vectors', what: 'a new vector index' },
+    { command: rebuildRelationalOperation, name: 'relational', what: 'new tables of the relational mirror' },
   ]
   for (const { command, name, what } of kinds) {
     const verb = rebuild
       .command(name)
       .description(
-        `fill ${what} from the log while the old goes on, then put it in its place; ` +
-          'run again, it watches the rebuild that is under way',
+        `fill ${what} from the log while the old one stays in use, then switch over; ` +
+          'run again, it shows the rebuild in progress',
       )
     describe(verb, `flotilla rebuild ${name}`).action(async ({ json }: { json?: boolean }) => {
       await cli.run(

@@ -1,13 +1,13 @@
 /** `flotilla start`: all services in one process, or those that are named. */
 
 import type { Command as Program } from 'commander'
+import { createControlHandler } from '#operations/control-handler.ts'
+import { operations } from '#operations/list.ts'
 import { createLog } from '#runtime/log.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
-import { createControlHandler } from '../control-handler.ts'
-import { commands } from './list.ts'
 
 /** A stop that takes longer than this is cut off. */
 const stopMsMax = 10_000
@@ -42,7 +42,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
       env,
       log,
       print: (line) => console.log(line),
-      control: createControlHandler(commands),
+      control: createControlHandler(operations),
       signal,
     })
     await stopped
@@ -50,7 +50,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
     await running.close()
     log.info('stopped')
   } catch (error) {
-    // Stopped while it waited for engines that are away: that is no fault.
+    // Stopped while it waited for engines that are away: that is not an error.
     if (!signal.aborted) throw error
   }
   process.exit(exitDone)

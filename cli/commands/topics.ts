@@ -1,34 +1,10 @@
 /** `flotilla topics`: look into a topic, and give it more partitions. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { growTopic } from '#operations/grow.ts'
+import { growTopicOperation } from '#operations/grow.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
-import { findTopic, registerTopicsTail } from './topics-tail.ts'
-
-interface GrowResult {
-  topic: string
-  partitions: number
-  physical_name: string
-  epoch: number
-}
-
-export const topicsGrowCommand = defineCommand<{ topic: string; partitions: number }, GrowResult>({
-  name: 'topics grow',
-  needs: [],
-  async run({ platform, output, signal }, { topic, partitions }) {
-    const { eventLog, relational } = platform.engines
-    const { places } = platform
-    const progress = output.progress.bind(output)
-    const place = await growTopic(
-      { eventLog, relational, places, progress, signal },
-      findTopic(topic),
-      partitions,
-    )
-    return { topic, partitions: place.partitions, physical_name: place.physicalName, epoch: place.epoch }
-  },
-})
+import { registerTopicsTail } from './topics-tail.ts'
 
 export function registerTopics(program: Program, cli: Cli): void {
   const topics = program.command('topics').description('the topics of the log')
@@ -36,12 +12,12 @@ export function registerTopics(program: Program, cli: Cli): void {
   const grow = topics
     .command('grow')
     .argument('<topic>', `of: ${catalog.map((topic) => topic.name).join(', ')}`)
-    .description('more partitions, while the platform is stopped and its workers had read everything')
+    .description('add partitions; the platform must be stopped, and its workers must have read everything')
     .requiredOption('--partitions <count>', 'the new number', count)
   describe(grow, 'flotilla topics grow vectors.commands --partitions 24').action(
     async (topic: string, { partitions, json }: { partitions: number; json?: boolean }) => {
       await cli.run(
-        topicsGrowCommand,
+        growTopicOperation,
         { topic, partitions },
         {
           json,

@@ -1,18 +1,18 @@
-/** The steps of the tour: each does one thing, checks what came of it and is timed. Throws at the first that fails. */
+/** The steps of the tour: each does one thing, checks its result and is timed. The first that fails ends the tour. */
 
 import { randomBytes } from 'node:crypto'
 import { createClient } from '#client/client.ts'
 import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
+import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
+import { lagOperation } from '#operations/lag.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
 import type { Output } from '#runtime/control.ts'
 import { createLog } from '#runtime/log.ts'
 import type { Cli } from '../cli.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
-import { deleteCommand, provisionCommand } from './agents.ts'
-import { lagCommand } from './lag.ts'
 import { findDocuments, type TourDocument } from './tour-documents.ts'
 
 const documentsMax = 300
@@ -65,7 +65,7 @@ export async function runTour(
   const agent = await timed(
     result,
     'provision an agent',
-    () => execute(provisionCommand, { agentId, role: 'tourist', volume: options.folder }, session),
+    () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
     ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
   )
   const client = createClient({
@@ -74,13 +74,13 @@ export async function runTour(
     privateKeyFile: agent.private_key_file,
   })
   const embedder = await openLocalEmbedder(cli)
-  const remove = () => execute(deleteCommand, { agentId }, session)
+  const remove = () => execute(deleteAgentOperation, { agentId }, session)
   try {
     await walk({ cli, client, embed: embedder.embed, output, result })
-    result.lag = (await execute(lagCommand, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
-    await timed(result, 'delete the agent', remove, () => 'its keys are dead')
+    result.lag = (await execute(lagOperation, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
+    await timed(result, 'delete the agent', remove, () => 'its keys no longer work')
   } catch (error) {
-    // The fault that ended the tour is the one to tell.
+    // The error that ended the tour is the one to report.
     await remove().catch(() => {})
     throw error
   } finally {
@@ -139,11 +139,11 @@ async function timed<T>(
   result: TourResult,
   step: string,
   work: () => Promise<T>,
-  tell: (value: T) => string,
+  show: (value: T) => string,
 ): Promise<T> {
   const startedAt = performance.now()
   const value = await work()
-  result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: tell(value) })
+  result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: show(value) })
   return value
 }
 
@@ -197,7 +197,7 @@ async function search({ client, embed, result }: Tour, query: string): Promise<v
   result.searches.push({ query, took_ms: found.took_ms, hits })
 }
 
-/** Notes come some moments after what they tell of. */
+/** Notes are written some moments after the operations that they are about. */
 async function auditNotes({ client, result }: Tour): Promise<number> {
   const filter = { must: [{ key: 'tags', match: { value: result.agent_id } }] }
   const until = Date.now() + auditWaitMs

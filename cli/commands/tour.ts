@@ -1,4 +1,4 @@
-/** `flotilla tour`: the whole way of an agent through the running platform, with real text, checked and timed. */
+/** `flotilla tour`: takes an agent through the running platform with real text; every step is checked and timed. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ export function registerTour(program: Program, cli: Cli): void {
   const tour = program
     .command('tour')
     .description(
-      'beside a running platform: an agent proves who it is, stores a few hundred documents, finds them again',
+      'on a running platform: an agent proves who it is, stores a few hundred documents, finds them again',
     )
     .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
   describe(tour, 'flotilla tour').action(async (options: { vectorUrl?: string; json?: boolean }) => {
@@ -52,7 +52,7 @@ function render(result: TourResult): string {
   )
   return [
     table(
-      ['step', 'ms', 'what came of it'],
+      ['step', 'ms', 'result'],
       result.steps.map((step) => [step.step, step.took_ms, step.found]),
     ),
     table(['search', 'ms', 'score', 'document'], searches),
@@ -64,6 +64,6 @@ function render(result: TourResult): string {
       ['group', 'lag'],
       result.lag.map((group) => [group.group, group.lag]),
     ),
-    'The tour is done: everything answered as it should.',
+    'The tour is done: every step worked.',
   ].join('\n')
 }

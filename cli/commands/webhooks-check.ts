@@ -1,37 +1,11 @@
-/** `flotilla webhooks check`: a targets file read as the platform reads it, without a platform. */
+/** `flotilla webhooks check`: checks a targets file as the platform reads it, without a running platform. */
 
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { AppError } from '#lib/errors.ts'
-import { backoffWithin, type LaneTraffic, laneLoad } from '#services/webhooks/targets/lane-load.ts'
-import { redact } from '#services/webhooks/targets/secrets.ts'
+import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
-import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
-import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { table } from '../output.ts'
-
-/** Above this load an ordered lane recovers slowly from every hiccup. */
-const loadMax = 0.8
-
-interface CheckResult {
-  ok: boolean
-  file: string
-  faults: { line: number | null; place: string; message: string }[]
-  targets: CheckedTarget[]
-  warnings: { target: string; message: string }[]
-}
-
-interface CheckedTarget {
-  target: string
-  url: string
-  events: readonly string[] | null
-  agents: readonly string[] | null
-  ordering: string
-  retry: number
-  backoff_ms: number
-  signed: boolean
-}
 
 interface CheckOptions {
   rate: number
@@ -47,77 +21,18 @@ export function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
       '[file]',
       'the targets file (default: WEBHOOK_TARGETS_FILE, else targets.yaml in the data directory)',
     )
-    .description('reads a targets file as the platform does, and names every fault with its line')
+    .description('check a targets file as the platform reads it, and name every fault with its line')
     .option('--rate <events>', 'events a second and target, for the warning about back-offs', positive, 20)
     .option('--failures <percent>', 'of all attempts', percent, 10)
     .option('--call-ms <ms>', 'how long a call takes', positive, 10)
   describe(check, 'flotilla webhooks check targets.yaml').action(
-    (file: string | undefined, options: CheckOptions) => {
+    (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
       const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
-      const result = checkFile(cli, path, options)
-      console.log(options.json ? JSON.stringify(result) : render(result))
+      const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
+      console.log(json ? JSON.stringify(result) : render(result))
       if (!result.ok) cli.setExitCode(exitRefused)
     },
   )
-}
-
-function checkFile(cli: Cli, path: string, options: CheckOptions): CheckResult {
-  const found: CheckResult = { ok: true, file: path, faults: [], targets: [], warnings: [] }
-  try {
-    const loaded = loadTargets(path, cli.env)
-    const traffic = { ratePerS: options.rate, failedShare: options.failures / 100, callMs: options.callMs }
-    const targets = [...loaded.targets.values()]
-    return {
-      ...found,
-      targets: targets.map((target) => checkedOf(target, loaded)),
-      warnings: targets.flatMap((target) => warningsOf(target, traffic)),
-    }
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'invalid_configuration') throw error
-    return { ...found, ok: false, faults: faultsOf(error) }
-  }
-}
-
-function faultsOf(error: AppError): CheckResult['faults'] {
-  if (!error.errors) return [{ line: null, place: '', message: error.message }]
-  const faults = error.errors.map(({ path, message }) => {
-    const [, line, place = ''] = /^line (\d+)(?:, (.*))?$/.exec(path) ?? []
-    return { line: line === undefined ? null : Number(line), place, message }
-  })
-  return faults.sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
-}
-
-/** A URL may hold a token. */
-function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets): CheckedTarget {
-  return {
-    target: target.name,
-    url: redact(target.url.href, secrets),
-    events: target.events,
-    agents: target.agents,
-    ordering: target.ordering,
-    retry: target.retry,
-    backoff_ms: target.backoffMs,
-    signed: target.signingSecrets.length > 0,
-  }
-}
-
-function warningsOf(target: WebhookTarget, traffic: LaneTraffic): CheckResult['warnings'] {
-  // The lanes of agents share the rate in a way that nobody knows beforehand.
-  if (target.ordering === 'agent') return []
-  const load = laneLoad(target, traffic)
-  if (load <= loadMax) return []
-  const { ratePerS, failedShare, callMs } = traffic
-  const enough = backoffWithin(loadMax, target.retry, traffic)
-  const assumed = `at ${ratePerS} events a second, ${failedShare * 100} % failed attempts and ${callMs} ms a call`
-  const advice =
-    enough === null ? 'the calls alone take too long: consider ordering: agent' : `at most ${enough} would do`
-  const what = load >= 1 ? 'the target falls behind without end' : 'the target hardly catches up'
-  return [
-    {
-      target: target.name,
-      message: `backoff_ms ${target.backoffMs}: ${assumed} ${what} (its lane is busy ${Math.round(load * 100)} % of the time); ${advice}`,
-    },
-  ]
 }
 
 function render({ ok, file, faults, targets, warnings }: CheckResult): string {

@@ -1,4 +1,4 @@
-/** `flotilla webhooks fire`: an event from flags or JSON, through HTTP to the relay. */
+/** `flotilla webhooks fire`: sends an event, from flags or JSON, to the relay over HTTP. */
 
 import { readFileSync } from 'node:fs'
 import { InvalidArgumentError, type Command as Program } from 'commander'
@@ -26,13 +26,13 @@ interface FireOptions {
 export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
   const fire = webhooks
     .command('fire')
-    .description('hands an event to the relay; accepted means that the log holds a delivery for each target')
+    .description('send an event to the relay; accepted means that the log holds a delivery for each target')
     .option('--event <event>', webhookEvents.join(', '))
-    .option('--agent <agent>', 'who tells it, for example ATLAS')
-    .option('--task-id <id>', 'of the task; for agents that come and go any id of that occasion')
-    .option('--result <json>', 'what came of it', parsed)
+    .option('--agent <agent>', 'the agent that reports it, for example ATLAS')
+    .option('--task-id <id>', 'of the task; for agent.spawned and agent.terminated any id of that occasion')
+    .option('--result <json>', 'of the task, any JSON', parsed)
     .option('--ts <seconds>', 'when, Unix time (default: now)', seconds)
-    .option('--file <file>', 'the event as JSON, `-` for standard input; flags take the place of its fields')
+    .option('--file <file>', 'the event as JSON, `-` for standard input; flags override its fields')
     .option('--targets <names>', 'only these, comma-separated (default: all whose lists match)', names)
     .option(
       '--webhook-url <url>',
@@ -59,7 +59,7 @@ function eventOf(options: FireOptions): FiredEvent {
     ts: options.ts,
   }
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
-  const event: Record<string, unknown> = { ...read, ...given }
+  const event: Partial<FiredEvent> = { ...read, ...given }
   const missing = [
     ...(event.event === undefined ? ['--event'] : []),
     ...(event.agent === undefined ? ['--agent'] : []),
@@ -68,8 +68,8 @@ function eventOf(options: FireOptions): FiredEvent {
   if (missing.length > 0) {
     throw new AppError('bad_request', `Say ${missing.join(', ')}, or give the whole event with --file.`)
   }
-  // The relay says what else is wrong with it.
-  return event as unknown as FiredEvent
+  // What it holds is checked by the relay, which says what is wrong.
+  return event as FiredEvent
 }
 
 function readEvent(file: string): object {
@@ -77,14 +77,14 @@ function readEvent(file: string): object {
   try {
     text = readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'a fault'
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
     throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} cannot be read (${code}).`)
   }
   try {
     const event: unknown = JSON.parse(text)
     if (event !== null && typeof event === 'object' && !Array.isArray(event)) return event
   } catch {
-    // Told below.
+    // Refused below.
   }
   throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} is no JSON object.`)
 }
@@ -105,7 +105,7 @@ async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOp
   }
 }
 
-/** The relay's refusal with its fields, in words for a terminal. */
+/** The relay's refusal as an error for a terminal, with the fields that it names. */
 function explained(error: unknown, url: string): unknown {
   if (!(error instanceof Error) || error.name !== 'ProblemError') return error
   const { code, errors, message } = error as ProblemError

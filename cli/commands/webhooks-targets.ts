@@ -1,99 +1,17 @@
-/** `flotilla webhooks targets`: how every target stands. */
+/** `flotilla webhooks targets`: the status of every target. */
 
 import type { Command as Program } from 'commander'
-import { readStandings, type TargetStanding } from '#services/webhooks/targets/standing.ts'
+import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { type Cli, describe } from '../cli.ts'
-import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'
-import { namedTargets } from './webhooks-names.ts'
-
-type TargetState = 'idle' | 'delivering' | 'retrying' | 'outage' | 'removed' | 'new'
-
-interface ListedTarget {
-  target: string
-  state: TargetState
-  partition: number | null
-  lag: number
-  head_sequence: number | null
-  head_age_s: number | null
-  breaker: string
-  next_attempt_at: string | null
-  last_status: number | null
-  last_fault: string | null
-  last_sequence: number | null
-  last_attempt: number | null
-  last_at: string | null
-}
-
-interface TargetsResult {
-  targets: ListedTarget[]
-  couriers: number
-  /** Where the targets stand; `readable` is false when it is not here. */
-  file: { path: string; readable: boolean }
-  as_of: string
-}
-
-export const webhooksTargetsCommand = defineCommand<object, TargetsResult>({
-  name: 'webhooks targets',
-  needs: [],
-  async run({ platform, signal }) {
-    const { eventLog, relational } = platform.engines
-    const { places, codec } = platform
-    const { path, names } = namedTargets(platform.env)
-    const { couriers, targets } = await readStandings(
-      { eventLog, relational, places, codec, signal },
-      names ?? [],
-    )
-    return {
-      targets: targets.map((one) => listed(one, names)),
-      couriers,
-      file: { path, readable: names !== null },
-      as_of: new Date().toISOString(),
-    }
-  },
-})
 
 export function registerWebhooksTargets(webhooks: Program, cli: Cli): void {
   const targets = webhooks
     .command('targets')
     .description('what waits for each target, since when, and what came of the last attempt')
   describe(targets, 'flotilla webhooks targets').action(async ({ json }: { json?: boolean }) => {
-    await cli.run(webhooksTargetsCommand, {}, { json, render })
+    await cli.run(listTargetsOperation, {}, { json, render })
   })
-}
-
-function listed(standing: TargetStanding, names: ReadonlySet<string> | null): ListedTarget {
-  const { target, partition, lag, head, told, last } = standing
-  // What the courier said while something waited is over once nothing does.
-  const open = lag > 0 && told?.breaker === 'open'
-  const nextAt = lag > 0 ? (told?.next_attempt_at ?? null) : null
-  return {
-    target,
-    state: stateOf(standing, names, open),
-    partition,
-    lag,
-    head_sequence: head?.sequence ?? null,
-    head_age_s: head && Math.max(0, Math.round((Date.now() - head.receivedAtMs) / 1_000)),
-    breaker: open ? 'open' : 'closed',
-    next_attempt_at: nextAt === null ? null : new Date(nextAt).toISOString(),
-    last_status: last?.status ?? null,
-    last_fault: last?.fault ?? null,
-    last_sequence: last?.sequence ?? null,
-    last_attempt: last?.attempt ?? null,
-    last_at: last && new Date(last.occurred_at).toISOString(),
-  }
-}
-
-function stateOf(
-  { target, partition, lag, last, head }: TargetStanding,
-  names: ReadonlySet<string> | null,
-  open: boolean,
-): TargetState {
-  if (names !== null && !names.has(target)) return 'removed'
-  if (partition === null) return 'new'
-  if (lag === 0) return 'idle'
-  if (open) return 'outage'
-  return last?.kind === 'retry' && last.sequence === head?.sequence ? 'retrying' : 'delivering'
 }
 
 function render({ targets, couriers, file }: TargetsResult): string {
@@ -105,7 +23,7 @@ function render({ targets, couriers, file }: TargetsResult): string {
       ? ['no courier is running: nothing is delivered']
       : []),
   ]
-  if (targets.length === 0) return [...notes, `no targets; they stand in ${file.path}`].join('\n')
+  if (targets.length === 0) return [...notes, `no targets; they are listed in ${file.path}`].join('\n')
   const head = ['target', 'state', 'waiting', 'head', 'head age', 'breaker', 'next try', 'last', 'at']
   const rows = targets.map((one) => [
     one.target,

@@ -30,7 +30,7 @@ interface ShownDocument {
   limits: { day: { used: number } }
 }
 
-describe('flotilla beside a running platform', () => {
+describe('flotilla with a running platform', () => {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   let vectorUrl: string
   let end = async () => {}
@@ -147,7 +147,7 @@ describe('flotilla beside a running platform', () => {
     expect((await watching.finished).code).toBe(0)
   }, 300_000)
 
-  it('fires webhooks, tells how their targets stand, and replays what was given up', async () => {
+  it('fires webhooks, shows the status of their targets, and replays what was given up', async () => {
     let well = false
     const sink = await openWebhookSink(({ sequence }) => ({ status: well || sequence !== 1 ? 204 : 422 }))
     onTestFinished(() => sink.close())

@@ -2,11 +2,13 @@
 
 import { describe, expect, test } from 'vitest'
 import { done, park } from '#lib/outcome.ts'
+import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
 import {
-  discardDeadLetter,
+  type DeadLetterName,
+  type DeadLetterParts,
   listDeadLetters,
-  replayDeadLetter,
-  showDeadLetter,
+  readDeadLetter,
+  removeDeadLetters,
 } from '#runtime/dead-letters.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -17,11 +19,11 @@ async function parkedOnce(cleanup: 'delete' | 'compact') {
   const log = createMemoryLog()
   const harness = await createHarness(log, { topic: testTopic('letters', cleanup) })
   const handled: { offset: number; headers: Record<string, string>; value: unknown }[] = []
-  let healed = false
+  let repaired = false
   await harness.startBatches({
     async handle(messages) {
       return messages.map(({ offset, headers, value }) => {
-        if (!healed && (value as unknown as { bad?: boolean } | null)?.bad) return park('it is bad')
+        if (!repaired && (value as unknown as { bad?: boolean } | null)?.bad) return park('it is bad')
         handled.push({ offset, headers, value })
         return done
       })
@@ -32,10 +34,14 @@ async function parkedOnce(cleanup: 'delete' | 'compact') {
   await eventually('all are committed', () => log.commits.at(-1)?.offset === 3)
   const topics = [harness.topic]
   const name = { topic: 'letters', key: 'workers/0/1' }
-  const heal = () => {
-    healed = true
+  const repair = () => {
+    repaired = true
   }
-  return { log, harness, handled, heal, name, dependencies: { ...harness, topics } }
+  return { log, harness, handled, repair, name, dependencies: { ...harness, topics } }
+}
+
+async function replay(dependencies: DeadLetterParts, name: DeadLetterName) {
+  return replayDeadLetter(dependencies, await readDeadLetter(dependencies, name))
 }
 
 describe('a dead letter', () => {
@@ -55,7 +61,7 @@ describe('a dead letter', () => {
       attempts: 0,
     })
     expect(listed).not.toHaveProperty('value')
-    expect((await showDeadLetter(dependencies, name)).value).toEqual(Buffer.from('{"bad":true}'))
+    expect((await readDeadLetter(dependencies, name)).value).toEqual(Buffer.from('{"bad":true}'))
     expect(await listDeadLetters(dependencies, { topic: 'letters', key: 'b' })).toHaveLength(1)
     expect(await listDeadLetters(dependencies, { topic: 'letters', key: 'workers/0/1' })).toHaveLength(1)
     expect(await listDeadLetters(dependencies, { topic: 'letters', key: 'a' })).toEqual([])
@@ -65,16 +71,16 @@ describe('a dead letter', () => {
   })
 
   test('is replayed as it was under a new event id, and is gone then', async () => {
-    const { log, dependencies, name, handled, heal } = await parkedOnce('delete')
-    heal()
-    expect(await replayDeadLetter(dependencies, name)).toEqual({ partition: 0, offset: 3 })
+    const { log, dependencies, name, handled, repair } = await parkedOnce('delete')
+    repair()
+    expect(await replay(dependencies, name)).toEqual({ partition: 0, offset: 3 })
     await eventually('it is handled', () => log.commits.at(-1)?.offset === 4)
     const { headers, value } = handled.at(-1)!
     expect(value).toEqual({ bad: true })
     expect(headers['replayed-from']).toBe('letters/workers/0/1')
     expect(headers['event-id']).not.toBe('event-of-b')
     expect(await listDeadLetters(dependencies)).toEqual([])
-    await expect(replayDeadLetter(dependencies, name)).rejects.toMatchObject({
+    await expect(replay(dependencies, name)).rejects.toMatchObject({
       code: 'dead_letter_not_found',
     })
     expect(log.records('letters.dead-letters').at(-1)!.value).toBeNull()
@@ -82,20 +88,18 @@ describe('a dead letter', () => {
 
   test('is discarded by a tombstone', async () => {
     const { dependencies, name, log } = await parkedOnce('delete')
-    await discardDeadLetter(dependencies, name)
+    const letter = await readDeadLetter(dependencies, name)
+    await removeDeadLetters(dependencies, name.topic, [letter])
     expect(await listDeadLetters(dependencies)).toEqual([])
     expect(log.records('letters')).toHaveLength(3)
-    await expect(discardDeadLetter(dependencies, name)).rejects.toMatchObject({
-      code: 'dead_letter_not_found',
-    })
-    await expect(showDeadLetter(dependencies, name)).rejects.toMatchObject({ code: 'dead_letter_not_found' })
+    await expect(readDeadLetter(dependencies, name)).rejects.toMatchObject({ code: 'dead_letter_not_found' })
   })
 
   test('of a compacted topic is replayed while nothing later has its key; its own second copy is no later record', async () => {
-    const { dependencies, name, harness, log, heal } = await parkedOnce('compact')
-    heal()
+    const { dependencies, name, harness, log, repair } = await parkedOnce('compact')
+    repair()
     await harness.add(0, [{ key: 'b', value: { bad: true }, id: 'event-of-b' }, { key: 'c' }])
-    expect(await replayDeadLetter(dependencies, name)).toEqual({ partition: 0, offset: 5 })
+    expect(await replay(dependencies, name)).toEqual({ partition: 0, offset: 5 })
     expect(log.records('letters').at(-1)).toMatchObject({
       key: Buffer.from('b'),
       value: Buffer.from('{"bad":true}'),
@@ -106,7 +110,7 @@ describe('a dead letter', () => {
     const { dependencies, name, harness, log } = await parkedOnce('compact')
     await log.append('letters', 0, [{ key: Buffer.from('b'), value: null, headers: { 'event-id': 'later' } }])
     await harness.add(0, [{ key: 'z' }])
-    await expect(replayDeadLetter(dependencies, name)).rejects.toMatchObject({
+    await expect(replay(dependencies, name)).rejects.toMatchObject({
       code: 'superseded',
       statusCode: 409,
     })
@@ -117,10 +121,10 @@ describe('a dead letter', () => {
   test('yields to a record of its key that is written at the same moment', async () => {
     const { dependencies, name, log } = await parkedOnce('compact')
     const append = log.append
-    let meddled = false
+    let interfered = false
     log.append = async (topic, partition, records, options) => {
-      if (!meddled) {
-        meddled = true
+      if (!interfered) {
+        interfered = true
         const newer = {
           key: Buffer.from('b'),
           value: Buffer.from('{"n":2}'),
@@ -130,7 +134,7 @@ describe('a dead letter', () => {
       }
       return append(topic, partition, records, options)
     }
-    await expect(replayDeadLetter(dependencies, name)).rejects.toMatchObject({ code: 'superseded' })
+    await expect(replay(dependencies, name)).rejects.toMatchObject({ code: 'superseded' })
     const last = log.records('letters').findLast((record) => record.key?.toString() === 'b')!
     expect(last.value).toEqual(Buffer.from('{"n":2}'))
     expect(last.headers['event-id']).toBe('newer')

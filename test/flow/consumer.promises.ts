@@ -5,7 +5,8 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { done, park, retry, unavailable } from '#lib/outcome.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
-import { listDeadLetters, replayDeadLetter } from '#runtime/dead-letters.ts'
+import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
+import { listDeadLetters, readDeadLetter } from '#runtime/dead-letters.ts'
 import { createHarness, type Harness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 
@@ -179,8 +180,10 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
       ])
       healed = true
       await harness.add(0, [{ key: 'lane-1' }])
-      await expect(replayDeadLetter(dependencies, listed[0]!)).rejects.toMatchObject({ code: 'superseded' })
-      await replayDeadLetter(dependencies, listed[1]!)
+      const replay = async (n: number) =>
+        replayDeadLetter(dependencies, await readDeadLetter(dependencies, listed[n]!))
+      await expect(replay(0)).rejects.toMatchObject({ code: 'superseded' })
+      await replay(1)
       await committedThrough(harness, 6)
       expect(calls.at(-1)).toBe(`lane-2 ${harness.topic.name}/workers/0/2`)
       expect(await listDeadLetters(dependencies)).toHaveLength(1)

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
+import { rebuildVectorsOperation } from '#operations/rebuild.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { provisionAgent } from '#services/identity/agents/agents.ts'
@@ -13,7 +14,6 @@ import { migrationFolders } from '#services/migrations.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { deadLettersOf, topicByName, vectorsCommands } from '#topics/catalog.ts'
-import { rebuildVectorsCommand } from '../../cli/commands/rebuild.ts'
 import { eventually } from '../support/eventually.ts'
 import { axisVector } from '../support/points.ts'
 import { temporaryFolder } from '../support/temporary.ts'
@@ -52,7 +52,7 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
 
 function rebuild(platform: Platform, signal = new AbortController().signal) {
   const output = { item() {}, progress() {} }
-  return rebuildVectorsCommand.run({ platform, output, signal }, {})
+  return rebuildVectorsOperation.run({ platform, output, signal }, {})
 }
 
 const pointsOf = (from: number, count: number) =>

@@ -2,10 +2,10 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rebuildRelationalOperation } from '#operations/rebuild.ts'
 import { relationalIndex } from '#services/vectors/index/indexes.ts'
 import { openProgressTail } from '#services/vectors/index/progress-tail.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
-import { rebuildRelationalCommand } from '../../cli/commands/rebuild.ts'
 import { eventually } from '../support/eventually.ts'
 import { type MirrorPlatform, openMirrorPlatform, type Written } from '../support/mirror-platform.ts'
 
@@ -185,7 +185,7 @@ async function rebuildsWhileWriting(flow: MirrorPlatform): Promise<void> {
 
 function rebuild(flow: MirrorPlatform, signal = new AbortController().signal) {
   const output = { item() {}, progress() {} }
-  return rebuildRelationalCommand.run({ platform: flow.platform, output, signal }, {})
+  return rebuildRelationalOperation.run({ platform: flow.platform, output, signal }, {})
 }
 
 /** What vectors.progress says of the mirror, by partition. */

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
+import { rebuildRelationalOperation } from '#operations/rebuild.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { rebuildRelationalCommand } from '../../cli/commands/rebuild.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { axisVector } from '../support/points.ts'
@@ -156,5 +156,5 @@ export function describeSearchPgFlow(
 
 function rebuild(platform: Platform) {
   const output = { item() {}, progress() {} }
-  return rebuildRelationalCommand.run({ platform, output, signal: new AbortController().signal }, {})
+  return rebuildRelationalOperation.run({ platform, output, signal: new AbortController().signal }, {})
 }

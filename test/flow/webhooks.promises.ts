@@ -2,14 +2,10 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createReceiver } from '#client/webhook-receiver.ts'
+import { deliveryLetters } from '#operations/webhooks/delivery-letters.ts'
+import { forgetTargetOperation, skipHeadOperation } from '#operations/webhooks/skip.ts'
+import { listTargetsOperation } from '#operations/webhooks/targets.ts'
 import type { WebhookSink } from '#test/support/webhook-sink.ts'
-import {
-  webhooksLettersDiscardCommand,
-  webhooksLettersListCommand,
-  webhooksLettersReplayCommand,
-} from '../../cli/commands/webhooks-dead-letters.ts'
-import { webhooksForgetCommand, webhooksSkipCommand } from '../../cli/commands/webhooks-skip.ts'
-import { webhooksTargetsCommand } from '../../cli/commands/webhooks-targets.ts'
 import { eventually } from '../support/eventually.ts'
 import { openWebhookWorld, type WebhookWorld } from '../support/webhook-world.ts'
 
@@ -48,7 +44,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
   afterAll(() => world?.close())
 
   const standing = async (target: string) => {
-    const { targets } = await world.command(webhooksTargetsCommand, {})
+    const { targets } = await world.operate(listTargetsOperation, {})
     return targets.find((one) => one.target === target)
   }
   /** What is told of a target is a moment old: commits and attempts are gathered. */
@@ -105,7 +101,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         const own = byAgent.received.filter(({ idempotencyKey }) => idempotencyKey.startsWith(agent))
         expect(own.map(({ sequence }) => sequence)).toEqual(ascending(own.map(({ sequence }) => sequence)))
       }
-      expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('reach fast targets while one hangs, one answers byte by byte, one is down and one never stops answering', async () => {
@@ -157,7 +153,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         })
         return true
       })
-      expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('are handed from courier to courier in order, none twice but what was under way', async () => {
@@ -213,7 +209,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       expect(head.attempt).toBeGreaterThan(2)
       expect(head.previous).toBe(before.get('away')!.at(-1))
       await stands('away', { state: 'idle', lag: 0, breaker: 'closed', last_status: 204 })
-      expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('leave poison behind, which a receiver notices as a gap and takes as a replay', async () => {
@@ -250,7 +246,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         '9 after a gap through 8',
       ])
       const letters = await eventually('both are parked', async () => {
-        const { dead_letters: all } = await world.command(webhooksLettersListCommand, { target: 'picky' })
+        const { dead_letters: all } = await world.operate(deliveryLetters.list, { target: 'picky' })
         return all.length === 2 ? all : null
       })
       expect(letters.map(({ sequence, reason, attempts }) => [sequence, reason, attempts])).toEqual([
@@ -258,7 +254,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         [8, 'http_422', 1],
       ])
       mended = true
-      const { results } = await world.command(webhooksLettersReplayCommand, { target: 'picky' })
+      const { results } = await world.operate(deliveryLetters.replay, { target: 'picky' })
       expect(results.map(({ sequence, status }) => [sequence, status])).toEqual([
         [3, 'replayed'],
         [8, 'replayed'],
@@ -266,8 +262,8 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.fire(1)
       await eventually('all are handled', async () => (await receive()) === 11)
       expect(handled.slice(8)).toEqual(['3 replayed', '8 replayed', '0'])
-      expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
-      await expect(world.command(webhooksLettersReplayCommand, {})).rejects.toMatchObject({
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
+      await expect(world.operate(deliveryLetters.replay, {})).rejects.toMatchObject({
         code: 'dead_letter_not_found',
       })
     }, 240_000)
@@ -277,12 +273,12 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const sink = await world.sink(({ sequence }) => ({ status: sequence % 3 === 1 ? 500 : 204 }))
       const entry = { url: sink.url, backoff_ms: 5, retry: 1, on_exhausted: 'hold' }
       await world.targets({ held: entry })
-      const skipping = () => world.command(webhooksSkipCommand, { target: 'held' })
+      const skipping = () => world.operate(skipHeadOperation, { target: 'held' })
       await eventually('it owns a partition, in which nothing waits', async () => {
         await expect(skipping()).rejects.toMatchObject({ code: 'conflict' })
         return true
       })
-      await expect(world.command(webhooksSkipCommand, { target: 'nobody' })).rejects.toMatchObject({
+      await expect(world.operate(skipHeadOperation, { target: 'nobody' })).rejects.toMatchObject({
         code: 'not_found',
       })
       await world.fire(4)
@@ -292,7 +288,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       )
       expect(sink.firstSuccesses()).toEqual([0])
       await stands('held', { state: 'retrying', lag: 3, head_sequence: 1, last_status: 500 })
-      expect(await world.command(webhooksSkipCommand, { target: 'held' })).toEqual({
+      expect(await world.operate(skipHeadOperation, { target: 'held' })).toEqual({
         target: 'held',
         sequence: 1,
         outcome: 'parked',
@@ -302,23 +298,23 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       // Without a courier it is marked, and parked by the next one.
       await courier.close()
       await world.fire(2)
-      const skipped = await world.command(webhooksSkipCommand, { target: 'held' })
+      const skipped = await world.operate(skipHeadOperation, { target: 'held' })
       expect(skipped).toEqual({ target: 'held', sequence: 4, outcome: 'waiting' })
       await world.startCourier()
       await arrived(sink, 4)
       expect(sink.firstSuccesses()).toEqual([0, 2, 3, 5])
       expect(sink.received.find(({ sequence }) => sequence === 2)?.previous).toBe(1)
       await settled('held')
-      const { dead_letters: letters } = await world.command(webhooksLettersListCommand, {})
+      const { dead_letters: letters } = await world.operate(deliveryLetters.list, {})
       expect(letters).toMatchObject([
         { target: 'held', sequence: 1, reason: 'skipped' },
         { target: 'held', sequence: 4, reason: 'skipped' },
       ])
-      const one = await world.command(webhooksLettersDiscardCommand, { target: 'held', sequence: 1 })
+      const one = await world.operate(deliveryLetters.discard, { target: 'held', sequence: 1 })
       expect(one.results).toMatchObject([{ sequence: 1, status: 'discarded' }])
-      const rest = await world.command(webhooksLettersDiscardCommand, { target: 'held' })
+      const rest = await world.operate(deliveryLetters.discard, { target: 'held' })
       expect(rest.results).toMatchObject([{ sequence: 4, status: 'discarded' }])
-      expect((await world.command(webhooksLettersListCommand, {})).dead_letters).toEqual([])
+      expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
     it('follow the targets file while running: added, removed, forgotten, and garbage refused', async () => {
@@ -331,7 +327,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.fire(2)
       await arrived(gone, 2)
       await expect(
-        world.command(webhooksForgetCommand, { target: 'gone', force: true }),
+        world.operate(forgetTargetOperation, { target: 'gone', force: true }),
       ).rejects.toMatchObject({
         code: 'conflict',
       })
@@ -341,12 +337,12 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await expect(world.fire(1, { targets: ['gone'] })).rejects.toMatchObject({ code: 'unknown_target' })
       await stands('gone', { state: 'removed', lag: 3 })
       await expect(
-        world.command(webhooksForgetCommand, { target: 'gone', force: false }),
+        world.operate(forgetTargetOperation, { target: 'gone', force: false }),
       ).rejects.toMatchObject({
         code: 'conflict',
       })
       const { partition } = (await standing('gone'))!
-      const forgotten = await world.command(webhooksForgetCommand, { target: 'gone', force: true })
+      const forgotten = await world.operate(forgetTargetOperation, { target: 'gone', force: true })
       expect(forgotten).toEqual({ target: 'gone', partition, discarded: 3, dead_letters: 0 })
       expect(await standing('gone')).toBeUndefined()
 
@@ -387,7 +383,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         },
         longMs,
       )
-      const { targets } = await world.command(webhooksTargetsCommand, {})
+      const { targets } = await world.operate(listTargetsOperation, {})
       expect(targets.length).toBeGreaterThanOrEqual(70)
       expect(new Set(targets.map(({ partition }) => partition)).size).toBe(targets.length)
     }, 240_000)

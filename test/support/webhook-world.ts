@@ -1,17 +1,18 @@
-/** Relay and couriers on one set of engines in this process, sinks beside them, and the commands of an operator. */
+/** Relay and couriers on one set of engines in this process, sinks beside them, and what an operator does. */
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
+import type { Static, TObject } from 'typebox'
 import { createWebhookClient, type WebhookClient } from '#client/webhooks.ts'
 import type { Closeable } from '#lib/resource.ts'
+import type { Operation } from '#operations/operation.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { contextOf, startPlatform } from '#runtime/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { webhookRelay } from '#services/webhooks/relay/service.ts'
-import type { Command } from '../../cli/command.ts'
 import { eventually } from './eventually.ts'
 import { openWebhookSink, type WebhookSink } from './webhook-sink.ts'
 
@@ -33,7 +34,8 @@ export interface WebhookWorld {
   startCourier(): Promise<Closeable>
   /** Closes couriers and sinks: the next test has its own. */
   clear(): Promise<void>
-  command<A extends object, R>(command: Command<A, R>, args: A): Promise<R>
+  /** Does what an operator would. */
+  operate<S extends TObject, R, I>(operation: Operation<S, R, I>, args: Static<S>): Promise<R>
   close(): Promise<void>
 }
 
@@ -105,8 +107,8 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
       open.add(courier)
       return courier
     },
-    command: (command, args) =>
-      command.run(
+    operate: (operation, args) =>
+      operation.run(
         { platform, output: { item() {}, progress() {} }, signal: new AbortController().signal },
         args,
       ),

@@ -1,4 +1,4 @@
-/** The words of the command line: what is wrong use, and what help there is. */
+/** How the command line is used: what counts as wrong use, and what the help says. */
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

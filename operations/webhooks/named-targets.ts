@@ -1,4 +1,4 @@
-/** What the targets file names, also where its variables are not set: an operator's shell need not hold the secrets. */
+/** Reads only the names from the targets file: that works without its variables, which an operator's shell need not have. */
 
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
@@ -8,7 +8,7 @@ import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 
 export interface NamedTargets {
   path: string
-  /** Null when the file cannot be read here, so that nothing is known of it. */
+  /** Null when the file cannot be read here. */
   names: ReadonlySet<string> | null
 }
 

@@ -1,0 +1,39 @@
+/** What a running platform does with an operation that the command line hands to it over the control socket. */
+
+import { Value } from 'typebox/value'
+import { AppError } from '#lib/errors.ts'
+import type { ControlHandler } from '#runtime/control.ts'
+import type { Platform } from '#runtime/platform.ts'
+import type { Operation } from './operation.ts'
+
+/**
+ * The handler throws AppError `not_found` for an unknown operation, `bad_request` for arguments that do not fit its
+ * schema, and `conflict` where this process has not opened an engine that it needs.
+ */
+export function createControlHandler(
+  operations: readonly Operation[],
+): (platform: Platform) => ControlHandler {
+  return (platform) => async (request, output, signal) => {
+    const operation = operations.find((one) => one.name === request.operation)
+    if (!operation) {
+      throw new AppError(
+        'not_found',
+        `The running platform does not know the operation ${request.operation}.`,
+      )
+    }
+    const { args } = request
+    if (!Value.Check(operation.args, args)) {
+      const [fault] = Value.Errors(operation.args, args)
+      const where = fault?.instancePath || 'its arguments'
+      throw new AppError('bad_request', `${operation.name}: ${where} ${fault?.message ?? 'are not valid'}.`)
+    }
+    const missing = operation.needs.filter((engine) => platform.engines[engine] === undefined)
+    if (missing.length > 0) {
+      throw new AppError(
+        'conflict',
+        `The process that runs on this data directory has not opened ${missing.join(', ')}.`,
+      )
+    }
+    return operation.run({ platform, output, signal }, args)
+  }
+}

@@ -1,0 +1,38 @@
+/** Asks engines whether they answer, and how fast. */
+
+import type { EngineChoice } from '#engines/open.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import type { EngineName, Engines } from '#runtime/service.ts'
+import { type Check, failedCheck } from './check.ts'
+
+const pingTimeoutMs = 5_000
+
+/** Asks each engine that is open whether it answers. */
+export function pingEngines(
+  engines: Partial<Engines>,
+  choices: Record<EngineName, EngineChoice>,
+): Promise<Check[]> {
+  const { eventLog, schemaRegistry, vectors, relational, mirror, embedder } = engines
+  const asks: [string, EngineName, (() => Promise<unknown>) | undefined][] = [
+    ['event log', 'eventLog', eventLog && (() => eventLog.ping(pingTimeoutMs))],
+    ['schema registry', 'schemaRegistry', schemaRegistry && (() => schemaRegistry.ping(pingTimeoutMs))],
+    ['vector engine', 'vectors', vectors && (() => vectors.ping(pingTimeoutMs))],
+    ['relational engine', 'relational', relational && (() => relational.ping(pingTimeoutMs))],
+    ['relational mirror', 'mirror', mirror && (() => mirror.ping(pingTimeoutMs))],
+    ['embedder', 'embedder', embedder && (() => embedder.embed(['ping']))],
+  ]
+  return Promise.all(
+    asks.flatMap(([check, engine, ask]) => (ask ? [ping(check, choices[engine].variable, ask)] : [])),
+  )
+}
+
+async function ping(check: string, variable: string, ask: () => Promise<unknown>): Promise<Check> {
+  const startedAt = performance.now()
+  try {
+    await withTimeout(ask(), pingTimeoutMs + 1_000, () => new AppError('overloaded', 'no answer in time'))
+    return { check, status: 'ok', found: `answers in ${Math.round(performance.now() - startedAt)} ms` }
+  } catch (error) {
+    return failedCheck(check, error, `Start it, or correct ${variable}; what waits for it goes on by itself.`)
+  }
+}

@@ -1,0 +1,43 @@
+/** The points of a collection as JSON lines, for a local index. */
+
+import { Type } from 'typebox'
+import type { ScrolledPoint } from '#engines/vectors/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
+
+const pagePoints = 200
+
+/** Each item is the text of some whole lines. */
+export const exportOperation = defineOperation({
+  name: 'export',
+  needs: ['vectors'],
+  args: Type.Object({ collection: Type.String() }),
+  async run(
+    { platform, output, signal }: OperationContext<string>,
+    { collection },
+  ): Promise<{ records: number }> {
+    const { vectors } = platform.engines
+    const total = await vectors.count(collection)
+    let records = 0
+    let next: string | null = null
+    do {
+      if (signal.aborted) throw new AppError('shutting_down', 'The export was cancelled.')
+      const page = await vectors.scroll(collection, {
+        limit: pagePoints,
+        withPayload: true,
+        ...(next === null ? {} : { offset: next }),
+      })
+      await output.item(page.points.map((point) => lineOf(point, collection)).join(''))
+      records += page.points.length
+      next = page.next
+      output.progress({ label: 'exporting', done: records, total: Math.max(total, records) })
+    } while (next !== null)
+    return { records }
+  },
+})
+
+/** A record of a local index. The id and the collection are the point's own, whatever its payload says. */
+function lineOf({ id, payload = {} }: ScrolledPoint, collection: string): string {
+  const { id: _id, collection: _collection, ...rest } = payload
+  return `${JSON.stringify({ id, ...rest, collection })}\n`
+}

@@ -1,0 +1,49 @@
+/** Sets the positions from which a reader group continues. */
+
+import { type Static, Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import { groupsOf } from './lag.ts'
+import { defineOperation } from './operation.ts'
+
+const resetArgs = Type.Object({
+  group: Type.String(),
+  to: Type.Union([Type.Literal('beginning'), Type.Literal('end'), Type.Integer({ minimum: 0 })]),
+  partition: Type.Optional(Type.Integer({ minimum: 0 })),
+})
+
+export type ResetArgs = Static<typeof resetArgs>
+
+interface ResetResult {
+  group: string
+  topic: string
+  positions: { partition: number; offset: number }[]
+}
+
+export const resetGroupOperation = defineOperation({
+  name: 'groups reset',
+  needs: [],
+  args: resetArgs,
+  async run({ platform }, { group, to, partition }): Promise<ResetResult> {
+    const { eventLog, relational } = platform.engines
+    const groups = await groupsOf(relational)
+    const known = groups.find((one) => one.group === group)
+    if (!known) {
+      const names = groups.map((one) => one.group).join(', ')
+      throw new AppError('not_found', `There is no group named ${group}. There are: ${names}.`)
+    }
+    const physicalName = platform.places.get(known.topic)?.physicalName ?? known.topic
+    const ranges = (await eventLog.offsets(physicalName)).filter(
+      (range) => partition === undefined || range.partition === partition,
+    )
+    if (ranges.length === 0) throw new AppError('not_found', `${known.topic} has no partition ${partition}.`)
+    const positions = ranges.map(({ partition, start, end }) => {
+      const offset = to === 'beginning' ? start : to === 'end' ? end : to
+      if (offset < start || offset > end) {
+        throw new AppError('bad_request', `Partition ${partition} holds the offsets ${start} to ${end}.`)
+      }
+      return { partition, offset }
+    })
+    await eventLog.setPositions(group, physicalName, positions)
+    return { group, topic: known.topic, positions }
+  },
+})

@@ -1,0 +1,93 @@
+/** Rebuilds an index from the log, while writes and searches go on with the old one. */
+
+import { Type } from 'typebox'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Output } from '#runtime/control.ts'
+import { withLease } from '#runtime/leases.ts'
+import type { Platform } from '#runtime/platform.ts'
+import {
+  type GenerationEngine,
+  type Index,
+  relationalIndex,
+  vectorsIndex,
+} from '#services/vectors/index/indexes.ts'
+import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/vectors/index/rebuild.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
+
+const pollMs = 250
+const leaseMs = 30_000
+/** A rebuild moves only while the index's writer runs: after this long without one, the operator gets a hint. */
+const idleMs = 10_000
+
+interface RebuildResult {
+  index: Index['name']
+  generation: number
+  records: number
+  took_ms: number
+}
+
+export const rebuildVectorsOperation = defineRebuild(vectorsIndex, 'vectors')
+export const rebuildRelationalOperation = defineRebuild(relationalIndex, 'mirror')
+
+function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
+  return defineOperation({
+    name: `rebuild ${index.name}`,
+    needs: [engine],
+    services: [index.writer],
+    args: Type.Object({}),
+    async run({ platform, output, signal }: OperationContext<string>): Promise<RebuildResult> {
+      const startedAt = Date.now()
+      const parts = partsOf(platform, index, platform.engines[engine])
+      const lease = { name: `rebuild-${index.name}`, holder: platform.instanceId, ttlMs: leaseMs }
+      const generation = await withLease(parts.relational, lease, () => beginRebuild(parts))
+      if (generation === undefined) {
+        throw new AppError(
+          'conflict',
+          'Another command is starting a rebuild: run this one again to watch it.',
+        )
+      }
+      const records = await watch(parts, generation, output, signal)
+      return { index: index.name, generation, records, took_ms: Date.now() - startedAt }
+    },
+  })
+}
+
+/** Resolves with the number of records once the generation is live. */
+async function watch(
+  parts: RebuildParts,
+  generation: number,
+  output: Output<string>,
+  signal: AbortSignal,
+): Promise<number> {
+  const { writer } = parts.index
+  let movedAt = Date.now()
+  for (;;) {
+    const status = await readRebuildStatus(parts, generation)
+    const label = status.state === 'building' ? 'reading the log' : 'switching over'
+    output.progress({ label, done: status.done, total: status.total })
+    if (status.state === 'live') return status.total
+    if (status.state === 'retired') throw new AppError('conflict', 'A later rebuild has taken its place.')
+    if (status.members > 0) movedAt = Date.now()
+    if (Date.now() - movedAt > idleMs) {
+      await output.item(
+        `No ${writer} is running, so nothing moves: start one with \`flotilla start ${writer}\`.`,
+      )
+      movedAt = Date.now()
+    }
+    if (signal.aborted) {
+      throw new AppError(
+        'shutting_down',
+        `The rebuild goes on in the ${writer}; run the command again to watch it.`,
+      )
+    }
+    await sleep(pollMs, signal)
+  }
+}
+
+function partsOf(platform: Platform, index: Index, engine: GenerationEngine): RebuildParts {
+  const { eventLog, relational } = platform.engines
+  const physicalName = platform.places.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
+  return { eventLog, relational, index, engine, physicalName }
+}

@@ -1,0 +1,69 @@
+/** The newest records of a topic, decoded, and those that follow. */
+
+import { Type } from 'typebox'
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import { readRecords } from '#runtime/read-records.ts'
+import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import { findTopic } from './find-topic.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
+
+export const lastMax = 10_000
+
+export const tailTopicOperation = defineOperation({
+  name: 'topics tail',
+  needs: [],
+  args: Type.Object({
+    topic: Type.String(),
+    last: Type.Integer({ minimum: 0, maximum: lastMax }),
+    follow: Type.Boolean(),
+    key: Type.Optional(Type.String()),
+  }),
+  async run(
+    { platform, output, signal }: OperationContext<ShownRecord>,
+    { topic: name, last, follow, key },
+  ): Promise<{ topic: string; records: ShownRecord[] }> {
+    const topic = findTopic(name)
+    const wanted = (record: StoredRecord) => key === undefined || record.key?.toString('utf8') === key
+    const first: StoredRecord[] = []
+    let live = false
+    let showing: Promise<ShownRecord[]> = Promise.resolve([])
+    const show = (records: StoredRecord[]) => {
+      showing = showing.then(async () => {
+        const shown = await Promise.all(records.map((record) => showRecord(platform.codec, topic, record)))
+        if (follow) for (const record of shown) await output.item(record)
+        return shown
+      })
+      return showing
+    }
+    await readRecords({
+      eventLog: platform.engines.eventLog,
+      topic: platform.places.get(name)?.physicalName ?? name,
+      // A key's records may lie anywhere in its partition.
+      startOf: ({ start, end }) => (key === undefined ? Math.max(start, end - last) : start),
+      follow,
+      signal,
+      async records(records) {
+        const chosen = records.filter(wanted)
+        if (live) {
+          await show(chosen)
+          return
+        }
+        first.push(...chosen)
+        if (first.length > lastMax * 2) keepNewest(first, last)
+      },
+      async caughtUp() {
+        live = true
+        keepNewest(first, last)
+        await show(first)
+      },
+    })
+    const records = await showing
+    return { topic: name, records: follow ? [] : records }
+  },
+})
+
+/** By time over all partitions; those of one partition keep their order. */
+function keepNewest(records: StoredRecord[], count: number): void {
+  records.sort((a, b) => a.timestamp - b.timestamp || (a.partition === b.partition ? a.offset - b.offset : 0))
+  records.splice(0, Math.max(0, records.length - count))
+}

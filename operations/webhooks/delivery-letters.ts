@@ -1,0 +1,147 @@
+/** Dead letters of webhooks.deliveries, as deliveries: what was given up, for which target, and how it is delivered again. */
+
+import { Type } from 'typebox'
+import { AppError, describeError } from '#lib/errors.ts'
+import { replayHeaders } from '#runtime/dead-letter-replay.ts'
+import {
+  collectDeadLetters,
+  type DeadLetter,
+  type DeadLetterOrigin,
+  type DeadLetterParts,
+  removeDeadLetters,
+} from '#runtime/dead-letters.ts'
+import type { Codec } from '#runtime/messages.ts'
+import type { Platform } from '#runtime/platform.ts'
+import type { WebhookDelivery } from '#schemas/types.ts'
+import { readAssignments } from '#services/webhooks/targets/assignment.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import { deadLetterOperations, deadLetterParts, type Replay } from '../dead-letters.ts'
+import { namedTargets } from './named-targets.ts'
+
+export interface DeliveryLetter {
+  /** `<group>/<partition>/<offset>`: the name of the dead letter. */
+  key: string
+  /** The same in its parts. */
+  origin: DeadLetterOrigin
+  target: string
+  /** What X-Sequence said; null when the record cannot be read. */
+  sequence: number | null
+  event: string | null
+  agent: string | null
+  task_id: string | null
+  idempotency_key: string | null
+  attempts: number
+  reason: string
+  replay: boolean
+  parked_at: string
+  received_at: string | null
+}
+
+export const deliveryLetters = deadLetterOperations({
+  name: 'webhooks dead-letters',
+  filter: Type.Object({
+    target: Type.Optional(Type.String()),
+    sequence: Type.Optional(Type.Integer({ minimum: 0 })),
+  }),
+  list: listDeliveryLetters,
+  originOf: ({ origin }) => ({ topic: webhooksDeliveries.name, ...origin }),
+  nameOf: ({ target, sequence, key }) => ({ target, sequence, key }),
+  shownMax: 100,
+  async show({ codec }, letter) {
+    const { delivery } = await deliveryOf(codec, letter)
+    // As the receiver would get it.
+    return { body: delivery && bodyOf(delivery) }
+  },
+  openReplay: openDeliveryReplay,
+})
+
+/** By target, then by sequence. */
+export async function listDeliveryLetters(
+  parts: DeadLetterParts,
+  { target, sequence }: { target?: string; sequence?: number },
+): Promise<DeliveryLetter[]> {
+  const found = await collectDeadLetters(parts, webhooksDeliveries.name, async (letter) => {
+    if (target !== undefined && letter.recordKey !== target) return null
+    const listed = listedOf(letter, (await deliveryOf(parts.codec, letter)).delivery)
+    return sequence === undefined || listed.sequence === sequence ? listed : null
+  })
+  return found.sort(
+    (a, b) =>
+      (a.target < b.target ? -1 : Number(a.target > b.target)) || (a.sequence ?? 0) - (b.sequence ?? 0),
+  )
+}
+
+/**
+ * Each delivery keeps its sequence, key and webhook id, is marked as a replay, and goes to the partition that its target
+ * owns now, behind all that waits there.
+ */
+export async function openDeliveryReplay(platform: Platform): Promise<Replay> {
+  const { codec, publisher } = platform
+  const { path, names } = namedTargets(platform.env)
+  const assignments = await readAssignments(platform.engines.relational)
+  return async (letter) => {
+    const { delivery, fault } = await deliveryOf(codec, letter)
+    if (!delivery) throw new AppError('conflict', `It cannot be replayed: ${fault}.`)
+    const { target } = delivery
+    // The courier would park it again.
+    if (names !== null && !names.has(target)) {
+      throw new AppError('conflict', `${target} is not in ${path} any more: add it again, or discard.`)
+    }
+    const partition = assignments.get(target)
+    if (partition === undefined) {
+      throw new AppError(
+        'conflict',
+        `${target} owns no partition any more: add it to the targets file again, or discard the dead letter.`,
+      )
+    }
+    const value = { ...delivery, sequence: delivery.sequence ?? letter.offset, replay: true }
+    const message = { key: target, value, headers: replayHeaders(letter) }
+    const [position] = await publisher.publish(webhooksDeliveries, [message], { partition })
+    await removeDeadLetters(deadLetterParts(platform), letter.topic, [letter])
+    return position!
+  }
+}
+
+/** The delivery that a dead letter holds; null, and why, when it cannot be read. */
+async function deliveryOf(
+  codec: Codec,
+  letter: DeadLetter,
+): Promise<{ delivery: WebhookDelivery | null; fault: string | null }> {
+  if (letter.value === null) return { delivery: null, fault: 'its value was too large to be kept' }
+  const { partition, offset, headers, value } = letter
+  const key = Buffer.from(letter.recordKey ?? '')
+  try {
+    const record = { partition, offset, headers, value, key, timestamp: 0 }
+    const message = await codec.decode(webhooksDeliveries, record)
+    return { delivery: message.value, fault: null }
+  } catch (error) {
+    return { delivery: null, fault: describeError(error) }
+  }
+}
+
+function listedOf(letter: DeadLetter, delivery: WebhookDelivery | null): DeliveryLetter {
+  return {
+    key: letter.key,
+    origin: { group: letter.group, partition: letter.partition, offset: letter.offset },
+    target: delivery?.target ?? letter.recordKey ?? '',
+    sequence: delivery && (delivery.sequence ?? letter.offset),
+    event: delivery?.event ?? null,
+    agent: delivery?.agent ?? null,
+    task_id: delivery?.task_id ?? null,
+    idempotency_key: delivery?.idempotency_key ?? null,
+    attempts: letter.attempts,
+    reason: letter.reason,
+    replay: delivery?.replay ?? false,
+    parked_at: letter.parkedAt.toISOString(),
+    received_at: delivery && new Date(delivery.received_at).toISOString(),
+  }
+}
+
+function bodyOf({ body }: WebhookDelivery): unknown {
+  const text = body.toString()
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

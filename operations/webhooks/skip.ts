@@ -1,0 +1,154 @@
+/** An operator gives up the head of a target, which is its oldest waiting record, or the target itself. */
+
+import { Type } from 'typebox'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { removeDeadLetters } from '#runtime/dead-letters.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
+import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/standing.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import { deadLetterParts } from '../dead-letters.ts'
+import { defineOperation } from '../operation.ts'
+import { listDeliveryLetters } from './delivery-letters.ts'
+import { namedTargets } from './named-targets.ts'
+
+/** A courier sees the mark within two seconds; a call in flight has five. */
+const parkedWithinMs = 15_000
+/** For a whole backlog: each record becomes a dead letter first. */
+const emptiedWithinMs = 600_000
+const pollMs = 200
+
+export interface SkipResult {
+  target: string
+  /** Of the head. */
+  sequence: number
+  /** `delivered`: the last attempt was under way and succeeded. `waiting`: marked, but no courier has parked it yet. */
+  outcome: 'parked' | 'delivered' | 'waiting'
+}
+
+export const skipHeadOperation = defineOperation({
+  name: 'webhooks skip',
+  needs: [],
+  args: Type.Object({ target: Type.String() }),
+  async run({ platform, signal }, { target }): Promise<SkipResult> {
+    const waiting = (await waitingOf(platform, target)).place
+    if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
+    const { partition, position } = waiting
+    await skipThrough(platform, target, position)
+    const passed = await untilPassed(platform, target, position + 1, parkedWithinMs, signal)
+    const key = `${courierGroup}/${partition}/${position}`
+    const letter = (await listDeliveryLetters(deadLetterParts(platform), { target })).find(
+      (one) => one.key === key,
+    )
+    const outcome = letter ? 'parked' : passed ? 'delivered' : 'waiting'
+    return { target, sequence: letter?.sequence ?? position, outcome }
+  },
+})
+
+export interface ForgetResult {
+  target: string
+  partition: number
+  /** Records that waited, or were dead letters, and are gone. */
+  discarded: number
+  /** Dead letters that stay; they can be replayed once the target is in the file again. */
+  dead_letters: number
+}
+
+export const forgetTargetOperation = defineOperation({
+  name: 'webhooks forget',
+  needs: [],
+  args: Type.Object({ target: Type.String(), force: Type.Boolean() }),
+  async run({ platform, signal }, { target, force }): Promise<ForgetResult> {
+    refuseNamed(platform, target)
+    const waiting = (await waitingOf(platform, target)).place
+    if (waiting.lag > 0 && !force) {
+      throw new AppError(
+        'conflict',
+        `${waiting.lag} records wait for ${target}: add it to the targets file again until they are delivered, or discard them with --force.`,
+      )
+    }
+    if (waiting.lag > 0) {
+      await skipThrough(platform, target, waiting.end - 1)
+      if (!(await untilPassed(platform, target, waiting.end, emptiedWithinMs, signal))) {
+        throw new AppError(
+          'conflict',
+          `No courier has parked what waits for ${target}: start one, and try again.`,
+        )
+      }
+    }
+    const letters = await listDeliveryLetters(deadLetterParts(platform), { target })
+    if (force) {
+      await removeDeadLetters(
+        platform,
+        webhooksDeliveries.name,
+        letters.map(({ origin }) => origin),
+      )
+    }
+    const { eventLog, relational } = platform.engines
+    const parts = { eventLog, relational, places: platform.places }
+    const partition = await forgetTarget(parts, target, courierGroup)
+    return {
+      target,
+      partition,
+      discarded: force ? letters.length : 0,
+      dead_letters: force ? 0 : letters.length,
+    }
+  },
+})
+
+/** The row's mark never goes back. */
+async function skipThrough(platform: Platform, target: string, offset: number): Promise<void> {
+  await platform.engines.relational.query(
+    `update platform.webhook_targets set skip_through = greatest(coalesce(skip_through, -1), $2::bigint)
+     where name = $1`,
+    [target, offset],
+  )
+}
+
+/** Throws AppError `not_found` for a target without a partition. */
+async function waitingOf(
+  platform: Platform,
+  target: string,
+): Promise<{ place: WaitingPartition; couriers: number }> {
+  const { eventLog, relational } = platform.engines
+  const partition = (await readAssignments(relational)).get(target)
+  if (partition === undefined) {
+    throw new AppError(
+      'not_found',
+      `No target ${target.slice(0, 64)} owns a partition; \`flotilla webhooks targets\` shows all.`,
+    )
+  }
+  const { waiting, couriers } = await readWaiting({ eventLog, places: platform.places }, new Set([partition]))
+  return { place: waiting.get(partition) ?? { partition, position: 0, end: 0, lag: 0 }, couriers }
+}
+
+/** True once everything below this offset is delivered or parked; false at once where no courier runs. */
+async function untilPassed(
+  platform: Platform,
+  target: string,
+  offset: number,
+  withinMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const end = performance.now() + withinMs
+  while (performance.now() < end && !signal.aborted) {
+    const { place, couriers } = await waitingOf(platform, target)
+    if (place.position >= offset) return true
+    if (couriers === 0) return false
+    await sleep(pollMs, signal)
+  }
+  return false
+}
+
+function refuseNamed(platform: Platform, target: string): void {
+  const { path, names } = namedTargets(platform.env)
+  if (names?.has(target)) {
+    throw new AppError('conflict', `${target} is still in ${path}: remove it there first.`)
+  }
+  if (names !== null) return
+  throw new AppError(
+    'conflict',
+    `${path} cannot be read here, so it is not known whether ${target} is still in it: name the targets file of the relay with WEBHOOK_TARGETS_FILE.`,
+  )
+}
