@@ -160,8 +160,8 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    const request = { headers, body: delivery.body, stopper: context }
-    state.call(request, (result) => context.end(this.#ended(work, result)))
+    const request = { headers, body: delivery.body, signal: context.signal }
+    state.call(request).then((result) => context.end(this.#ended(work, result)))
   }
 
   #ended(work: Work, result: CallResult): Outcome | Hold {

@@ -98,10 +98,12 @@ export class TargetState {
     return true
   }
 
-  call(request: Request, ended: (result: CallResult) => void): void {
+  async call(request: Request): Promise<CallResult> {
     const connection = this.#idleConnection()
     this.#inFlight++
-    connection.send(request, ended)
+    const result = await connection.send(request)
+    this.#inFlight--
+    return result
   }
 
   /** The target answered: one more call may run beside than before. True when that ended an outage. */
@@ -151,10 +153,7 @@ export class TargetState {
   #idleConnection(): Connection {
     const idle = this.#connections.find((connection) => !connection.busy)
     if (idle) return idle
-    const ended = () => {
-      this.#inFlight--
-    }
-    const made = new Connection({ url: this.target.url, lookup: this.#lookup, ended })
+    const made = new Connection({ url: this.target.url, lookup: this.#lookup })
     this.#connections.push(made)
     return made
   }

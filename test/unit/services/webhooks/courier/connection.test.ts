@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Connection, type Request } from '#services/webhooks/courier/connection.ts'
-import type { CallResult } from '#services/webhooks/courier/verdict.ts'
 import { createNameLookup, type NameLookupOptions } from '#services/webhooks/targets/name-lookup.ts'
 import { type DnsServer, openDnsServer } from '#test/support/dns-server.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -28,8 +27,7 @@ function connect(url: string, options: { callMs?: number; names?: NameLookupOpti
   return connection
 }
 
-const post = (connection: Connection, sent: Request) =>
-  new Promise<CallResult>((resolve) => connection.send(sent, resolve))
+const post = (connection: Connection, sent: Request) => connection.send(sent)
 
 async function outcome(answer: Answer, callMs = 10_000) {
   const sink = await sinkOf(() => answer)
@@ -70,6 +68,21 @@ describe('a call', () => {
     expect(status).toBe(200)
     expect(tookMs).toBeLessThan(9_000)
     await eventually('its connection is gone', () => sink.inFlight === 0)
+  })
+
+  test('does not count the status of an answer that breaks off', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.on('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf')
+        setTimeout(() => socket.destroy(), 20)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const result = await post(connect(`http://127.0.0.1:${port}/`), request())
+    expect(result).toMatchObject({ status: null, fault: 'reset' })
   })
 
   test('follows no redirect and tells where it led', async () => {
@@ -132,17 +145,12 @@ describe('a call', () => {
 
   test('ends at once when it is aborted, and says so', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
-    let stopCall = () => {}
-    const stopper = {
-      heed(stop: () => void) {
-        stopCall = stop
-      },
-    }
-    const call = post(connect(sink.url), { ...request(), stopper })
+    const stop = new AbortController()
+    const call = post(connect(sink.url), { ...request(), signal: stop.signal })
     await eventually('it arrived', () => sink.received.length === 1)
-    stopCall()
+    stop.abort()
     expect(await call).toMatchObject({ status: null, fault: 'stopped' })
-    const late = post(connect(sink.url), { ...request(), stopper: { heed: (stop) => stop() } })
+    const late = post(connect(sink.url), { ...request(), signal: AbortSignal.abort() })
     expect(await late).toMatchObject({ fault: 'stopped' })
   })
 })
