@@ -2,13 +2,12 @@
 
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
-import { type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
+import { type ConsumerDependencies, type RunningConsumer, startConsumer } from '#runtime/consumer.ts'
 import { headerNames, type Message } from '#runtime/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
 import { withoutSecrets } from '../../targets/without-secrets.ts'
-import type { RelayContext } from '../relay.ts'
 import { chooseTargets } from './choose-targets.ts'
 import type { Deliveries, DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
@@ -24,27 +23,21 @@ interface Parts {
   deliveries: Deliveries
 }
 
-export function startFleetEvents({
-  context,
-  ...parts
-}: Parts & { context: RelayContext }): Promise<RunningConsumer> {
-  const { engines, codec, publisher, log, metrics } = context
-  return startConsumer(
-    { eventLog: engines.eventLog, codec, publisher, log, metrics },
-    {
-      mode: 'batch',
-      group: 'webhook-relay',
-      topic,
-      batchRecordsMax: 200,
-      batchBytesMax: 1024 * 1024,
-      callTimeoutMs,
-      retriesMax: 5,
-      backoff: { baseMs: 200, maxMs: 10_000 },
-      handle: createFleetHandler(parts),
-      keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
-      probe: () => engines.eventLog.ping(),
-    },
-  )
+export function startFleetEvents(dependencies: ConsumerDependencies, parts: Parts): Promise<RunningConsumer> {
+  const { codec, eventLog } = dependencies
+  return startConsumer(dependencies, {
+    mode: 'batch',
+    group: 'webhook-relay',
+    topic,
+    batchRecordsMax: 200,
+    batchBytesMax: 1024 * 1024,
+    callTimeoutMs,
+    retriesMax: 5,
+    backoff: { baseMs: 200, maxMs: 10_000 },
+    handle: createFleetHandler(parts),
+    keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
+    probe: () => eventLog.ping(),
+  })
 }
 
 /** All events of a batch for one target go together, in their order. */

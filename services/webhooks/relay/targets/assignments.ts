@@ -1,12 +1,12 @@
 /** Names of targets in, their partitions out: remembered, so that a target that is known needs no database. */
 
+import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
-import { assignPartition, readAssignments } from '../../targets/assignment.ts'
+import { type AssignmentParts, assignPartition, readAssignments } from '../../targets/assignment.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import type { RelayContext } from '../relay.ts'
 
 /** Rows are compared this often: a target that was forgotten may have lost its partition to another. */
 const lookEveryMs = 5_000
@@ -24,11 +24,10 @@ export interface Assignments extends Closeable {
  * Gives every target of the file a partition, also those that come later, before anything is fired at them. Resolves
  * when those of now have theirs, or after some seconds.
  */
-export async function openAssignments(parts: {
-  context: Pick<RelayContext, 'engines' | 'places' | 'log'>
-  targets: Pick<WatchedTargets, 'current' | 'onChange'>
-}): Promise<Assignments> {
-  const { engines, places, log } = parts.context
+export async function openAssignments(
+  parts: AssignmentParts & { targets: Pick<WatchedTargets, 'current' | 'onChange'>; log: Logger },
+): Promise<Assignments> {
+  const { targets, log } = parts
   const known = new Map<string, number>()
   const asking = new Map<string, Promise<number>>()
   const stop = new AbortController()
@@ -36,7 +35,7 @@ export async function openAssignments(parts: {
   function ask(target: string): Promise<number> {
     let call = asking.get(target)
     if (!call) {
-      call = assignPartition({ ...engines, places }, target)
+      call = assignPartition(parts, target)
         .then((partition) => {
           known.set(target, partition)
           return partition
@@ -47,18 +46,18 @@ export async function openAssignments(parts: {
     return call
   }
   async function look(): Promise<void> {
-    const rows = await readAssignments(engines.relational)
+    const rows = await readAssignments(parts.relational)
     for (const [target, partition] of known) {
       if (rows.get(target) !== partition) known.delete(target)
     }
-    for (const target of parts.targets.current().targets.keys()) {
+    for (const target of targets.current().targets.keys()) {
       if (!known.has(target) && !stop.signal.aborted) await ask(target)
     }
   }
   const watching = { what: 'webhook assignments', everyMs: lookEveryMs, signal: stop.signal, log }
   const first = Promise.withResolvers<void>()
   const looking = repeatUntil(watching, () => look().finally(first.resolve))
-  parts.targets.onChange(() => {
+  targets.onChange(() => {
     // What fails here is tried again at the next look, and when it is fired at.
     if (!stop.signal.aborted) look().catch(() => {})
   })
