@@ -1,7 +1,7 @@
 /** `flotilla webhooks targets`: how every target stands. */
 
 import type { Command as Program } from 'commander'
-import { readStandings, type TargetStanding } from '#services/webhooks/targets/standing.ts'
+import { readStandings, type TargetStanding } from '#services/webhooks/targets/target-status.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'

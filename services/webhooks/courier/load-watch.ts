@@ -1,8 +1,8 @@
 /** Warns of targets whose back-off makes their lane grow without end at the rate that was seen, before it happens. */
 
 import type { Logger } from 'pino'
-import { backoffWithin, type LaneTraffic, laneLoad } from '../targets/lane-load.ts'
 import type { WebhookTarget } from '../targets/target.ts'
+import { backoffWithin, type LaneTraffic, laneLoad } from '../targets/target-load.ts'
 
 /** Until a courier has seen better: every tenth attempt fails, a call takes this long. */
 const assumedFailedShare = 0.1

@@ -3,9 +3,9 @@
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { eventSchema, type FiredEvent } from '../../event.ts'
 import { idempotencyKeyOf } from '../../targets/event-kinds.ts'
 import { containsSecret } from '../../targets/secrets.ts'
-import { eventSchema, type FiredEvent } from './event-schema.ts'
 import { topLevelMembers } from './top-level-members.ts'
 
 export interface PreparedEvent {

@@ -7,9 +7,9 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { eventSchema } from '../../event.ts'
 import { chooseTargets, namesOf } from '../events/choose-targets.ts'
 import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event-body.ts'
-import { eventSchema } from '../events/event-schema.ts'
 import type { Relay } from '../relay.ts'
 
 const bodyBytesMax = 256 * 1024

@@ -10,7 +10,7 @@ import { readRecords } from '#runtime/read-records.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import { createSightings, type Sighting } from './sightings.ts'
+import { createSightings, type Sighting } from './last-seen.ts'
 
 const topic = webhooksAttempts
 /** Newest attempts that are looked through at the start, for each partition. */

@@ -3,7 +3,7 @@
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import type { TopicPlace } from '#runtime/messages.ts'
-import { readWaiting } from '../../targets/standing.ts'
+import { readWaiting } from '../../targets/target-status.ts'
 import type { Assignments } from './assignments.ts'
 
 const keptForMs = 2_000

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { backoffWithin, laneLoad } from '#services/webhooks/targets/lane-load.ts'
+import { backoffWithin, laneLoad } from '#services/webhooks/targets/target-load.ts'
 
 const traffic = { ratePerS: 20, failedShare: 0.1, callMs: 2 }
 

@@ -1,7 +1,7 @@
 /** The shape of an event as it is fired. */
 
 import { type Static, Type } from 'typebox'
-import { eventPartPattern, webhookEvents } from '../../targets/event-kinds.ts'
+import { eventPartPattern, webhookEvents } from './targets/event-kinds.ts'
 
 /** Year 5138: a time in milliseconds is refused instead of delivered as nonsense. */
 const secondsMax = 99_999_999_999
