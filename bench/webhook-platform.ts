@@ -79,6 +79,7 @@ const handlers = {
   async startCourier(_: null): Promise<void> {
     const service = services.find((one) => one.name === 'webhook-courier')
     if (service?.kind !== 'worker' || !platform) throw new Error('there is no courier')
+    // A Service keeps no types of its engines and settings.
     courier = await service.start(contextOf(service, platform, env) as never)
   },
   /** Another targets file for the courier that runs. */

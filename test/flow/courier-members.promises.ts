@@ -43,6 +43,7 @@ export function describeCouriers(
   async function join(): Promise<Closeable> {
     const context = contextOf(webhookCourier, world.platform, { FLOTILLA_HOME: world.home, ...env })
     if (webhookCourier.kind !== 'worker') throw new Error('a courier is a worker')
+    // A Service keeps no types of its engines and settings.
     const courier = await webhookCourier.start(context as never)
     onTestFinished(() => courier.close())
     return courier

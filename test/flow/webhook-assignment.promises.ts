@@ -64,11 +64,9 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       expect(early.map((name) => taken.get(name))).toEqual([0, 1])
       for (const { places } of processes) expect(places.get(topic.name)!.partitions).toBe(128)
       const last = await assignPartition(processes[0]!, names.at(-1)!)
-      const [position] = await platform.publisher.publish(
-        topic as never,
-        [{ key: 'k' as never, value: null }],
-        { partition: Math.max(...taken.values()) },
-      )
+      const [position] = await platform.publisher.publish(topic, [{ key: 'k', value: null }], {
+        partition: Math.max(...taken.values()),
+      })
       expect(position).toEqual({ partition: 69, offset: 0 })
       expect(last).toBe(answers[0]!.at(-1))
 
@@ -123,7 +121,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
           {
             mode: 'lanes',
             group,
-            topic: webhooksDeliveries as never,
+            topic: webhooksDeliveries,
             concurrency: 4,
             callTimeoutMs: 1_000,
             retriesMax: 0,

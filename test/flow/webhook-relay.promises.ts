@@ -319,6 +319,7 @@ ${more}`
       const { publisher } = relay.platform
       const { publish } = publisher
       let away = true
+      // The publisher's method is generic, which one fake for all topics cannot be.
       publisher.publish = ((topic: { name: string }, messages: { key: string }[], options: object) => {
         const refused = away && topic.name === webhooksDeliveries.name && messages[0]!.key === 'pulses'
         if (refused) return Promise.reject(new AppError('log_unavailable', 'connect ECONNREFUSED 10.1.2.3'))

@@ -94,6 +94,7 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
     },
     async startCourier() {
       if (webhookCourier.kind !== 'worker') throw new Error('the courier is a worker')
+      // A Service keeps no types of its engines and settings.
       const started = await webhookCourier.start(contextOf(webhookCourier, platform, everything) as never)
       const courier = {
         courier: true,

@@ -20,7 +20,7 @@ export interface HeaderBase {
 }
 
 /** The platform says its own headers itself: no target's may take their place. */
-export function headerBaseOf(target: WebhookTarget): HeaderBase {
+export function headerBaseOf(target: Pick<WebhookTarget, 'headers' | 'signingSecrets'>): HeaderBase {
   const own = Object.entries(target.headers).filter(([name]) => !platformHeaders.has(name.toLowerCase()))
   const named = own.some(([name]) => name.toLowerCase() === 'user-agent')
   const fixed = ['content-type', 'application/json', ...(named ? [] : ['user-agent', 'flotilla-webhooks'])]

@@ -11,7 +11,11 @@ const cutRecordsMin = 1_024
 
 /** Deletes settled records of these partitions beyond the last `kept` (default: as many ids as are read back). */
 export async function trimDelivered(
-  { eventLog, topic, log }: { eventLog: EventLog; topic: string; log: Logger },
+  {
+    eventLog,
+    topic,
+    log,
+  }: { eventLog: Pick<EventLog, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
   readings: readonly PartitionReading[],
   kept = ringIdsMax,
 ): Promise<number> {

@@ -80,7 +80,7 @@ export async function readWaiting(
   { eventLog, places }: Pick<StandingParts, 'eventLog' | 'places'>,
   partitions: ReadonlySet<number>,
 ): Promise<{ couriers: number; waiting: Map<number, WaitingPartition> }> {
-  const topic = physicalName(places, deliveries as never)
+  const topic = physicalName(places, deliveries)
   const [state, ranges] = await Promise.all([
     eventLog.groupState(courierGroup, topic),
     eventLog.offsets(topic),
@@ -109,7 +109,7 @@ async function readHeads(
   if (missing.size > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, deliveries as never),
+      topic: physicalName(parts.places, deliveries),
       startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
       signal: AbortSignal.any([parts.signal, complete.signal]),
       records([first]) {
@@ -151,7 +151,7 @@ async function readAttempts(parts: StandingParts, targets: readonly string[]) {
   if (targets.length > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, attempts as never),
+      topic: physicalName(parts.places, attempts),
       startOf,
       signal: parts.signal,
       async records(records) {

@@ -2,8 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { ulid } from 'ulid'
-import type { OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames, type OutgoingMessage, type Position, type PublishOptions } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Assignments } from '../targets/assignments.ts'
@@ -26,8 +25,19 @@ export interface Deliveries {
   publish(target: string, requests: readonly DeliveryRequest[], timeoutMs: number): Promise<Position[]>
 }
 
+/** What is needed of the platform's publisher. */
+export interface DeliveryPublisher {
+  publish(
+    topic: typeof webhooksDeliveries,
+    messages: DeliveryMessage[],
+    options: PublishOptions,
+  ): Promise<Position[]>
+}
+
+export type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
+
 export function createDeliveries(
-  publisher: Pick<Publisher, 'publish'>,
+  publisher: DeliveryPublisher,
   assignments: Pick<Assignments, 'partitionOf'>,
 ): Deliveries {
   return {
@@ -42,7 +52,7 @@ export function createDeliveries(
 function messageOf(
   target: string,
   { event, receivedAtMs, headers, sourceEventId }: DeliveryRequest,
-): OutgoingMessage<string, WebhookDelivery> {
+): DeliveryMessage {
   const { event: kind, agent, task_id, idempotency_key, body } = event
   return {
     key: target,

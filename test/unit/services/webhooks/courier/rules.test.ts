@@ -18,7 +18,6 @@ import {
   verdictOf,
   waitMsMax,
 } from '#services/webhooks/courier/verdict.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const answered = (status: number, retryAfter: string | null = null): CallResult => ({
   status,
@@ -153,7 +152,7 @@ describe('a request', () => {
       'X-Api-Key': 'k',
       'User-Agent': 'mine',
     }
-    const base = headerBaseOf({ headers, signingSecrets: [] } as unknown as WebhookTarget)
+    const base = headerBaseOf({ headers, signingSecrets: [] })
     const delivery = {
       target: 't',
       event: 'task.completed',
