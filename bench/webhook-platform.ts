@@ -1,4 +1,4 @@
-/** The process under measurement: log and database, a courier that starts and stops as told, and a relay beside it. */
+/** The measured process of the webhooks bench: log, database, a courier that the bench starts and stops, and a relay. */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

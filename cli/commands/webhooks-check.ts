@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { redact } from '#services/webhooks/targets/secrets.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
-import { backoffWithin, type LaneTraffic, laneLoad } from '#services/webhooks/targets/target-load.ts'
+import { backoffWithin, type TargetTraffic, targetLoad } from '#services/webhooks/targets/target-load.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { table } from '../output.ts'
@@ -101,10 +101,10 @@ function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets): CheckedT
   }
 }
 
-function warningsOf(target: WebhookTarget, traffic: LaneTraffic): CheckResult['warnings'] {
+function warningsOf(target: WebhookTarget, traffic: TargetTraffic): CheckResult['warnings'] {
   // The lanes of agents share the rate in a way that nobody knows beforehand.
   if (target.ordering === 'agent') return []
-  const load = laneLoad(target, traffic)
+  const load = targetLoad(target, traffic)
   if (load <= loadMax) return []
   const { ratePerS, failedShare, callMs } = traffic
   const enough = backoffWithin(loadMax, target.retry, traffic)

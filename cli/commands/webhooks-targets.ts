@@ -1,7 +1,7 @@
-/** `flotilla webhooks targets`: how every target stands. */
+/** `flotilla webhooks targets`: the state of every target. */
 
 import type { Command as Program } from 'commander'
-import { readStandings, type TargetStanding } from '#services/webhooks/targets/target-status.ts'
+import { readTargetStatuses, type TargetStatus } from '#services/webhooks/targets/target-status.ts'
 import { type Cli, describe } from '../cli.ts'
 import { defineCommand } from '../command.ts'
 import { table } from '../output.ts'
@@ -40,7 +40,7 @@ export const webhooksTargetsCommand = defineCommand<object, TargetsResult>({
     const { eventLog, relational } = platform.engines
     const { places, codec } = platform
     const { path, names } = namedTargets(platform.env)
-    const { couriers, targets } = await readStandings(
+    const { couriers, targets } = await readTargetStatuses(
       { eventLog, relational, places, codec, signal },
       names ?? [],
     )
@@ -62,14 +62,14 @@ export function registerWebhooksTargets(webhooks: Program, cli: Cli): void {
   })
 }
 
-function listed(standing: TargetStanding, names: ReadonlySet<string> | null): ListedTarget {
-  const { target, partition, lag, head, told, last } = standing
+function listed(status: TargetStatus, names: ReadonlySet<string> | null): ListedTarget {
+  const { target, partition, lag, head, lastReport, last } = status
   // What the courier said while something waited is over once nothing does.
-  const open = lag > 0 && told?.breaker === 'open'
-  const nextAt = lag > 0 ? (told?.next_attempt_at ?? null) : null
+  const open = lag > 0 && lastReport?.breaker === 'open'
+  const nextAt = lag > 0 ? (lastReport?.next_attempt_at ?? null) : null
   return {
     target,
-    state: stateOf(standing, names, open),
+    state: stateOf(status, names, open),
     partition,
     lag,
     head_sequence: head?.sequence ?? null,
@@ -85,7 +85,7 @@ function listed(standing: TargetStanding, names: ReadonlySet<string> | null): Li
 }
 
 function stateOf(
-  { target, partition, lag, last, head }: TargetStanding,
+  { target, partition, lag, last, head }: TargetStatus,
   names: ReadonlySet<string> | null,
   open: boolean,
 ): TargetState {

@@ -32,7 +32,7 @@ export const eventSchema = Type.Object(
     event: Type.Enum([...webhookEvents], { description: 'What happened.' }),
     agent: part('Who it happened to, for example a codename.', ['WHALE']),
     task_id: part(
-      'Of agent.spawned and agent.terminated: an id of this very occurrence, for example a ULID; a constant would make every later one look like a repeat.',
+      'Of agent.spawned and agent.terminated: an id of this occurrence, for example a ULID; a constant would make every later one look like a repeat.',
       ['01K5Z6M0V3T4E8Q2Y7C9D1F2G3'],
     ),
     result: Type.Unknown({

@@ -71,7 +71,7 @@ export function describeCouriers(
       }
     }, 300_000)
 
-    test('take new partitions up while they deliver, and disturb nobody for it', async () => {
+    test('take up new partitions while they deliver, without disturbing any target', async () => {
       const { engines, places } = world.platform
       const parts = { eventLog: engines.eventLog, relational: engines.relational, places }
       const partitions: number[] = []

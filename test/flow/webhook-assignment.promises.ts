@@ -49,7 +49,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
     it('70 targets of three processes at once have 70 partitions, none moves; one is forgotten', async () => {
       const env = await newHome()
       const platform = await open(env)
-      // Each process has a map of its own, and hears of growth by itself.
+      // Each process has a map of its own, and learns of growth by itself.
       const processes = [1, 2, 3].map(() => ({ ...partsOf(platform), places: new Map(platform.places) }))
       const early = ['first', 'second']
       for (const [n, name] of early.entries()) {
@@ -113,7 +113,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
     it('a group that is running reads what is written to partitions that were added meanwhile', async () => {
       const env = await newHome()
       const platform = await open(env)
-      const heard: number[] = []
+      const read: number[] = []
       const { engines, codec, publisher, log, metrics } = platform
       const start = () =>
         startConsumer(
@@ -128,7 +128,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
             backoff: { baseMs: 10, maxMs: 100 },
             onAssigned: handOverAdded(engines.relational, topic, group),
             async handle(message) {
-              heard.push(message.partition)
+              read.push(message.partition)
               return { kind: 'done' }
             },
           },
@@ -158,19 +158,19 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       let member = await start()
       onTestFinished(() => member.close())
       await write(3)
-      await eventually('the group reads', () => heard.length === 1)
+      await eventually('the group reads', () => read.length === 1)
       for (let n = 0; n < 65; n++) await assignPartition(partsOf(platform), `t${n}`)
       await write(64)
-      await eventually('the added partition is read', () => heard.includes(64), 60_000)
+      await eventually('the added partition is read', () => read.includes(64), 60_000)
       expect(member.state().stopped).toEqual([])
       await member.close()
 
-      // A restart finds a position like any other: the row that stood for one goes.
+      // A restart finds a position like any other: the row that replaced one is deleted.
       member = await start()
       await write(64)
       await eventually(
         'it is read again',
-        () => heard.filter((partition) => partition === 64).length === 2,
+        () => read.filter((partition) => partition === 64).length === 2,
         60_000,
       )
       await eventually('the row is gone', async () => {

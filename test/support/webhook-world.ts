@@ -1,4 +1,4 @@
-/** Relay and couriers on one set of engines in this process, sinks beside them, and the commands of an operator. */
+/** Relay and couriers on one set of engines in this process, with sinks and the commands of an operator. */
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** The engines in, what the relay's routes work with out; it also fires what arrives in fleet.events. */
+/** Opens what the routes of the relay work with, and starts firing what arrives in fleet.events. */
 
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'

@@ -104,7 +104,7 @@ function answerWith(
   else callback(null, first.address, first.family)
 }
 
-/** Null when the DNS knows no such name; throws when it does not answer. */
+/** Null when the DNS has no such name; throws when it does not answer. */
 async function askDns(
   resolver: Resolver,
   name: string,

@@ -1,4 +1,4 @@
-/** One entry of a targets file in, a target out; every fault is told, not the first one alone. */
+/** Reads one target of the targets file, field by field, and records every fault, not just the first. */
 
 import { isIPv6 } from 'node:net'
 import { isLinkLocal, isLoopbackHost } from '#lib/hosts.ts'
@@ -9,7 +9,7 @@ import type { WebhookTarget } from './target.ts'
 import { readHeaders } from './target-headers.ts'
 import type { TargetReading } from './target-reading.ts'
 
-/** Ten minutes of tries with the back-off's defaults would be an outage's business, not an event's. */
+/** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
 export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
 
 const limits = {
@@ -101,11 +101,11 @@ function readUrl(fields: Map<FieldName, Located>, place: Place, reading: TargetR
     return null
   }
   const text = reading.text(given)
-  // A faulty allow_insecure is told already: no second fault because of it.
+  // A faulty allow_insecure is recorded already: no second fault because of it.
   return text === null ? null : checkUrl(text, allowInsecure ?? true, given.place, reading)
 }
 
-/** Nothing of the address is told: variables may have been filled in. */
+/** Faults never quote the address: variables may have been filled in. */
 function checkUrl(text: string, allowInsecure: boolean, place: Place, reading: TargetReading): URL | null {
   const problem = (message: string) => {
     reading.fault(place, message)

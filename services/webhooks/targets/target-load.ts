@@ -1,6 +1,9 @@
-/** How busy an ordered lane is: the rate of its events and how they fail in, a load out that must stay below 1. */
+/**
+ * How busy an ordered target is, from the rate of its events and how often they fail. A load of 1 or more means that its
+ * backlog grows without end.
+ */
 
-export interface LaneTraffic {
+export interface TargetTraffic {
   /** Events a second. */
   ratePerS: number
   /** Of all attempts, 0..1. */
@@ -13,11 +16,11 @@ export interface LaneTraffic {
 export const backoffMsMax = 60_000
 
 /**
- * The share of each second that a lane works or waits. A failed event is tried again in its place, and all behind it wait
- * meanwhile: from 1 on the backlog grows without end though the target answers. A wait is drawn evenly between nothing
- * and `backoffMs · 2^n`, so half of that counts.
+ * The share of each second that the target's queue is calling or waiting to retry. A failed event is retried in its place
+ * and all behind it wait, so that from 1 on the backlog grows without end although the target answers. A wait is drawn
+ * evenly between 0 and `backoffMs · 2^n`, so half of that counts.
  */
-export function laneLoad(target: { backoffMs: number; retry: number }, traffic: LaneTraffic): number {
+export function targetLoad(target: { backoffMs: number; retry: number }, traffic: TargetTraffic): number {
   const { ratePerS, failedShare, callMs } = traffic
   let busyMs = callMs
   let share = failedShare
@@ -27,9 +30,9 @@ export function laneLoad(target: { backoffMs: number; retry: number }, traffic: 
   return (ratePerS * busyMs) / 1_000
 }
 
-/** The largest whole back-off in ms that keeps the load at `loadMax`, or null when not even none does. */
-export function backoffWithin(loadMax: number, retry: number, traffic: LaneTraffic): number | null {
-  const loadOf = (backoffMs: number) => laneLoad({ backoffMs, retry }, traffic)
+/** The largest whole back-off in ms that keeps the load at `loadMax`, or null when even 0 is too long. */
+export function backoffWithin(loadMax: number, retry: number, traffic: TargetTraffic): number | null {
+  const loadOf = (backoffMs: number) => targetLoad({ backoffMs, retry }, traffic)
   if (loadOf(0) > loadMax) return null
   let least = 0
   let most = backoffMsMax

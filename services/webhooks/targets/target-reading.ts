@@ -1,4 +1,4 @@
-/** What the checks of one targets file share: its faults, the variables, and the secrets that were met. */
+/** Reads single values of a targets file: fills in variables, and collects faults and secrets on the way. */
 
 import type { Environment } from '#lib/config.ts'
 import type { Fault, Located, Place } from './located-yaml.ts'
@@ -6,14 +6,14 @@ import { secretLengthMin } from './secrets.ts'
 
 export interface TargetReading {
   fault(place: Place, message: string): void
-  /** A text with its variables filled in, or null after a fault was told. */
+  /** A text with its variables filled in, or null after a fault was recorded. */
   text(value: Located): string | null
-  /** A text of the file itself, without variables; or null after a fault was told. */
+  /** A text of the file itself, without variables; or null after a fault was recorded. */
   plain(value: Located): string | null
   number(value: Located, limits: NumberLimits): number | null
   boolean(value: Located): boolean | null
   choice<T extends string>(value: Located, choices: readonly T[]): T | null
-  /** Texts that must never be written anywhere. */
+  /** Values that must never be written anywhere. */
   secrets: Set<string>
 }
 
@@ -91,7 +91,7 @@ interface Expanded {
   malformed: boolean
 }
 
-/** Fills in the variables; `$${` stands for a plain `${`. An empty variable counts as unset. */
+/** Fills in the variables; `$${` becomes a plain `${`. An empty variable counts as unset. */
 function expandVariables(text: string, env: Environment): Expanded {
   const expanded: Expanded = { text: '', values: [], unset: [], malformed: false }
   expanded.text = text.replace(reference, (whole: string, name: string | undefined) => {

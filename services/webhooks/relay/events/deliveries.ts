@@ -1,4 +1,4 @@
-/** Events and the targets that shall have them in, one acknowledged record for each of both out. */
+/** Publishes events to webhooks.deliveries, one record for each target that wants them. */
 
 import { createHash } from 'node:crypto'
 import { ulid } from 'ulid'
@@ -11,9 +11,9 @@ import type { PreparedEvent } from './event-body.ts'
 export interface DeliveryRequest {
   event: PreparedEvent
   receivedAtMs: number
-  /** Of the record, for example its request id. */
+  /** Headers of the record, for example the request id. */
   headers: Record<string, string>
-  /** Of the fleet event that it comes from: repeats of it get the same event ids, and are dropped by them. */
+  /** Of the fleet event that it comes from: repeats of it get the same event ids, by which consumers drop them. */
   sourceEventId?: string
 }
 

@@ -1,4 +1,4 @@
-/** POST /api/v1/webhooks/fire. */
+/** POST /api/v1/webhooks/fire: accepts an event, chooses its targets and answers when every delivery is in the log. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -116,7 +116,7 @@ async function fire(
   const now = relay.targets.current()
   const chosen = chooseTargets(now, event, named)
   refuseSecrets(event, now.secrets)
-  // From here on it may stand in log lines.
+  // From here on it may appear in log lines.
   request.agentId = event.agent
   const delivery = { event, receivedAtMs: Date.now(), headers: recordHeaders(request) }
   const publish = async ({ name }: { name: string }) => {

@@ -62,7 +62,7 @@ describe('a call', () => {
     expect(tookMs).toBeGreaterThanOrEqual(callMs)
   })
 
-  test('reads no more of an answer than anyone needs, and its status counts', async () => {
+  test('reads no more of an answer than its limit, and the status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
     const { status, tookMs } = await post(connect(sink.url), request())
     expect(status).toBe(200)
@@ -85,14 +85,14 @@ describe('a call', () => {
     expect(result).toMatchObject({ status: null, fault: 'reset' })
   })
 
-  test('follows no redirect and tells where it led', async () => {
+  test('follows no redirect, and reports where it led', async () => {
     const location = 'http://127.0.0.1:9/elsewhere'
     const sink = await sinkOf(() => ({ status: 302, headers: { location } }))
     expect(await post(connect(sink.url), request())).toMatchObject({ status: 302, location })
     expect(sink.received).toHaveLength(1)
   })
 
-  test('tells faults apart in short codes', async () => {
+  test('distinguishes faults by short codes', async () => {
     expect(await outcome({ reset: true })).toBe('reset')
     expect(await outcome({ garbage: 'SSH-2.0-OpenSSH_9.2\r\n' })).toBe('protocol')
     expect(await outcome({ status: 418 })).toBe(418)
@@ -162,7 +162,7 @@ describe('a name', () => {
     return server
   }
 
-  test('that comes to stand for an address of credentials is not dialled: DNS rebinding', async () => {
+  test('that changes to a link-local address is not connected to: DNS rebinding', async () => {
     const sink = await sinkOf(() => ({ hangUp: true }))
     const { port } = new URL(sink.url)
     let address = '127.0.0.1'
@@ -207,7 +207,7 @@ describe('a name', () => {
     expect(server.asked.length).toBeLessThanOrEqual(2)
   })
 
-  test('that nobody knows is a fault of the name', async () => {
+  test('that does not exist is a fault of the name', async () => {
     const server = await dns(() => null)
     const connection = connect('http://nobody.invalid/', { names: { servers: [server.address] } })
     expect(await post(connection, request())).toMatchObject({ status: null, fault: 'dns' })

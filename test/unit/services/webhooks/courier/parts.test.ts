@@ -203,7 +203,7 @@ test('settled records are cut, but for those whose ids are read back and for wha
   expect(cut).toEqual([[0, 10_000]])
 })
 
-test('a back-off that makes a lane fall behind at the rate that was seen is told once, until the file changes', () => {
+test('a back-off with which a target falls behind at the measured rate is warned of once, until the file changes', () => {
   const lines: Record<string, unknown>[] = []
   const log = pino(
     { level: 'warn' },

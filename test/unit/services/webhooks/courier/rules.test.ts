@@ -62,7 +62,7 @@ describe('an event', () => {
     const open = { ...facts, breakerOpen: true }
     expect(decide({ ...open, verdict: 'away' }, target)).toEqual({ kind: 'outage', spent: 3 })
     expect(decide({ ...open, verdict: 'failed', spent: 3 }, target)).toEqual({ kind: 'retry', spent: 1 })
-    // Also after a restart, when nobody knows of the breaker.
+    // Also after a restart, when the state of the breaker is lost.
     expect(decide({ ...facts, verdict: 'failed', spent: 3 }, target)).toEqual({ kind: 'retry', spent: 1 })
     expect(decide({ ...facts, verdict: 'away', spent: 3 }, target)).toEqual({ kind: 'outage', spent: 4 })
     expect(decide({ ...open, verdict: 'failed', spent: 1 }, { ...target, retry: 0 })).toEqual({

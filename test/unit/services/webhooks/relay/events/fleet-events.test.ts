@@ -74,7 +74,7 @@ test('a delivery carries the request id of its fleet event, its receipt and its 
   )
 })
 
-test('what no repetition mends is parked, with a reason that tells no secret', async () => {
+test('what a repetition cannot help is parked, with a reason that holds no secret', async () => {
   const handle = handlerOn(() => {})
   const outcomes = await handle([
     { ...message(1), value: null },
