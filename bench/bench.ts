@@ -8,7 +8,10 @@ export interface BenchRow {
   peer?: { what: string; value: number }
   /** measured / peer, unless the row states one itself (the median over interleaved rounds). */
   ratio?: number
-  /** The ratio (or, without a peer, the value) must be at most `max` or at least `min`. */
+  /**
+   * The ratio must be at most `max` or at least `min`. Without a peer the value itself is judged: for bytes and for
+   * seconds that time-outs decide, never for how quick a machine was.
+   */
   bar?: { max?: number; min?: number }
   /** Beyond the bar; shown, never enforced. */
   goal?: { max?: number; min?: number }

@@ -62,10 +62,11 @@ function textOf({ free, metered }: Took): string {
 
 function rowOf(took: Took): BenchRow {
   return {
-    what: 'added to the p95 of a search',
+    what: 'p95 of a search that counts against limits',
     unit: 'ms',
-    measured: quantile(took.metered, 0.95) - quantile(took.free, 0.95),
-    bar: { max: 0.2 },
-    note: `p95 of ${took.free.length} requests of each kind: ${textOf(took)}`,
+    measured: quantile(took.metered, 0.95),
+    peer: { what: 'of one that does not', value: quantile(took.free, 0.95) },
+    bar: { max: 1.05 },
+    note: `${took.free.length} requests of each kind`,
   }
 }

@@ -1,42 +1,35 @@
 /**
- * Settings in, opened engines out. The one file that names drivers: an engine that the environment names is the
- * distributed one, every other runs embedded in this process.
+ * Chooses and opens the engines that services need. This is the one file that names drivers: an engine whose address
+ * the environment holds is the distributed one, every other runs embedded in this process.
  */
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { type Static, Type } from 'typebox'
+import { requireUrl } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
+import { embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
 import type { EventLog } from './event-log/port.ts'
-import type { Mirror } from './relational/mirror-port.ts'
+import { checkEventLogSettings, eventLogSettings, kafkaConnection } from './event-log/settings.ts'
+import type { Mirror } from './relational/mirror/port.ts'
 import type { Relational } from './relational/port.ts'
+import { relationalSettings } from './relational/settings.ts'
 import type { SchemaRegistry } from './schema-registry/port.ts'
+import { schemaRegistrySettings } from './schema-registry/settings.ts'
 import { collections } from './vectors/collections.ts'
 import type { VectorStore } from './vectors/port.ts'
-
-const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
+import { qdrantConnection, vectorSettings } from './vectors/settings.ts'
 
 /** Environment variables that choose and reach the engines. */
 export const engineSettings = Type.Object({
-  KAFKA_BROKERS: text('host:port, comma-separated; without it the log is embedded'),
-  KAFKA_SSL: Type.Optional(Type.Boolean({ description: 'true for TLS' })),
-  KAFKA_SASL_MECHANISM: Type.Optional(
-    Type.Union([Type.Literal('plain'), Type.Literal('scram-sha-256'), Type.Literal('scram-sha-512')], {
-      description: '`plain`, `scram-sha-256` or `scram-sha-512`; with user and password',
-    }),
-  ),
-  KAFKA_USERNAME: text('SASL user'),
-  KAFKA_PASSWORD: text('SASL password'),
-  SCHEMA_REGISTRY_URL: text('Confluent-compatible API; without it the schemas folder'),
-  QDRANT_URL: text('without it the vector engine is embedded'),
-  QDRANT_API_KEY: text('of Qdrant'),
-  DATABASE_URL: text('postgres://…; without it Postgres is embedded'),
-  EMBEDDINGS_URL: text('OpenAI-compatible endpoint; without it texts are embedded locally'),
-  EMBEDDINGS_API_KEY: text('of that endpoint'),
-  EMBEDDINGS_MODEL: text('of that endpoint'),
+  ...eventLogSettings.properties,
+  ...schemaRegistrySettings.properties,
+  ...vectorSettings.properties,
+  ...relationalSettings.properties,
+  ...embedderSettings.properties,
 })
 
 export type EngineSettings = Static<typeof engineSettings>
@@ -63,15 +56,9 @@ export interface EngineChoice {
 
 /** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
-  const sasl = [settings.KAFKA_SASL_MECHANISM, settings.KAFKA_USERNAME, settings.KAFKA_PASSWORD]
-  if (sasl.some(Boolean) && !sasl.every(Boolean)) {
-    throw misconfigured(
-      'KAFKA_SASL_MECHANISM, KAFKA_USERNAME and KAFKA_PASSWORD belong together: set all or none.',
-    )
-  }
+  checkEventLogSettings(settings)
   for (const name of ['SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL', 'EMBEDDINGS_URL'] as const) {
-    const url = settings[name]
-    if (url !== undefined && !URL.canParse(url)) throw misconfigured(`${name} is not a URL.`)
+    requireUrl(name, settings[name])
   }
   return {
     eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
@@ -108,14 +95,12 @@ export function refuseSharing(
     return choices[engine].embedded && usedBy(chosen) && usedBy(others)
   })
   if (shared.length === 0) return
-  throw misconfigured(
+  const variables = shared.map((engine) => choices[engine].variable).join(', ')
+  throw new AppError(
+    'invalid_configuration',
     `An embedded engine belongs to one process, and ${others.join(', ')} would need it, too: set ` +
-      `${shared.map((engine) => choices[engine].variable).join(', ')}, or start all services in one process with \`flotilla start\`.`,
+      `${variables}, or start all services in one process with \`flotilla start\`.`,
   )
-}
-
-function misconfigured(message: string): AppError {
-  return new AppError('invalid_configuration', message)
 }
 
 export interface OpenEnginesOptions {
@@ -165,80 +150,72 @@ const openers: { [N in Name]: (options: OpenEnginesOptions) => Promise<OpenEngin
   relational: openRelational,
   mirror: openMirror,
   embedder: openEmbedder,
-  async localEmbedder() {
-    const { openLocalEmbedder } = await import('./embedder/local.ts')
-    return openLocalEmbedder()
-  },
+  localEmbedder: openLocal,
 }
 
 async function openEventLog({ settings, directory, clientId, log }: OpenEnginesOptions): Promise<EventLog> {
-  if (!settings.KAFKA_BROKERS) {
-    const { openEmbeddedLog } = await import('./event-log/embedded.ts')
-    return openEmbeddedLog({
-      directory: folder(directory, 'log'),
-      onFault: (error) => log.error({ reason: describeError(error) }, 'event-log.fault'),
-    })
+  const cluster = kafkaConnection(settings)
+  if (cluster) {
+    const { openKafkaLog } = await import('./event-log/kafka.ts')
+    return openKafkaLog({ ...cluster, clientId, log })
   }
-  const { openKafkaLog } = await import('./event-log/kafka.ts')
-  const brokers = settings.KAFKA_BROKERS.split(',').map((broker) => broker.trim())
-  const sasl = settings.KAFKA_SASL_MECHANISM
-    ? {
-        mechanism: settings.KAFKA_SASL_MECHANISM,
-        username: settings.KAFKA_USERNAME ?? '',
-        password: settings.KAFKA_PASSWORD ?? '',
-      }
-    : undefined
-  return openKafkaLog({ brokers, clientId, log, ssl: settings.KAFKA_SSL ?? false, ...(sasl ? { sasl } : {}) })
+  const { openEmbeddedLog } = await import('./event-log/embedded.ts')
+  return openEmbeddedLog({
+    directory: folder(directory, 'log'),
+    onFault: (error) => log.error({ reason: describeError(error) }, 'event-log.fault'),
+  })
 }
 
 async function openSchemaRegistry({
   settings,
   schemasDirectory,
 }: OpenEnginesOptions): Promise<SchemaRegistry> {
-  if (!settings.SCHEMA_REGISTRY_URL) {
-    const { openFolderRegistry } = await import('./schema-registry/folder.ts')
-    return openFolderRegistry({ directory: schemasDirectory })
+  if (settings.SCHEMA_REGISTRY_URL) {
+    const { openConfluentRegistry } = await import('./schema-registry/confluent.ts')
+    return openConfluentRegistry({ url: settings.SCHEMA_REGISTRY_URL })
   }
-  const { openConfluentRegistry } = await import('./schema-registry/confluent.ts')
-  return openConfluentRegistry({ url: settings.SCHEMA_REGISTRY_URL })
+  const { openFolderRegistry } = await import('./schema-registry/folder.ts')
+  return openFolderRegistry({ directory: schemasDirectory })
 }
 
 async function openVectors({ settings, directory, log }: OpenEnginesOptions): Promise<VectorStore> {
-  if (!settings.QDRANT_URL) {
-    const { openEmbeddedVectors } = await import('./vectors/embedded.ts')
-    return openEmbeddedVectors({ directory: folder(directory, 'vectors'), collections, log })
+  const server = qdrantConnection(settings)
+  if (server) {
+    const { openQdrantVectors } = await import('./vectors/qdrant.ts')
+    return openQdrantVectors({ ...server, collections, log })
   }
-  const { openQdrantVectors } = await import('./vectors/qdrant.ts')
-  const apiKey = settings.QDRANT_API_KEY
-  return openQdrantVectors({ url: settings.QDRANT_URL, collections, log, ...(apiKey ? { apiKey } : {}) })
+  const { openEmbeddedVectors } = await import('./vectors/embedded.ts')
+  return openEmbeddedVectors({ directory: folder(directory, 'vectors'), collections, log })
 }
 
 async function openRelational({ settings, directory, log }: OpenEnginesOptions): Promise<Relational> {
-  if (!settings.DATABASE_URL) {
-    const { openPglite } = await import('./relational/pglite.ts')
-    return openPglite({ directory: folder(directory, 'postgres'), log })
+  if (settings.DATABASE_URL) {
+    const { openPostgres } = await import('./relational/postgres.ts')
+    return openPostgres({ url: settings.DATABASE_URL, log })
   }
-  const { openPostgres } = await import('./relational/postgres.ts')
-  return openPostgres({ url: settings.DATABASE_URL, log })
+  const { openPglite } = await import('./relational/pglite.ts')
+  return openPglite({ directory: folder(directory, 'postgres'), log })
 }
 
 async function openMirror({ settings, directory, log }: OpenEnginesOptions): Promise<Mirror> {
-  if (!settings.DATABASE_URL) {
-    const { openPgliteMirror } = await import('./relational/mirror-pglite.ts')
-    return openPgliteMirror({ directory: folder(directory, 'mirror'), log })
+  if (settings.DATABASE_URL) {
+    const { openPostgresMirror } = await import('./relational/mirror/postgres.ts')
+    return openPostgresMirror({ url: settings.DATABASE_URL, log })
   }
-  const { openPostgresMirror } = await import('./relational/mirror-postgres.ts')
-  return openPostgresMirror({ url: settings.DATABASE_URL, log })
+  const { openPgliteMirror } = await import('./relational/mirror/pglite.ts')
+  return openPgliteMirror({ directory: folder(directory, 'mirror'), log })
 }
 
 async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder> {
-  if (!settings.EMBEDDINGS_URL) return openers.localEmbedder({} as OpenEnginesOptions)
+  const endpoint = embeddingsEndpoint(settings)
+  if (!endpoint) return openLocal()
   const { openOpenAiEmbedder } = await import('./embedder/openai.ts')
-  return openOpenAiEmbedder({
-    url: settings.EMBEDDINGS_URL,
-    ...(settings.EMBEDDINGS_API_KEY ? { apiKey: settings.EMBEDDINGS_API_KEY } : {}),
-    ...(settings.EMBEDDINGS_MODEL ? { model: settings.EMBEDDINGS_MODEL } : {}),
-  })
+  return openOpenAiEmbedder(endpoint)
+}
+
+async function openLocal(): Promise<Embedder> {
+  const { openLocalEmbedder } = await import('./embedder/local.ts')
+  return openLocalEmbedder()
 }
 
 function folder(directory: string, name: string): string {

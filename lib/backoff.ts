@@ -1,4 +1,6 @@
-/** Waiting between tries. */
+/** How long to wait between tries, and waiting that a signal or a time limit ends. */
+
+import { setTimeout as wait } from 'node:timers/promises'
 
 export interface BackoffOptions {
   baseMs: number
@@ -14,17 +16,8 @@ export function backoffMs(n: number, options: BackoffOptions): number {
 }
 
 /** Resolves after `ms`, or at once when `signal` aborts (it never rejects). */
-export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal?.addEventListener('abort', end, { once: true })
-  })
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  await wait(ms, undefined, signal ? { signal } : {}).catch(() => {})
 }
 
 /** Rejects with `error()` when `promise` takes longer than `ms`. The work itself is not stopped. */

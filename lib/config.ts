@@ -1,6 +1,9 @@
-/** Typed configuration from environment variables: the type is the schema's, all faults come in one message. */
+/**
+ * Reads settings from environment variables into the type that their schema describes, and reports all problems at
+ * once.
+ */
 
-import type { Static, TObject, TSchema } from 'typebox'
+import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { AppError } from './errors.ts'
 
@@ -26,8 +29,22 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
     })
     throw new AppError(
       'invalid_configuration',
-      `Mend these environment variables: ${[...new Set(faults)].join('; ')}`,
+      `Correct these environment variables: ${[...new Set(faults)].join('; ')}`,
     )
   }
   return value as Static<S>
+}
+
+/** An optional setting that holds any text but the empty one. */
+export function optionalText(description: string) {
+  return Type.Optional(Type.String({ minLength: 1, description }))
+}
+
+/**
+ * Throws AppError `invalid_configuration` when `url` is set and is not a URL; it may hold a password, so it is not
+ * quoted.
+ */
+export function requireUrl(name: string, url: string | undefined): void {
+  if (url === undefined || URL.canParse(url)) return
+  throw new AppError('invalid_configuration', `${name} is not a URL.`)
 }

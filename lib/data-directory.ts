@@ -1,4 +1,4 @@
-/** The data directory: one owner at a time, held by a lock that dies with its process. */
+/** Opens the data directory for one owner at a time, held by a lock that ends with its process. */
 
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -45,7 +45,10 @@ export async function openDataDirectory(path: string): Promise<DataDirectory> {
   }
 }
 
-/** An exclusive transaction that is never ended: the system frees its file lock however the process dies. */
+/**
+ * An exclusive transaction that is never ended: the system frees its file lock however the process dies. Node has no
+ * file locks of its own, and packages for them keep a file's time fresh instead, which outlives a killed process.
+ */
 function takeLock(root: string): DatabaseSync {
   const lock = new DatabaseSync(join(root, lockFile), { timeout: 0 })
   try {
@@ -67,7 +70,7 @@ function isBusy(error: unknown): boolean {
   return ((error as { errcode?: number }).errcode ?? 0) % 256 === sqliteBusy
 }
 
-/** Written right after the lock is taken: within that moment the owner is not known yet. */
+/** Written right after the lock is taken: until then the owner is not known. */
 function ownerOf(root: string): string {
   try {
     return readFileSync(join(root, ownerFile), 'utf8').trim() || 'that is just starting'

@@ -1,4 +1,7 @@
-/** Every fault that may reach a caller: a code of a closed list, a status, a sentence that names the fault and the fix. */
+/**
+ * Every fault that may reach a caller: a code from a closed list, an HTTP status, and a sentence that names fault
+ * and fix.
+ */
 
 /** code → [HTTP status, title]. The codes are part of the public interface: never rename one. */
 export const errorCodes = {

@@ -1,4 +1,4 @@
-/** Names and addresses of machines in, whether they are this very machine or one that keeps credentials out. */
+/** Recognises names and addresses of this machine, and those at which machines of clouds find credentials. */
 
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
@@ -12,7 +12,7 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
-/** `localhost`, a name below it, or an address of the loopback; IPv6 stands in brackets, as in a URL. */
+/** `localhost`, a name below it, or an address of the loopback; IPv6 is in brackets, as in a URL. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, '')
   if (name === 'localhost' || name.endsWith('.localhost')) return true
@@ -20,7 +20,7 @@ export function isLoopbackHost(host: string): boolean {
   return bracketed === undefined ? isIPv4(name) && isLoopbackAddress(name) : isLoopbackAddress(bracketed)
 }
 
-/** An address as a socket tells it. */
+/** An address as a socket reports it. */
 export function isLoopbackAddress(address: string): boolean {
   return listed(loopback, address)
 }

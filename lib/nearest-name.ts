@@ -1,4 +1,4 @@
-/** A name that was mistyped and the names that there are in, the one that was probably meant out. */
+/** Finds the name that somebody probably meant when they mistyped one, so that an error can suggest it. */
 
 const lengthMax = 64
 
@@ -15,7 +15,10 @@ export function nearestName(typed: string, names: readonly string[]): string | n
   return best?.name ?? null
 }
 
-/** Insertions, deletions and replacements between two texts (Levenshtein). */
+/**
+ * Insertions, deletions and replacements between two texts (Levenshtein). A package would save these lines and nothing
+ * else; the suggestions of commander are private to it.
+ */
 function distanceOf(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {

@@ -1,4 +1,9 @@
-/** Things that are opened in order and closed in reverse, also after a half-failed start. */
+/**
+ * Closes what was opened in reverse order, also after a half-failed start.
+ *
+ * AsyncDisposableStack of the language reports all faults as one nested error without the parts' names, and a second
+ * call does not wait for the first.
+ */
 
 export interface Closeable {
   close(): Promise<void>
@@ -9,7 +14,9 @@ export interface Scope extends Closeable {
   add<T extends Closeable>(name: string, resource: T): T
 }
 
-/** A scope closes what was added to it, last first. Every close is tried; the first fault is thrown at the end. */
+/**
+ * A scope closes what was added to it, last first. Every close is tried; a fault goes to `onError` and is not thrown.
+ */
 export function createScope(onError: (name: string, error: unknown) => void = () => {}): Scope {
   const opened: { name: string; resource: Closeable }[] = []
   let closing: Promise<void> | undefined

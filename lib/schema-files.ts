@@ -1,4 +1,4 @@
-/** The Avro schemas of a folder: `<name>.avsc` files in, canonical JSON texts by name out. */
+/** Loads the Avro schemas of a folder and the file of their published versions. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ export function loadPublished(directory: string): PublishedSchemas {
   return JSON.parse(text) as PublishedSchemas
 }
 
-/** Spacing never makes a schema another one. */
+/** Schemas that differ in spacing alone have the same text. */
 export function canonicalSchema(text: string, what = 'the schema'): string {
   try {
     return JSON.stringify(JSON.parse(text))

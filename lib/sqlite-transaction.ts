@@ -1,4 +1,4 @@
-/** Work on a SQLite file in, all of it committed or none of it out. */
+/** A transaction of SQLite around a piece of work; node:sqlite has no helper for it. */
 
 import type { DatabaseSync } from 'node:sqlite'
 

@@ -1,9 +1,9 @@
-/** Files and folders in, on the disk for good out: what is synced here outlives a machine that stops. */
+/** Writes and syncs files and folders so that they survive a machine that stops. */
 
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Writes a file for its owner alone and syncs it; its name is safe once its folder was synced, too. */
+/** Writes a file for its owner alone and syncs it; its name is durable once its folder is synced, too. */
 export function writeSynced(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 })
   syncPath(path)

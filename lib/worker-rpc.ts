@@ -1,4 +1,10 @@
-/** Calls into a worker thread and events out of it: each embedded engine lives in a thread of its own. */
+/**
+ * Typed calls into a worker thread and events out of it: each embedded engine runs in a thread of its own.
+ *
+ * What libraries lack: comlink leaves calls open for ever when the thread dies, bounds nothing and loses the code of
+ * an error; tinypool and piscina run tasks on any of many equal threads, while an engine is one thread that owns its
+ * files.
+ */
 
 import { type MessagePort, parentPort, type TransferListItem, Worker, workerData } from 'node:worker_threads'
 import { AppError, type ErrorCode, type FieldError } from './errors.ts'
@@ -43,7 +49,7 @@ export interface WorkerClient<H extends Handlers> {
   call: WorkerMethods<H>
   /** As `call`, moving `transfer` into the worker. */
   send(method: keyof H & string, args: unknown[], transfer: TransferListItem[]): Promise<unknown>
-  on(event: string, heard: (data: never) => void): void
+  on(event: string, listener: (data: never) => void): void
   /** Ends the thread. Calls that are still open fail. Idempotent. */
   terminate(): Promise<void>
 }
@@ -77,6 +83,7 @@ export function openWorker<H extends Handlers>(
       : { resourceLimits: { maxOldGenerationSizeMb: options.heapMbMax } }),
   })
   worker.on('message', (reply: Reply) => {
+    // A message carries no types: both sides agree on them by the handlers' type and the events' names.
     if ('event' in reply) return listeners.get(reply.event)?.(reply.data as never)
     const call = open.get(reply.id)
     if (!call) return
@@ -119,7 +126,7 @@ export function openWorker<H extends Handlers>(
   return {
     call,
     send,
-    on: (event, heard) => listeners.set(event, heard),
+    on: (event, listener) => listeners.set(event, listener),
     async terminate() {
       await worker.terminate()
     },
@@ -130,6 +137,7 @@ export function openWorker<H extends Handlers>(
 export function serveWorker(handlers: Handlers, port: MessagePort = parentPort as MessagePort): void {
   port.on('message', async ({ id, method, args }: Request) => {
     try {
+      // As above: the caller's types are those of the handler.
       const value = await handlers[method]!(...(args as never[]))
       if (value instanceof Transferred) port.postMessage({ id, value: value.value }, value.transfer)
       else port.postMessage({ id, value })
@@ -139,7 +147,7 @@ export function serveWorker(handlers: Handlers, port: MessagePort = parentPort a
   })
 }
 
-/** Worker side: tells the main thread something that it did not ask for. */
+/** Worker side: sends the main thread an event that it did not ask for. */
 export function emit(event: string, data: unknown, transfer: TransferListItem[] = []): void {
   ;(parentPort as MessagePort).postMessage({ event, data }, transfer)
 }

@@ -34,7 +34,7 @@ const rootFiles = ['vitest.config.ts']
 
 /** Files of engines/ that are no drivers: ports, settings and what all drivers of a port share. */
 const portFiles =
-  /^engines\/([^/]+\/)+(port|settings)\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/(mirror-port|migrate)\.ts$/
+  /^engines\/([^/]+\/)+(port|settings)\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/migrate\.ts$/
 const compositionFile = 'engines/open.ts'
 
 const importPattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|new\s+URL\(\s*)'((?:#|\.{1,2}\/)[^']+)'/g

@@ -1,4 +1,4 @@
-/** The catalogue in, docs/topics.md out; with `--check` it only says whether the page is what the catalogue says. */
+/** Writes docs/topics.md from the catalogue; with `--check` it only says whether the page is up to date. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** The schemas that read the environment in, docs/configuration.md out; with `--check` it only compares. */
+/** Writes docs/configuration.md from the schemas that read the environment; with `--check` it only compares. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

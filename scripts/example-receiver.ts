@@ -1,4 +1,4 @@
-/** A receiver of webhooks to try and to copy: `npx node scripts/example-receiver.ts 7001 [--secret whsec_…]`. */
+/** A receiver of webhooks to try out and to copy: `npx node scripts/example-receiver.ts 7001 [--secret whsec_…]`. */
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'

@@ -1,4 +1,7 @@
-/** Catalogue and schema files in, the next published.json out; refuses changes that old records would not survive. */
+/**
+ * Works out the next published.json from the catalogue and the schema files; refuses changes that old records would
+ * not survive.
+ */
 
 import type { PublishedSchemas } from '#lib/schema-files.ts'
 import { parseAvro } from '#runtime/wire-format.ts'

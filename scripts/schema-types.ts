@@ -1,6 +1,7 @@
-/** Avro schemas in, TypeScript interfaces out: the types of values are never written by hand. */
+/** Turns Avro schemas into TypeScript interfaces, so that the types of values are never written by hand. */
 
 type Avro = string | Avro[] | { type: Avro; [attribute: string]: unknown }
+type NamedAvro = { type: Avro; name: string; namespace?: string }
 
 const primitives: Record<string, string> = {
   null: 'null',
@@ -81,7 +82,7 @@ function recordOf(
   return name
 }
 
-/** Branches of avsc's unions: bare where one look tells them apart, else wrapped in an object that names the branch. */
+/** Branches of avsc's unions: bare where they cannot be confused, else wrapped in an object that names the branch. */
 function unionOf(branches: Avro[], interfaces: Map<string, string>, named: Map<string, string>): string {
   const records = branches.filter((branch) => typeof branch === 'object' && 'name' in branch)
   const nullLast = [...branches].sort((a, b) => Number(a === 'null') - Number(b === 'null'))
@@ -98,7 +99,7 @@ function shortName(name: string): string {
 }
 
 function fullName(schema: Avro): string {
-  const { name, namespace } = schema as unknown as { name: string; namespace?: string }
+  const { name, namespace } = schema as NamedAvro
   return namespace === undefined || name.includes('.') ? name : `${namespace}.${name}`
 }
 

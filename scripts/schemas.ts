@@ -1,4 +1,7 @@
-/** Schema chores: `check` refuses incompatible or unpublished schemas, `publish` numbers new ones, `types` writes types.ts. */
+/**
+ * Checks and publishes schemas: `check` refuses incompatible or unpublished ones, `publish` numbers new ones, `types` writes
+ * types.ts.
+ */
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -32,8 +32,8 @@ export const vectorsProgress = defineTopic({
   name: 'vectors.progress',
   purpose: 'applied through which offset, and how many records failed so far',
   keyedBy: 'index, generation and partition',
-  key: (place: { index: string; generation: number; partition: number }) =>
-    `${place.index}/${place.generation}/${place.partition}`,
+  key: (of: { index: string; generation: number; partition: number }) =>
+    `${of.index}/${of.generation}/${of.partition}`,
   schema: 'vectors-progress',
   partitions: 12,
   cleanup: 'compact',

@@ -20,8 +20,8 @@ export interface Topic<S extends SchemaName = SchemaName> {
   schema: S
   partitions: number
   /**
-   * True when rows say who owns a partition, not the hash of a key: so many more partitions may then be added at any
-   * time, also while readers run, and no record changes its place.
+   * True when rows say who owns a partition, not the hash of a key: more partitions may then be added at any
+   * time, also while readers run, and no record moves.
    */
   owned?: boolean
   cleanup: 'delete' | 'compact'

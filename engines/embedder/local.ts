@@ -1,10 +1,10 @@
-/** Text in, vectors out without a model: words, word pairs and character trigrams are hashed into 1536 places. */
+/** Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions. */
 
 import { setImmediate } from 'node:timers/promises'
 import type { Embedder } from './port.ts'
 
 const dimensions = 1536
-/** Kinds of features: the seed keeps their hashes apart, the weight says how much sharing one tells. */
+/** Kinds of features: the seed keeps their hashes apart, the weight says how much a shared one counts. */
 const words = { seed: 0x811c9dc5, weight: 1 }
 const pairs = { seed: 0x01234567, weight: 0.7 }
 const trigrams = { seed: 0x7feb352d, weight: 0.3 }
@@ -89,7 +89,7 @@ function count(counts: Counts, hash: number): void {
 function add(sums: Float64Array, weight: number, counts: Counts): void {
   for (const [hash, times] of counts) {
     const spread = avalanche(hash)
-    // A sign of its own: features that meet in one place cancel as often as they add up.
+    // A sign of its own: features that meet in one dimension cancel as often as they add up.
     const sign = spread >>> 31 === 0 ? 1 : -1
     sums[(spread & 0x7fffffff) % dimensions]! += sign * weight * Math.sqrt(times)
   }
@@ -106,7 +106,7 @@ function mix(hash: number, unit: number): number {
   return Math.imul(hash ^ unit, 0x01000193)
 }
 
-/** Finalizer of MurmurHash3: every bit of the hash decides on place and sign. */
+/** Finalizer of MurmurHash3: every bit of the hash counts for dimension and sign. */
 function avalanche(hash: number): number {
   let h = hash ^ (hash >>> 16)
   h = Math.imul(h, 0x85ebca6b)

@@ -1,4 +1,4 @@
-/** Text in, vectors out of any endpoint that speaks OpenAI's `/v1/embeddings`. */
+/** Makes vectors of texts through any endpoint with the API of OpenAI's `/v1/embeddings`. */
 
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
@@ -19,7 +19,7 @@ const dimensions = 1536
 const batchMax = 64
 const attemptsMax = 4
 const backoff = { baseMs: 200, maxMs: 5_000 }
-/** A longer Retry-After is not waited for: the caller hears of it instead. */
+/** A longer Retry-After is not waited for: it is passed on to the caller. */
 const retryAfterMsMax = 10_000
 
 interface Request {
@@ -124,8 +124,8 @@ function vectorsOf(body: unknown, expected: number): Float32Array[] {
   const data = (body as { data?: { index?: number; embedding?: unknown }[] } | null)?.data
   if (!Array.isArray(data) || data.length !== expected) throw refused('does not answer in the form of OpenAI')
   const vectors = new Array<Float32Array>(expected)
-  for (const [place, { index, embedding }] of data.entries()) {
-    vectors[index ?? place] = normalised(embedding)
+  for (const [position, { index, embedding }] of data.entries()) {
+    vectors[index ?? position] = normalised(embedding)
   }
   for (let n = 0; n < expected; n++) if (!vectors[n]) throw refused('leaves out texts')
   return vectors

@@ -1,4 +1,4 @@
-/** The embedder: text to vectors of the platform's dimension, L2-normalised. */
+/** The embedder: turns texts into vectors of the platform's dimension, L2-normalised. */
 
 import type { Closeable } from '#lib/resource.ts'
 

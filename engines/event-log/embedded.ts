@@ -1,20 +1,23 @@
-/** The embedded event log: one SQLite file, a thread that writes it, a thread that reads it, groups in memory. */
+/**
+ * The event log of a single process: one SQLite file, a thread that writes it, a thread that reads it, and consumer
+ * groups in memory.
+ */
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
-import { createPlaces, type Places } from './embedded/places.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
+import { createTopics, type Topics } from './embedded/topics.ts'
 import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
 import type { EventLog, NewRecord, Tail } from './port.ts'
 
-/** Bytes written to the WAL before it is carried over into the file. */
+/** Bytes written to the WAL before a checkpoint copies it into the file. */
 const checkpointEveryBytes = 4_194_304
-/** What a commit writes beside its records: whole pages. */
+/** What a commit writes in addition to its records: whole pages. */
 const pageBytesPerCommit = 8_192
 const appendTimeoutMs = 2_000
 const pingTimeoutMs = 2_000
@@ -26,7 +29,7 @@ export interface EmbeddedLogOptions {
   directory: string
   /** Between two rounds that remove what is expired or superseded. */
   sweepEveryMs?: number
-  /** Hears of listeners that threw and of background work that failed (and is tried again). Default: a warning. */
+  /** Called when a listener threw, and when background work failed (it is tried again). Default: prints to stderr. */
   onFault?: (error: unknown) => void
 }
 
@@ -40,7 +43,7 @@ export interface EmbeddedLog extends EventLog {
 
 interface Parts {
   threads: Threads
-  places: Places
+  topics: Topics
   queue: WriteQueue
   groups: Groups
   tails: Set<Tail>
@@ -49,22 +52,22 @@ interface Parts {
 
 /** Opens the log, also one whose process was killed. Throws `invalid_configuration` for a file of a newer layout. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
-  const { directory, sweepEveryMs = 5_000, onFault = warn } = options
+  const { directory, sweepEveryMs = 5_000, onFault = printFault } = options
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
-  const places = createPlaces()
-  for (const topic of threads.loaded.topics) places.add(topic)
-  hearCleaner(threads, places, onFault)
+  const topics = createTopics()
+  for (const topic of threads.loaded.topics) topics.add(topic)
+  followCleaner(threads, topics, onFault)
   const positions = createPositions(threads.loaded.positions)
   const queue = createWriteQueue(threads.writer.call.write, createCheckpointer(threads, onFault))
   const { fetch } = threads.reader.call
   const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
-  const administration = createAdministration({ threads, places, positions, groups, queue })
-  return assemble({ threads, places, queue, groups, tails: new Set(), fault: onFault }, administration)
+  const administration = createAdministration({ threads, topics, positions, groups, queue })
+  return assemble({ threads, topics, queue, groups, tails: new Set(), fault: onFault }, administration)
 }
 
 function assemble(parts: Parts, administration: Administration): EmbeddedLog {
-  const { threads, places, queue, groups, tails, fault } = parts
+  const { threads, topics, queue, groups, tails, fault } = parts
   const write = threads.writer.call
   let closing: Promise<void> | undefined
 
@@ -74,6 +77,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
       return call(...args)
     }
   }
+  // Object.fromEntries forgets which name has which call: every one comes back under its own name.
   const calls = Object.fromEntries(
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
   ) as unknown as Administration
@@ -82,15 +86,15 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     driver: 'embedded',
     ...calls,
     append: whileOpen(async (topic, partition, records, options) => {
-      const place = places.place(topic, partition)
-      if (place.topic.spec.cleanup === 'compact') refuseKeyless(records)
-      return queue.append(place, records, options?.timeoutMs ?? appendTimeoutMs)
+      const state = topics.partition(topic, partition)
+      if (state.topic.spec.cleanup === 'compact') refuseKeyless(records)
+      return queue.append(state, records, options?.timeoutMs ?? appendTimeoutMs)
     }),
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
-    consume: whileOpen(async (options) => groups.join(places.topic(options.topic), options)),
+    consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),
     tail: whileOpen(async (options) => {
       const parts = { fetch: threads.reader.call.fetch, fault, alive: threads.alive }
-      const tail = createTail(places.topic(options.topic), options, parts)
+      const tail = createTail(topics.topic(options.topic), options, parts)
       tails.add(tail)
       const close = async () => {
         tails.delete(tail)
@@ -124,17 +128,17 @@ function refuseKeyless(records: NewRecord[]): void {
   }
 }
 
-function hearCleaner(threads: Threads, places: Places, fault: (error: unknown) => void): void {
-  threads.writer.on('trimmed', ({ place: id, start }: { place: number; start: number }) => {
-    const place = places.byId(id)
-    if (!place) return
-    place.start = Math.max(place.start, start)
-    for (const reader of [...place.readers]) reader.changed()
+function followCleaner(threads: Threads, topics: Topics, fault: (error: unknown) => void): void {
+  threads.writer.on('trimmed', ({ id, start }: { id: number; start: number }) => {
+    const state = topics.byId(id)
+    if (!state) return
+    state.start = Math.max(state.start, start)
+    for (const reader of [...state.readers]) reader.changed()
   })
   threads.writer.on('fault', (message: string) => fault(new Error(message)))
 }
 
-/** Carries the WAL over into the file by the reading thread, so that no commit waits for it. */
+/** Lets the reading thread copy the WAL into the file, so that no commit waits for it. */
 function createCheckpointer(threads: Threads, fault: (error: unknown) => void): (bytes: number) => void {
   let since = 0
   let running = false
@@ -152,6 +156,6 @@ function createCheckpointer(threads: Threads, fault: (error: unknown) => void): 
   }
 }
 
-function warn(error: unknown): void {
-  process.emitWarning(`event log: ${describeError(error)}`)
+function printFault(error: unknown): void {
+  console.error(`event log: ${describeError(error)}`)
 }

@@ -1,4 +1,4 @@
-/** The event log on Kafka: connection settings in, the port out. The parts are in kafka/. */
+/** The event log on Kafka; its parts are in kafka/. */
 
 import { createAdminCalls } from './kafka/admin.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
@@ -19,7 +19,7 @@ const fetchBytesMax = 1_048_576
 const pingTimeoutMs = 2_000
 
 /**
- * Resolves at once, also while no broker answers: then calls fail with AppError `log_unavailable` after their
+ * Resolves at once, also while no broker answers. Then calls fail with AppError `log_unavailable` after their
  * time-outs, readers wait, and all go on by themselves when the brokers are back.
  */
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {

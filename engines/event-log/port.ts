@@ -25,7 +25,10 @@ export interface StoredRecord {
   headers: Record<string, string>
   /** What key and value (or more of it) weigh, in drivers that know without making them. */
   readonly bytes?: number
-  /** The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked for. */
+  /**
+   * The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked
+   * for.
+   */
   headerBytes?(name: string): Buffer | undefined
 }
 
@@ -63,7 +66,7 @@ export interface EventLog extends Closeable {
 
   /** Creates a topic; false when it exists already (then nothing is changed). */
   createTopic(spec: TopicSpec): Promise<boolean>
-  /** What exists, or null. Values that the engine does not tell are left as Kafka's defaults. */
+  /** What exists, or null. Values that the engine does not report are Kafka's defaults. */
   describeTopic(name: string): Promise<TopicSpec | null>
   listTopics(): Promise<string[]>
   deleteTopic(name: string): Promise<void>
@@ -76,11 +79,11 @@ export interface EventLog extends Closeable {
 
   /**
    * Appends records to one partition in this order and resolves with the offset of the first; the others follow it
-   * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other.
-   * A retry inside may store records twice; it never loses or re-orders them.
-   * Throws AppError `log_unavailable` after `timeoutMs` (default 2,000), `overloaded` when the partition's queue is
-   * full, `payload_too_large` for a record above the topic's limit, `not_found` for a topic or partition that does
-   * not exist. What was refused may still be stored once. No records at all: writes nothing, tells the next offset.
+   * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other. A retry
+   * inside may store records twice; it never loses or re-orders them. Throws AppError `log_unavailable` after
+   * `timeoutMs` (default 2,000), `overloaded` when the partition's queue is full, `payload_too_large` for a record
+   * above the topic's limit, `not_found` for a topic or partition that does not exist. What was refused may still be
+   * stored once. No records at all: writes nothing, resolves with the next offset.
    */
   append(
     topic: string,
@@ -89,7 +92,7 @@ export interface EventLog extends Closeable {
     options?: { timeoutMs?: number },
   ): Promise<number>
 
-  /** Joins a consumer group for one topic. Resolves at once; `listener` hears when partitions are gained. */
+  /** Joins a consumer group for one topic. Resolves at once; `listener` is called when partitions are gained. */
   consume(options: ConsumeOptions): Promise<GroupConsumer>
   /** Reads all partitions without a group position. */
   tail(options: TailOptions): Promise<Tail>
@@ -119,7 +122,7 @@ export interface GroupState {
 export interface ConsumeOptions {
   group: string
   topic: string
-  /** A member unheard for this long loses its partitions. Default 10,000. */
+  /** A member that is silent for this long loses its partitions. Default 10,000. */
   sessionTimeoutMs?: number
   /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
   fetchBytesMax?: number
@@ -149,7 +152,7 @@ export interface ConsumerListener {
    */
   records(partition: number, records: StoredRecord[]): void
   /**
-   * The position lies outside of what the log holds (expired, or beyond the end): the partition stands still until
+   * The position is outside of what the log holds (expired, or beyond the end): nothing of the partition is read until
    * `seek`. Never skipped or repeated silently.
    */
   misplaced(partition: number, problem: { position: number; start: number; end: number }): void
@@ -166,7 +169,7 @@ export interface GroupConsumer extends Closeable {
   /** The partitions owned now. */
   assignment(): number[]
   /**
-   * Commits a position under the generation of this very moment, without retrying under a later one. Metadata over
+   * Commits a position under the generation that is current now, without retrying under a later one. Metadata over
    * 4,096 bytes throws.
    */
   commit(partition: number, offset: number, metadata: string): Promise<CommitResult>

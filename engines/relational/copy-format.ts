@@ -1,4 +1,7 @@
-/** Rows in, PostgreSQL's binary COPY format out (postgresql.org/docs: COPY, Binary Format). */
+/**
+ * Encodes rows in PostgreSQL's binary COPY format (postgresql.org/docs: COPY, Binary Format). pg has no encoder for
+ * it, and pg-copy-streams moves bytes but does not make them.
+ */
 
 import type { CopyColumn, CopyType, CopyValue } from './port.ts'
 
@@ -16,7 +19,9 @@ export function copyStatement(table: string, columns: CopyColumn[], source: stri
   return `copy ${table.split('.').map(quoteIdentifier).join('.')} (${names}) from ${source} with (format binary)`
 }
 
-/** Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer. */
+/**
+ * Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer.
+ */
 export function* copyChunks(
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,
@@ -54,6 +59,7 @@ function encodeRow(columns: CopyColumn[], row: CopyValue[]): Buffer {
 }
 
 function encodeField(type: CopyType, value: CopyValue): Buffer | null {
+  // A row's values are of its columns' types, which TypeScript cannot follow through the table of encoders.
   return value === null ? null : encoders[type](value as never)
 }
 

@@ -1,4 +1,4 @@
-/** The thread of the embedded Postgres: started at once, started again after a death, with its listeners. */
+/** Keeps the thread of the embedded Postgres running: starts it at once, and again with its listeners when it died. */
 
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
@@ -16,10 +16,13 @@ const closeTimeoutMs = 10_000
 const restartMs = 1_000
 
 export interface Supervisor {
-  /** The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after close. */
+  /**
+   * The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after
+   * close.
+   */
   get(): Thread
-  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
-  /** Ends this thread, whatever it is at: the next call gets a fresh one. */
+  listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
+  /** Ends this thread, whatever it is doing: the next call gets a fresh one. */
   replace(stuck: Thread): Promise<void>
   /** Idempotent. */
   close(): Promise<void>
@@ -42,7 +45,7 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
       },
     )
     opened.on('notify', ({ channel, payload }: { channel: string; payload: string }) => {
-      for (const heard of channels.get(channel) ?? []) heard(payload)
+      for (const listener of channels.get(channel) ?? []) listener(payload)
     })
     for (const channel of channels.keys()) opened.call.listen(channel, deadline()).catch(() => {})
     return opened
@@ -59,11 +62,11 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
 
   return {
     get,
-    async listen(channel, heard) {
+    async listen(channel, listener) {
       const listeners = channels.get(channel) ?? new Set()
-      channels.set(channel, listeners.add(heard))
+      channels.set(channel, listeners.add(listener))
       const leave = () => {
-        listeners.delete(heard)
+        listeners.delete(listener)
         return listeners.size === 0 && channels.delete(channel)
       }
       try {

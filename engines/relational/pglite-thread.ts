@@ -1,4 +1,4 @@
-/** The embedded Postgres in its own thread: statements in, results as text out, strictly one after the other. */
+/** The thread that the embedded Postgres runs in: statements one after the other, results as text. */
 
 import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
@@ -70,7 +70,7 @@ const handlers = {
     assertCurrent(id)
     return (await translated(() => db.query(statement, [], { blob: new Blob([data]) }))).affectedRows ?? 0
   },
-  /** Resolves with the command tag of the commit. Ending a transaction that is gone already is no fault for a rollback. */
+  /** Resolves with the command tag of the commit. A rollback may end a transaction that is gone already. */
   async end(id: number, how: 'commit' | 'rollback'): Promise<string> {
     if (how === 'rollback' && current?.id !== id) return 'ROLLBACK'
     assertCurrent(id)

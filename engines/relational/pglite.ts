@@ -1,4 +1,4 @@
-/** The embedded relational engine: PGlite with pgvector in its own thread, behind the port. */
+/** The embedded relational engine: PGlite with pgvector in a thread of its own. */
 
 import { mkdirSync } from 'node:fs'
 import type { Logger } from 'pino'
@@ -22,12 +22,13 @@ export interface PgliteOptions {
 export interface Pglite extends Relational {
   /**
    * One statement in a read-only transaction that `begin` opens. Past `timeoutMs` its caller gets SQLSTATE 57014; the
-   * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is started anew.
+   * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is then started
+   * again.
    */
   read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<SqlResult<Row>>
 }
 
-/** A read that is over its time may run on for so long. */
+/** How long a read may go on after its time. */
 const overtimeMs = 10_000
 const copyChunkBytes = 8 * 1024 * 1024
 const startTimeoutMs = 120_000
@@ -114,7 +115,7 @@ async function openTransaction(calls: Calls): Promise<OpenTransaction> {
   const thread = calls.supervisor.get()
   const begun = thread.call.begin(Date.now() + calls.timeoutMs)
   const id = await bounded(calls, () => begun).catch((error: unknown) => {
-    // It may begin just when its caller gives up: everybody else would wait for it.
+    // It may begin just when its caller gives up, and would then hold up all others.
     begun.then((late) => thread.call.end(late, 'rollback')).catch(() => {})
     throw error
   })

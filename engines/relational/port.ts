@@ -1,6 +1,6 @@
 /**
- * The relational engine: PostgreSQL with pgvector. The port has no session state: no named statements, no SET outside
- * a transaction, no advisory lock held across calls, because the embedded engine is one single session.
+ * The relational engine: PostgreSQL with pgvector. The port has no session state (no named statements, no SET
+ * outside a transaction, no advisory lock held across calls), because the embedded engine is a single session.
  */
 
 import type { Closeable } from '#lib/resource.ts'
@@ -51,8 +51,11 @@ export interface Relational extends SqlExecutor, Closeable {
    * text, number, boolean, null or JSON. Resolves with the number of rows.
    */
   copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
-  /** Hears NOTIFY on a channel until the returned function is called. Signals may be missed: poll as well. */
-  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /**
+   * Calls `listener` for each NOTIFY on a channel until the returned function is called. Signals may be missed: poll
+   * as well.
+   */
+  listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
   /** Resolves when the engine answers; throws AppError `relational_engine_unavailable` otherwise. */
   ping(timeoutMs?: number): Promise<void>
 }
@@ -72,7 +75,9 @@ export type CopyValue =
   | string[]
   | Record<string, unknown>
 
-/** SQLSTATE of a fault that a statement met, if `error` is one. Connection faults are AppError `relational_engine_unavailable`. */
+/**
+ * SQLSTATE of a statement's fault, if `error` is one. Connection faults are AppError `relational_engine_unavailable`.
+ */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined

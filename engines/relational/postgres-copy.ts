@@ -1,4 +1,4 @@
-/** Rows into a PostgreSQL server through COPY FROM STDIN, as a query object of pg (its Submittable protocol). */
+/** Sends rows to a PostgreSQL server through COPY FROM STDIN, as a query object of pg (its Submittable protocol). */
 
 import type pg from 'pg'
 import { copyChunks, copyHeader, copyTrailer } from './copy-format.ts'
@@ -12,10 +12,12 @@ interface Connection {
   sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void
   sendCopyFail(message: string): void
-  stream: { writableNeedDrain: boolean; once(event: 'drain' | 'close', heard: () => void): void }
+  stream: { writableNeedDrain: boolean; once(event: 'drain' | 'close', listener: () => void): void }
 }
 
-/** `fault` is what the source of the rows threw: the server then keeps none, and the connection is as good as before. */
+/**
+ * `fault` is what the source of the rows threw: the server then keeps none, and the connection can be used as before.
+ */
 export type CopyResult = { rows: number } | { fault: unknown }
 
 /** Resolves once the server has taken all rows; rejects with the server's or the connection's fault. */
@@ -53,6 +55,7 @@ export function copyIn(
       handleEmptyQuery() {},
       handleCopyData() {},
     }
+    // The types of pg know a part of what pg itself calls on a Submittable.
     client.query(submittable as unknown as pg.Submittable)
   })
 }

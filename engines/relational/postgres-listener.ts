@@ -1,4 +1,4 @@
-/** NOTIFY in, calls of listeners out: one connection for all channels, opened again whenever it breaks. */
+/** Listens to NOTIFY on one connection for all channels, which is opened again whenever it breaks. */
 
 import type pg from 'pg'
 import type { Logger } from 'pino'
@@ -10,7 +10,7 @@ import { relationalUnavailable } from './sql-faults.ts'
 const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
 
 export interface Listener {
-  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
   close(): Promise<void>
 }
 
@@ -27,7 +27,7 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
       if (channels.size > 0 && !closed.signal.aborted) void reopen()
     })
     opened.on('notification', ({ channel, payload }) => {
-      for (const heard of channels.get(channel) ?? []) heard(payload ?? '')
+      for (const listener of channels.get(channel) ?? []) listener(payload ?? '')
     })
     await opened.connect()
     for (const channel of channels.keys()) await opened.query(`listen ${quoteIdentifier(channel)}`)
@@ -55,11 +55,11 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
   }
 
   return {
-    async listen(channel, heard) {
+    async listen(channel, listener) {
       const listeners = channels.get(channel) ?? new Set()
-      channels.set(channel, listeners.add(heard))
+      channels.set(channel, listeners.add(listener))
       const leave = () => {
-        listeners.delete(heard)
+        listeners.delete(listener)
         return listeners.size === 0 && channels.delete(channel)
       }
       try {

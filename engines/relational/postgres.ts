@@ -1,4 +1,4 @@
-/** The relational engine on a PostgreSQL server: a bounded pool of connections behind the port. */
+/** The relational engine on a PostgreSQL server: a bounded pool of connections. */
 
 import pg from 'pg'
 import type { Logger } from 'pino'
@@ -10,6 +10,7 @@ import { type CopyResult, copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
+import { textTypes } from './text-types.ts'
 import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
 
 export interface PostgresOptions {
@@ -33,7 +34,7 @@ const idleTransactionMs = 30_000
 export async function openPostgres(options: PostgresOptions): Promise<Relational> {
   const config = connectionConfig(options)
   const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10 })
-  // A connection that breaks while nobody waits on it would end the process otherwise.
+  // Without this, a connection that breaks while it is idle would end the process.
   const brokeIdle = (error: Error) =>
     options.log.warn({ reason: describeError(error) }, 'relational.connection-lost')
   pool.on('error', brokeIdle)
@@ -100,7 +101,6 @@ function copied(result: CopyResult): number {
 
 function connectionConfig(options: PostgresOptions) {
   const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
-  const asText = { getTypeParser: () => (text: string) => text }
   return {
     connectionString: options.url,
     application_name: 'flotilla',
@@ -109,7 +109,7 @@ function connectionConfig(options: PostgresOptions) {
     query_timeout: statementTimeoutMs + graceMs,
     idle_in_transaction_session_timeout: idleTransactionMs,
     keepAlive: true,
-    types: asText as unknown as pg.CustomTypesConfig,
+    types: textTypes,
   }
 }
 

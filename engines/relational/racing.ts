@@ -1,11 +1,11 @@
-/** Work that other instances may be doing at the same moment in, its result out: tried again while they are in its way. */
+/** Repeats work while another instance that does the same at the same time is in its way. */
 
 import { sleep } from '#lib/backoff.ts'
 import { sqlState } from './port.ts'
 
 /**
- * Two instances created the same thing at once. PostgreSQL's `if not exists` does not wait for a transaction that is at
- * it: the later one meets a unique index of the catalogue, or a table, type, role or schema that has come meanwhile.
+ * Two instances created the same thing at once. PostgreSQL's `if not exists` does not wait for a transaction that is
+ * creating it: the later one meets a unique index of the catalogue, or an object that has been created meanwhile.
  */
 export const createdAtOnce = ['23505', '42P07', '42710', '42P06']
 /** Two instances, or two databases of one server, changed the same row of the catalogue at once (a grant, a role). */
@@ -15,7 +15,10 @@ export const lockedOut = ['57014', '55P03', '40P01']
 
 const triesMax = 20
 
-/** Tries again after each fault of one of these SQLSTATEs, so many times; any other fault is thrown as it is. */
+/**
+ * Tries again after each fault of one of these SQLSTATEs, a bounded number of times; any other fault is thrown as it
+ * is.
+ */
 export async function whileRacing<T>(
   states: readonly string[],
   pauseMs: number,

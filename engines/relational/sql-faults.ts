@@ -1,4 +1,7 @@
-/** An engine's faults in, ours out: away is an AppError, the rest keeps its SQLSTATE and loses what it quotes. */
+/**
+ * Translates the faults of both drivers: an engine that is away becomes an AppError, any other fault keeps its
+ * SQLSTATE and loses what it quotes.
+ */
 
 import { AppError } from '#lib/errors.ts'
 
@@ -25,7 +28,7 @@ export function relationalUnavailable(cause?: unknown): AppError {
 }
 
 /**
- * SQLSTATEs that tell of the connection or the server, not of the statement: connection exceptions, authentication,
+ * SQLSTATEs that concern the connection or the server, not the statement: connection exceptions, authentication,
  * too many connections, shutting down or starting up, an idle session that was ended.
  */
 const awayStates = /^(08|28|3D000|53300|57P0[1-5]|25P03)/
@@ -42,7 +45,7 @@ export function translateFault(error: unknown): Error {
 /** System error codes of five capitals that look like a SQLSTATE. */
 const nodeCodes = new Set(['EPIPE', 'EPERM', 'EBUSY', 'EBADF', 'EINTR', 'EAGAIN', 'EPROTO'])
 
-/** Data exceptions (class 22) quote the value they dislike: that may be a secret, or three megabytes. */
+/** Data exceptions (class 22) quote the value that they refuse: that may be a secret, or three megabytes. */
 function cutMessage(code: string, message: string): string {
   const quote = message.indexOf('"')
   const text = code.startsWith('22') && quote >= 0 ? `${message.slice(0, quote)}"…"` : message

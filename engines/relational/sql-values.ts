@@ -1,4 +1,7 @@
-/** JavaScript values to PostgreSQL's text form and back: both drivers send and read text, so that they agree. */
+/**
+ * Converts JavaScript values to PostgreSQL's text form and back. Both drivers send and read text, so that they
+ * agree.
+ */
 
 import type { SqlResult, SqlValue } from './port.ts'
 

@@ -1,4 +1,7 @@
-/** Texts of statements in, the names that a connection may prepare them under out: parsed once, planned at every use. */
+/**
+ * Gives the texts of statements the names under which a connection may prepare them: parsed once, planned at every
+ * use.
+ */
 
 import { LRUCache } from 'lru-cache'
 

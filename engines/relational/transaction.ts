@@ -1,4 +1,4 @@
-/** Work in, one transaction around it: what both drivers share, and the guard against using the port inside. */
+/** One transaction around a piece of work, and the guard against using the port inside it; both drivers share this. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { SqlExecutor, SqlTransaction } from './port.ts'
@@ -33,7 +33,7 @@ export function createTransactionGuard(): TransactionGuard {
     async run(open, work) {
       assertOutside()
       const transaction = await open()
-      // What work leaves running behind may use the port again: the mark dies with the transaction.
+      // What `work` left running may use the port again: the mark ends with the transaction.
       const mark = { open: true }
       const { tx, settled } = createExecutor(transaction, mark)
       try {

@@ -1,4 +1,4 @@
-/** A schema registry behind Confluent's API: subjects and schema texts in, ids out, and back; answers are kept. */
+/** A schema registry behind Confluent's API. Its answers are kept, because ids never change. */
 
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { LRUCache } from 'lru-cache'
@@ -6,14 +6,14 @@ import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { SchemaRegistry } from './port.ts'
 
-/** Of the client: the subject has another level than the one that is wanted. */
+/** The client's message when a subject has another compatibility level than the one that is wanted. */
 const levelFault = 'ConfluentSchemaRegistryCompatibilityError'
 const registerTimeoutMs = 10_000
 const readTimeoutMs = 5_000
 const pingTimeoutMs = 2_000
 /**
- * Processes that register a new subject at once get in each other's way: some registries answer 409 to the later one, or
- * show the subject before its level is set. Only what is refused again after each of these pauses is refused.
+ * Processes that register a new subject at the same time disturb each other: some registries answer 409 to the later
+ * one, or show the subject before its level is set. Only what is refused again after each of these pauses is refused.
  */
 const racePausesMs = [50, 150, 400, 1_000]
 /** Schemas that are kept; a platform has some dozens. */
@@ -100,7 +100,7 @@ function takeApart(text: string): { host: string; auth?: { username: string; pas
 
 /**
  * 409: the registry compared with the last version and refused; 422: it does not take the text for Avro. The client
- * itself refuses text that is not Avro, and a subject that somebody has given another level than BACKWARD. Whatever
+ * itself refuses text that is not Avro, and a subject that was given another level than BACKWARD. Whatever
  * else it throws (a refused connection looks like status 400) means that the registry could not do its work.
  */
 function registrationFault(subject: string, error: unknown): AppError {

@@ -44,7 +44,7 @@ function readPublished(directory: string): PublishedSchemas {
   } catch (cause) {
     throw new AppError(
       'invalid_configuration',
-      `${publishedFileName} beside the schemas cannot be read; restore it from version control.`,
+      `${publishedFileName} in the schemas folder cannot be read; restore it from version control.`,
       { cause },
     )
   }

@@ -1,4 +1,4 @@
-/** The collections of the specification; every one has the same dimension and metric. */
+/** The collections that every platform has. All have the same dimension and metric. */
 
 export const vectorDimension = 1536
 

@@ -1,4 +1,4 @@
-/** The embedded vector engine: points go to a worker thread that keeps them in SQLite and finds them with zvec. */
+/** The embedded vector engine: a worker thread keeps the points in SQLite and finds neighbours with zvec. */
 
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
@@ -19,7 +19,7 @@ export interface EmbeddedVectorsOptions {
   collections: readonly string[]
   dimension?: number
   log: Pick<Logger, LogLevel>
-  /** `exact` compares with every point; it is taken by itself where the native index cannot be loaded. */
+  /** `exact` compares with every point; it is also used where the native index cannot be loaded. */
   index?: 'zvec' | 'exact'
   /** The package of the native index; tests name one that is not there. */
   nativeModule?: string
@@ -71,7 +71,7 @@ function createStore(
   let closing: Promise<void> | undefined
   const { call } = worker
 
-  /** Runs one call; faults that are not the caller's are logged and told as "unavailable". */
+  /** Runs one call; faults that are not the caller's are logged and reported as "unavailable". */
   async function run<T>(what: string, work: () => Promise<T>): Promise<T> {
     if (closing) throw new AppError('shutting_down', 'The vector engine is closed.')
     try {
@@ -161,7 +161,7 @@ function demandTableName(name: string): void {
 function unavailable(): AppError {
   return new AppError(
     'vector_engine_unavailable',
-    'The vector engine does not answer; try again in a moment.',
+    'The vector engine does not answer; try again in a second.',
     {
       retryAfter: 1,
     },

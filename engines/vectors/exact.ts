@@ -1,4 +1,4 @@
-/** The exact vector engine: the embedded one without a native index; a query is compared with every point. */
+/** The exact vector engine: the embedded one without a native index, so that a query is compared with every point. */
 
 import { type EmbeddedVectorsOptions, openEmbeddedVectors } from './embedded.ts'
 import type { VectorStore } from './port.ts'

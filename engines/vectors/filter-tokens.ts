@@ -1,4 +1,4 @@
-/** A payload comes in, short words go out, one per (path, value): an index of words answers any equality filter. */
+/** Turns a payload into short words, one per path and value, so that an index of words answers any equality filter. */
 
 import { hash } from 'node:crypto'
 import { isObject } from './filter.ts'
@@ -11,8 +11,8 @@ export const tokensMax = 512
 export const wideToken = '*'
 
 /**
- * The word of a value at a dotted path: 16 characters of base64url (96 bits of SHA-256). The value goes in as JSON text,
- * so that 1 and "1" and true and "true" differ while 1 and 1.0 do not.
+ * The word of a value at a dotted path: 16 characters of base64url (96 bits of SHA-256). The value goes in as JSON
+ * text, so that 1 and "1" and true and "true" differ while 1 and 1.0 do not.
  */
 function tokenOf(path: string, value: string | number | boolean): string {
   return hash('sha256', `${path}\0${JSON.stringify(value)}`, 'base64url').slice(0, 16)

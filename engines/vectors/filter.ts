@@ -1,4 +1,4 @@
-/** A filter and a payload come in, "does it match" goes out: the one meaning of a filter, shared by every driver. */
+/** Says whether a payload matches a filter: the one meaning of a filter, which all drivers share. */
 
 import type { Filter, FilterCondition, Payload, PayloadValue } from './port.ts'
 

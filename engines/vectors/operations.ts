@@ -1,4 +1,4 @@
-/** Operations on points come in, the same ones go out checked and each id once: what every driver does before a write. */
+/** Checks operations on points and keeps one for each id: what every driver does before a write. */
 
 import { AppError } from '#lib/errors.ts'
 import type { PointOperation } from './port.ts'
@@ -13,7 +13,7 @@ export function lastPerId(operations: PointOperation[]): PointOperation[] {
   return last.size === operations.length ? operations : [...last.values()]
 }
 
-/** Throws AppError `validation_failed` for a point that no engine can keep; the message names its place and fault. */
+/** Throws AppError `validation_failed` for a point that no engine can keep; the message says where the fault is. */
 export function checkOperations(operations: PointOperation[], dimension: number): void {
   operations.forEach((operation, i) => {
     const fault =

@@ -3,8 +3,8 @@
  *
  * Ids are any strings of 1 to 512 code points and come back as they were given. Payloads are JSON objects and come back
  * equal, key by key. Vectors are float32; a driver may give them back up to a positive factor. Every call takes effect
- * in the live generation, unless it names another: a generation is a complete set of collections, built beside the
- * live one by a rebuild and put in its place at once.
+ * in the live generation, unless it names another: a generation is a complete set of collections, which a
+ * rebuild fills while the live one is used and which then replaces it at once.
  */
 
 import type { Closeable } from '#lib/resource.ts'
@@ -94,7 +94,7 @@ export interface VectorStore extends Closeable {
 
   /**
    * Applies operations in order; an id that comes twice ends as its last operation says. Resolves when all of it is
-   * durable and visible to every later call. Deleting what is absent is no fault. Throws AppError
+   * durable and visible to every later call. Deleting what is absent does nothing. Throws AppError
    * `vector_engine_unavailable` when the engine is away (nothing, some or all of it may then be applied: repeat it) and
    * `validation_failed` when the engine refuses the points for good.
    */
@@ -111,7 +111,7 @@ export interface VectorStore extends Closeable {
   liveGeneration(): Promise<number>
   /** Creates empty collections of a generation that is not live; a half-built one of that number is emptied. */
   createGeneration(generation: number): Promise<void>
-  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one afterwards. */
+  /** Replaces the live generation by another one, at once for every reader, and drops the old one afterwards. */
   promoteGeneration(generation: number): Promise<void>
   dropGeneration(generation: number): Promise<void>
 

@@ -1,4 +1,4 @@
-/** The Qdrant vector engine: the port's calls become Qdrant's; it starts, and goes on, while Qdrant is away. */
+/** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
@@ -37,7 +37,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const generations = createGenerations(writing, call, collections, dimension)
   const readiness = keepReady(generations)
 
-  /** Runs work on a prepared Qdrant; once more when a collection was just replaced, or was lost. */
+  /** Runs work on a prepared Qdrant, and repeats it once when a collection was just replaced, or was lost. */
   async function run<T>(work: () => Promise<T>): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       if (readiness.closed()) throw new AppError('shutting_down', 'The vector engine is closed.')
@@ -56,17 +56,17 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     return Promise.reject(new AppError('collection_not_found', `There is no collection "${collection}".`))
   }
   async function write(collection: string, operations: PointOperation[], generation?: number): Promise<void> {
-    const place = collectionOf(collection, generation)
+    const name = collectionOf(collection, generation)
     const pointId = createPointIds(collection)
     const last = lastPerId(operations)
     const upserts = last.filter((operation): operation is Upsert => operation.kind === 'upsert')
     const deleted = last.filter((operation) => operation.kind === 'delete').map(({ id }) => pointId(id))
     for (const points of inBatches(upserts.map((operation) => toQdrantPoint(operation, pointId)))) {
-      await call('upsert', () => writing.upsert(place, { wait: true, points }))
+      await call('upsert', () => writing.upsert(name, { wait: true, points }))
     }
     for (let i = 0; i < deleted.length; i += idsPerDelete) {
       const points = deleted.slice(i, i + idsPerDelete)
-      await call('delete', () => writing.delete(place, { wait: true, points }))
+      await call('delete', () => writing.delete(name, { wait: true, points }))
     }
   }
   return {

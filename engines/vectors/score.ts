@@ -1,6 +1,6 @@
-/** Vectors come in, exact cosine scores and the best k of them go out: the one order of hits, shared by the drivers. */
+/** Computes exact cosine scores and keeps the best k: the one order of hits, which all drivers share. */
 
-/** What decides a hit's place. */
+/** What decides where a hit is in the order. */
 export interface Scored {
   id: string
   score: number

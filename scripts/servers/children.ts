@@ -1,4 +1,6 @@
-/** Server processes of a test run: started with a log file, and surely gone with the process that started them. */
+/**
+ * Starts the server processes of a test run, each with a log file, and ends them with the process that started them.
+ */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'

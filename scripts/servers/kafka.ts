@@ -1,4 +1,7 @@
-/** Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and started again. */
+/**
+ * Starts Apache Kafka (KRaft, no container): one broker or three on free ports, each of which can be killed and
+ * started again.
+ */
 
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +14,7 @@ export interface KafkaCluster {
   brokers: string[]
   /** Node ids, from 1. */
   nodes: number[]
-  /** kill -9, without any goodbye. */
+  /** kill -9, without leaving the cluster first. */
   kill9(node: number): Promise<void>
   /** SIGTERM: leaders move away first. */
   stop(node: number): Promise<void>

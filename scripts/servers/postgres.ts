@@ -1,4 +1,7 @@
-/** Postgres with pgvector on a free port, with a temporary data folder and without syncs (it is only for tests). */
+/**
+ * Starts Postgres with pgvector on a free port, with a temporary data folder and without syncs (it is only for
+ * tests).
+ */
 
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdtempSync } from 'node:fs'
@@ -11,7 +14,10 @@ import { installPostgres } from './install.ts'
 import type { RunningServer } from './registry.ts'
 
 const user = 'postgres'
-/** No power cut is survived, but every kill: what was committed has been given to the system (synchronous_commit stays on). */
+/**
+ * No power cut is survived, but every kill: what was committed has been given to the system (synchronous_commit stays
+ * on).
+ */
 const settings = ['fsync=off', 'full_page_writes=off', 'shared_buffers=64MB', 'max_connections=200']
 
 export interface RunningPostgres extends RunningServer {
@@ -24,7 +30,7 @@ export interface RunningPostgres extends RunningServer {
 /** How often a start waits for what a killed server left running. */
 const startsMax = 40
 
-/** `url` is the maintenance database; suites make databases of their own beside it. */
+/** `url` is the maintenance database; suites make databases of their own on the same server. */
 export async function openPostgres(): Promise<RunningPostgres> {
   const installed = await installPostgres()
   const folder = mkdtempSync(join(tmpdir(), 'fl-pg-'))
@@ -84,7 +90,7 @@ function handOver(folder: string): void {
   chmodSync(folder, 0o700)
 }
 
-/** The installation, or a copy of it where the cache lies in a folder that the server's user may not read. */
+/** The installation, or a copy of it where the cache is in a folder that the server's user may not read. */
 function readableInstall(installed: string, folder: string): string {
   const [command, ...args] = asServerUser(['test', '-x', join(installed, 'bin', 'postgres')])
   if (succeeds(command!, args)) return installed

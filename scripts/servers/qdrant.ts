@@ -1,4 +1,4 @@
-/** A Qdrant from an executable on the PATH, on free ports with a temporary storage folder. */
+/** Starts a Qdrant from an executable on the PATH, on free ports with a temporary storage folder. */
 
 import { accessSync, constants, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** A schema registry with Confluent's API (Apicurio, state in memory) on a free port. */
+/** Starts a schema registry with Confluent's API (Apicurio, state in memory) on a free port. */
 
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'

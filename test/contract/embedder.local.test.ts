@@ -1,3 +1,5 @@
+/** The contract of the embedder, run on the local driver. */
+
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { describeEmbedder } from './embedder.contract.ts'
 

@@ -1,3 +1,5 @@
+/** The contract of the embedder, run on the driver for OpenAI's API. */
+
 import { afterAll, beforeAll } from 'vitest'
 import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
 import { type EmbeddingsServer, openEmbeddingsServer } from '../support/embeddings-server.ts'

@@ -1,4 +1,4 @@
-/** What every event log driver promises: a driver and its harness in, the whole suite of the port out. */
+/** What every driver of the event log promises; a driver runs the whole suite through its harness. */
 
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe } from 'vitest'

@@ -1,11 +1,14 @@
-/** What every driver of the relational mirror promises: rows with their positions, reads that can only read, generations. */
+/**
+ * What every driver of the relational mirror promises: rows with their positions, reads that can only read,
+ * generations.
+ */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow } from '#engines/relational/mirror-port.ts'
+import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow } from '#engines/relational/mirror/port.ts'
 import { sqlState } from '#engines/relational/port.ts'
 
 export interface MirrorHarness {
-  /** A mirror in a place of its own; closed by the suite. */
+  /** A mirror of its own; closed by the suite. */
   open(): Promise<Mirror>
 }
 
@@ -97,7 +100,7 @@ function describeApply(mirror: Get): void {
       expect(await titles(mirror())).toEqual({})
     })
 
-    test('leaves out what lies below a held position, and never moves one back', async () => {
+    test('leaves out what is below a held position, and never moves one back', async () => {
       await mirror().apply(target, [operation(3, 9, 'a', rowOf(1, { title: 'new' }))], [at(3, 10)])
       await mirror().apply(
         target,
@@ -130,7 +133,7 @@ function describeApply(mirror: Get): void {
       expect(await mirror().positions(target)).toEqual([])
     })
 
-    test('takes the longest ids and payloads beside a vector', async () => {
+    test('takes the longest ids and payloads next to a vector', async () => {
       const id = '🙂'.repeat(512)
       const payload = { text: Array.from({ length: 8_000 }, (_, i) => i * 7919).join(' ') }
       await mirror().apply(target, [operation(0, 0, id, rowOf(1, { payload }))], [at(0, 1)])
@@ -149,7 +152,7 @@ function describeApply(mirror: Get): void {
       expect(await titles(mirror())).toEqual({ p0: '9', p1: '10', p2: '11' })
     })
 
-    test('says that the engine is away for a generation without tables: nobody gives rows up for it', async () => {
+    test('says that the engine is away for a generation without tables: no row is given up for it', async () => {
       const lost = mirror().apply({ generation: 99, epoch: 1 }, [operation(0, 0, 'a', rowOf(1))], [at(0, 1)])
       await expect(lost).rejects.toMatchObject({ code: 'relational_engine_unavailable' })
     })
@@ -160,7 +163,7 @@ function describeReads(mirror: Get): void {
   describe('reading', () => {
     const read = (text: string, params: string[] = [], settings: Record<string, string> = {}) =>
       mirror().read(text, params, { timeoutMs: readTimeoutMs, settings })
-    const stateOf = (text: string) => read(text).then(() => 'no fault', sqlState)
+    const stateOf = (text: string) => read(text).then(() => 'done', sqlState)
 
     test('sees the tables, with parameters and with settings of its own', async () => {
       await emptied(mirror())
@@ -228,12 +231,12 @@ function describeReads(mirror: Get): void {
 }
 
 function describeGenerations(mirror: Get): void {
-  test('a new generation is filled beside the live one, and takes its place at once, with the rights of readers', async () => {
+  test('a new generation is filled while the live one is used, and replaces it at once, with the rights of readers', async () => {
     await emptied(mirror())
     await mirror().apply(target, [operation(0, 0, 'a', rowOf(1, { title: 'old' }))], [at(0, 1)])
     await mirror().createGeneration(2)
     await mirror().apply({ generation: 2, epoch: 1 }, [operation(0, 0, 'stale', rowOf(1))], [at(0, 1)])
-    // Beginning anew empties it, its positions included.
+    // Beginning again empties it, its positions included.
     await mirror().createGeneration(2)
     const next = { generation: 2, epoch: 1 }
     expect(await mirror().positions(next)).toEqual([])
@@ -256,7 +259,7 @@ function describeGenerations(mirror: Get): void {
     await mirror().dropGeneration(3)
   })
 
-  test('writers and readers go on while generations change places', async () => {
+  test('writers and readers go on while a generation replaces another', async () => {
     const live = await mirror().liveGeneration()
     const next = live + 1
     await mirror().createGeneration(next)

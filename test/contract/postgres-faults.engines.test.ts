@@ -1,3 +1,5 @@
+/** What the Postgres driver does when the server or the connection fails. */
+
 import { createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
@@ -17,11 +19,11 @@ async function open(
 }
 
 /** A way to the server that can be cut and mended. */
-async function openGate(target: URL): Promise<{ url: string; cut(): void; mend(): Promise<void> }> {
+async function openGate(target: URL): Promise<{ url: string; cut(): void; restore(): Promise<void> }> {
   const sockets = new Set<Socket>()
   let server: Server | undefined
   let port = 0
-  const mend = () =>
+  const restore = () =>
     new Promise<void>((resolve) => {
       server = createServer((incoming) => {
         const outgoing = tcpConnect(Number(target.port), target.hostname)
@@ -45,10 +47,10 @@ async function openGate(target: URL): Promise<{ url: string; cut(): void; mend()
     sockets.clear()
   }
   onTestFinished(cut)
-  await mend()
+  await restore()
   const url = new URL(target)
   url.host = `127.0.0.1:${port}`
-  return { url: url.href, cut, mend }
+  return { url: url.href, cut, restore }
 }
 
 test('it opens while the server is away, says so, and goes on by itself when it is back', async () => {
@@ -58,11 +60,11 @@ test('it opens while the server is away, says so, and goes on by itself when it 
   const fault = await relational.query('select 1').catch((error: unknown) => error)
   expect(fault).toMatchObject({ code: 'relational_engine_unavailable', statusCode: 503, retryAfter: 1 })
   await expect(relational.ping(500)).rejects.toMatchObject({ code: 'relational_engine_unavailable' })
-  await gate.mend()
+  await gate.restore()
   await relational.ping()
   gate.cut()
   await expect(relational.query('select 1')).rejects.toMatchObject({ code: 'relational_engine_unavailable' })
-  await gate.mend()
+  await gate.restore()
   expect((await relational.query('select 1 as n')).rows).toEqual([{ n: 1 }])
 })
 
@@ -75,7 +77,7 @@ test('faults never show the password of the connection', async () => {
   expect(`${fault.message} ${String(fault.cause)}`).not.toContain('very-secret-word')
 })
 
-test('a connection that breaks in mid-transaction fails it, keeps nothing and ends nothing else', async () => {
+test('a connection that breaks in the middle of a transaction fails it, keeps nothing and ends nothing else', async () => {
   const url = await databaseUrl()
   const relational = await open(url)
   const other = await open(url)
@@ -85,7 +87,7 @@ test('a connection that breaks in mid-transaction fails it, keeps nothing and en
       await tx.query('insert into t values (1)')
       const { rows } = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
       await other.query('select pg_terminate_backend($1)', [rows[0]!.pid])
-      // The connection breaks while nobody waits for an answer.
+      // The connection breaks while it is idle.
       await new Promise((resolve) => setTimeout(resolve, 200))
       await tx.query('insert into t values (2)')
     })
@@ -109,15 +111,15 @@ test('a full pool lets callers wait, not fail', async () => {
   expect(answers).toHaveLength(50)
 })
 
-test('listeners hear again after the connection was lost', async () => {
+test('listeners are notified again after the connection was lost', async () => {
   const gate = await openGate(new URL(await databaseUrl()))
   const relational = await open(gate.url)
-  const heard: string[] = []
-  await relational.listen('news', (payload) => heard.push(payload))
+  const payloads: string[] = []
+  await relational.listen('news', (payload) => payloads.push(payload))
   gate.cut()
-  await gate.mend()
-  await eventually('heard again', async () => {
+  await gate.restore()
+  await eventually('notified again', async () => {
     await relational.query(`notify news, 'again'`).catch(() => {})
-    return heard.includes('again')
+    return payloads.includes('again')
   })
 })

@@ -1,9 +1,9 @@
-/** Many instances that start at once on databases that nobody has used, of one server. */
+/** Many instances that start at the same time on unused databases of one server. */
 
 import { expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
-import { openPostgresMirror } from '#engines/relational/mirror-postgres.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
+import { openPostgresMirror } from '#engines/relational/mirror/postgres.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { silentLog } from '../support/relational.ts'

@@ -2,7 +2,7 @@
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type CopyColumn, type CopyValue, sqlState } from '#engines/relational/port.ts'
-import { type RelationalHarness, useRelational } from './relational.contract.ts'
+import { type RelationalHarness, useRelational } from './relational-harness.ts'
 
 const columns: CopyColumn[] = [
   { name: 'id', type: 'text' },
@@ -106,7 +106,7 @@ export function describeCopy(harness: RelationalHarness): void {
       expect(await countOf('bulk.vectors')).toBe(3_000)
     })
 
-    test('no rows are no fault', async () => {
+    test('copying no rows works', async () => {
       expect(await db().copy('bulk.rows', columns, [])).toBe(0)
     })
 

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import { type Relational, sqlState } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { RelationalHarness } from './relational.contract.ts'
+import type { RelationalHarness } from './relational-harness.ts'
 
 const log = pino({ level: 'silent' })
 

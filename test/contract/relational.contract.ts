@@ -1,15 +1,11 @@
 /** What every relational driver promises. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { type Relational, type SqlExecutor, type SqlValue, sqlState } from '#engines/relational/port.ts'
 import { eventually } from '../support/eventually.ts'
 import { describeCopy } from './relational-copy.contract.ts'
+import { type RelationalHarness, useRelational } from './relational-harness.ts'
 import { describeMigrations } from './relational-migrations.contract.ts'
-
-export interface RelationalHarness {
-  /** Opens an empty database of its own. */
-  open(): Promise<Relational>
-}
 
 export function describeRelational(driver: string, harness: RelationalHarness): void {
   describe(`relational: ${driver}`, () => {
@@ -19,17 +15,6 @@ export function describeRelational(driver: string, harness: RelationalHarness): 
     describeCopy(harness)
     describeMigrations(harness)
   })
-}
-
-/** One database for the tests of a describe block. */
-export function useRelational(harness: RelationalHarness): () => Relational {
-  let relational: Relational
-  beforeAll(async () => {
-    relational = await harness.open()
-    await relational.query('create extension if not exists vector')
-  })
-  afterAll(() => relational.close())
-  return () => relational
 }
 
 function describeStatements(harness: RelationalHarness): void {
@@ -286,17 +271,17 @@ function describeSignals(harness: RelationalHarness): void {
     await db().listen('news', (payload) => second.push(payload))
     await db().listen('other', () => second.push('never'))
     await db().query(`select pg_notify('news', $1)`, ['one'])
-    await eventually('both heard', () => first.length === 1 && second.length === 1)
+    await eventually('both are notified', () => first.length === 1 && second.length === 1)
     await stop()
     await db().query(`notify news, 'two'`)
-    await eventually('the second heard', () => second.length === 2)
+    await eventually('the second is notified', () => second.length === 2)
     expect(first).toEqual(['one'])
     expect(second).toEqual(['one', 'two'])
   })
 
   test('a signal of a transaction comes with its commit, and never when it is rolled back', async () => {
-    const heard: string[] = []
-    await db().listen('committed', (payload) => heard.push(payload))
+    const payloads: string[] = []
+    await db().listen('committed', (payload) => payloads.push(payload))
     await db()
       .transaction(async (tx) => {
         await tx.query(`notify committed, 'lost'`)
@@ -304,7 +289,7 @@ function describeSignals(harness: RelationalHarness): void {
       })
       .catch(() => {})
     await db().transaction((tx) => tx.query(`notify committed, 'kept'`))
-    await eventually('heard', () => heard.length > 0)
-    expect(heard).toEqual(['kept'])
+    await eventually('notified', () => payloads.length > 0)
+    expect(payloads).toEqual(['kept'])
   })
 }

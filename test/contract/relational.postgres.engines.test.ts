@@ -1,3 +1,5 @@
+/** The contract of the relational engine, run on a real Postgres. */
+
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'

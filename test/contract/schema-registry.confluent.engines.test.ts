@@ -1,4 +1,6 @@
-/** The registry behind Confluent's API: ids stay, incompatible changes are refused, an absent registry is said so. */
+/**
+ * The registry behind Confluent's API: ids remain, incompatible changes are refused, an absent registry is reported.
+ */
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'

@@ -1,7 +1,9 @@
-/** What search-pg promises on every relational mirror: the nearest rows of a table that an SQL condition lets through. */
+/**
+ * What search-pg promises on every relational mirror: the nearest rows of a table that an SQL condition lets through.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Mirror, MirrorRow } from '#engines/relational/mirror-port.ts'
+import type { Mirror, MirrorRow } from '#engines/relational/mirror/port.ts'
 import { sqlState } from '#engines/relational/port.ts'
 import {
   loadPgSearch,

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { VectorStore } from '#engines/vectors/port.ts'
-import type { VectorsContext } from './vectors.contract.ts'
+import type { VectorsContext } from './vectors-harness.ts'
 
 type Value = string | number | boolean
 

@@ -1,10 +1,10 @@
-/** What every vector engine promises about generations: built aside, put in place at once. */
+/** What every vector engine promises about generations: built while the live one is used, promoted at once. */
 
 import { expect, test } from 'vitest'
-import type { VectorsContext } from './vectors.contract.ts'
+import type { VectorsContext } from './vectors-harness.ts'
 
 export function describeVectorGenerations({ fresh, vector, upsert }: VectorsContext): void {
-  test('a generation is built aside and takes the place of the live one at once', async () => {
+  test('a generation is built while the live one is used, and replaces it at once', async () => {
     const { store, name, other } = await fresh()
     expect(await store.liveGeneration()).toBe(1)
     await store.apply(name, [upsert('old', vector(1)), upsert('both', vector(0, 1), { from: 1 })])

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { compareIds } from '#engines/vectors/score.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { clusteredVectors } from '#test/support/vectors.ts'
-import type { VectorsContext } from './vectors.contract.ts'
+import type { VectorsContext } from './vectors-harness.ts'
 
 export function describeVectorSearch({ fresh, vector, upsert, dimension }: VectorsContext): void {
   test('hits come by falling cosine, between -1 and 1', async () => {

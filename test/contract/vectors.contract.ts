@@ -5,28 +5,8 @@ import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { vectorOf } from '#test/support/vectors.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
+import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
-
-/** Where one test's points lie. */
-export interface VectorsPlace {
-  collections: readonly [string, string]
-  open(): Promise<VectorStore>
-}
-
-export interface VectorsHarness {
-  dimension: number
-  /** A new, empty place, removed when the running test ends. */
-  place(): Promise<VectorsPlace>
-}
-
-/** What the suites work with. */
-export interface VectorsContext {
-  dimension: number
-  /** A store in a new place, closed after the test, and its first collection. */
-  fresh(): Promise<{ store: VectorStore; name: string; other: string; place: VectorsPlace }>
-  vector(...head: number[]): Float32Array
-  upsert(id: string, vector: Float32Array, payload?: object): PointOperation
-}
 
 export function describeVectors(driverName: string, harness: VectorsHarness): void {
   const opened: VectorStore[] = []
@@ -84,8 +64,8 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
   test('get answers those that exist, in the order asked for', async () => {
     const { store, name } = await fresh()
     await store.apply(name, [upsert('a', vector(1)), upsert('b', vector(0, 1)), upsert('c', vector(0, 0, 1))])
-    expect((await store.get(name, ['c', 'nobody', 'a'])).map((point) => point.id)).toEqual(['c', 'a'])
-    expect(await store.get(name, ['nobody'])).toEqual([])
+    expect((await store.get(name, ['c', 'absent', 'a'])).map((point) => point.id)).toEqual(['c', 'a'])
+    expect(await store.get(name, ['absent'])).toEqual([])
   })
 
   test('an overwrite leaves one point with the new vector and the new payload', async () => {
@@ -99,7 +79,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(hits[0]!.score).toBeCloseTo(1, 5)
   })
 
-  test('a deleted point is gone everywhere, and deleting what is absent is no fault', async () => {
+  test('a deleted point is gone everywhere, and deleting what is absent does nothing', async () => {
     const { store, name } = await fresh()
     await store.apply(name, [upsert('a', vector(1), { k: 1 }), upsert('b', vector(1, 1), { k: 1 })])
     await store.apply(name, [
@@ -230,7 +210,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(await store.count(name)).toBe(0)
   })
 
-  test('everything is there after closing and opening again; closing twice is no fault', async () => {
+  test('everything is there after closing and opening again; closing twice works', async () => {
     const { store, name, place } = await fresh()
     const many = Array.from({ length: 300 }, (_, i) =>
       upsert(`id-${i}`, vector(Math.cos(i / 100), Math.sin(i / 100)), { i, even: i % 2 === 0 }),

@@ -152,12 +152,12 @@ describe('a rebalance', () => {
         return done
       },
     })
-    log.members[0]!.heard = false
+    log.members[0]!.connected = false
     await harness.add(0, entries(3))
     await log.members[0]!.gain([0])
     await new Promise((resolve) => setTimeout(resolve, 80))
     expect(calls).toBe(0)
-    log.members[0]!.heard = true
+    log.members[0]!.connected = true
     await eventually('they are committed', () => isCommitted(log, 3))
   })
 

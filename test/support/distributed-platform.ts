@@ -65,7 +65,7 @@ export async function openDistributedPlatform(): Promise<DistributedPlatform> {
   }
 }
 
-/** All at once: whoever comes first makes tables and topics, the others wait for it. */
+/** All at once: the first one makes tables and topics, the others wait for it. */
 function startSeparately(processes: Processes): Promise<ServiceProcess[]> {
   const names = [
     'vector-gateway',

@@ -114,7 +114,7 @@ export function createProcesses(env: Record<string, string>): Processes {
   return processes
 }
 
-/** An answer of 500 tells a test nothing: what a process wrote of its faults goes to standard error, bounded. */
+/** An answer of 500 alone says nothing: what a process wrote of its faults goes to standard error, bounded. */
 function tellFaults(launched: ServiceProcess[]): void {
   const faults = launched.flatMap((one) =>
     one

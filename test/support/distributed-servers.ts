@@ -1,6 +1,6 @@
 /**
- * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed names,
- * so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
+ * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed
+ * names, so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
  */
 
 import { QdrantClient } from '@qdrant/js-client-rest'
@@ -14,7 +14,7 @@ export interface DistributedServers {
   kafka: KafkaCluster
   /** Null where no Qdrant can be had: then the vector engine is embedded, and all services run in one process. */
   qdrant: OwnQdrant | null
-  /** Names the engines, with a database that nobody has used. */
+  /** Names the engines, with an unused database. */
   newEnvironment(): Promise<Record<string, string>>
   /** Removes every topic, group and collection, for the next platform. Nothing may run on them. */
   clear(): Promise<void>
@@ -52,7 +52,7 @@ async function clearKafka({ brokers }: KafkaCluster): Promise<void> {
   const admin = new Kafka({ brokers, clientId: 'clear', logLevel: logLevel.NOTHING }).admin()
   await admin.connect()
   try {
-    // A member that left a moment ago, or was killed, keeps its group from being deleted for a while.
+    // A member that has just left, or was killed, keeps its group from being deleted for a while.
     await eventually('no group is left', async () => !(await deleteGroups(admin)), 60_000)
     const topics = (await admin.listTopics()).filter((topic) => !topic.startsWith('__'))
     if (topics.length > 0) await admin.deleteTopics({ topics })

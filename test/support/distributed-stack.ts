@@ -14,7 +14,7 @@ export function onDistributedServers(): void {
   afterAll(() => servers?.close())
 }
 
-/** Takes the place of `openGatewayPlatform`: each platform finds empty engines, so only one may be open at a time. */
+/** Replaces `openGatewayPlatform`: each platform finds empty engines, so only one may be open at a time. */
 export async function openDistributedGateway(env: Record<string, string> = {}): Promise<GatewayPlatform> {
   const { openGatewayPlatform } =
     await vi.importActual<typeof import('./gateway-platform.ts')>('./gateway-platform.ts')

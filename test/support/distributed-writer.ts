@@ -1,4 +1,7 @@
-/** An agent that writes, overwrites and deletes points while its platform comes and goes, and knows what must be there. */
+/**
+ * An agent that writes, overwrites and deletes points while its platform comes and goes, and knows what must be
+ * there.
+ */
 
 import { type AcceptedOperation, type Client, ProblemError } from '#client/client.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -34,7 +37,7 @@ export interface WriterOptions {
 }
 
 const pauseAfterFaultMs = 50
-/** So many keys surely touch each of the topic's twelve partitions. */
+/** Enough keys to touch each of the topic's twelve partitions for sure. */
 const manyKeys = 300
 const appliedMsMax = 120_000
 const askedAtOnce = 10
@@ -76,7 +79,7 @@ export function startWriter({ client, name, collection, wait, exact, pauseMs = 0
     }
   }
   const writing = write()
-  // Seen by whoever stops it.
+  // The caller that stops it sees the fault.
   writing.catch(() => {})
   return {
     acknowledged: () => acknowledged,
@@ -150,7 +153,7 @@ export async function checkWriters(
   return { faults, present }
 }
 
-/** Goes through every partition: what had no answer and lies before this is applied now; behind it comes nothing more. */
+/** Goes through every partition: what had no answer and is before this is applied now; nothing more comes after it. */
 async function passEverything(client: Client): Promise<void> {
   const ids = Array.from({ length: manyKeys }, (_, n) => `mark-${n}`)
   const mark = await client.delete('fleet_notes', ids)

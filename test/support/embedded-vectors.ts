@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
-import type { VectorsHarness } from '#test/contract/vectors.contract.ts'
+import type { VectorsHarness } from '#test/contract/vectors-harness.ts'
 import { temporaryFolder } from './temporary.ts'
 
 export function embeddedVectorsHarness(index: 'zvec' | 'exact'): VectorsHarness {

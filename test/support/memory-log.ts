@@ -1,4 +1,7 @@
-/** An event log in memory whose rebalances, heartbeats and commits a test decides about. Compaction is by hand. */
+/**
+ * An event log in memory in which a test decides about rebalances, heartbeats and commits. It compacts only when
+ * asked to.
+ */
 
 import type {
   CommitResult,
@@ -21,7 +24,7 @@ export interface MemoryMember extends GroupConsumer {
   gain(partitions: number[], former?: 'none' | 'unknown'): Promise<void>
   lose(partitions: number[]): void
   /** What `alive()` answers. */
-  heard: boolean
+  connected: boolean
   /** Answers the next commits instead of the log; empty: the log does. */
   answers: CommitResult[]
   paused: Set<number>
@@ -52,19 +55,19 @@ interface Reader {
   scheduled: boolean
 }
 
-/** Members get at most so many records at once. */
+/** Members get at most this many records at once. */
 export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
   const topics = new Map<string, { spec: TopicSpec; partitions: Partition[] }>()
   const positions = new Map<string, CommittedPosition>()
-  const heard = new Set<() => void>()
+  const pumps = new Set<() => void>()
   const log: MemoryLog = {
     driver: 'embedded',
     members: [],
     away: false,
     commits: [],
     remove(topic, partition, offsets) {
-      const place = partitionOf(topic, partition)
-      place.records = place.records.filter((record) => !offsets.includes(record.offset))
+      const state = partitionOf(topic, partition)
+      state.records = state.records.filter((record) => !offsets.includes(record.offset))
     },
     records: (topic) => topics.get(topic)!.partitions.flatMap((partition) => partition.records),
     async createTopic(spec) {
@@ -85,14 +88,14 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     offsets: async (topic) =>
       topics.get(topic)!.partitions.map(({ start, end }, partition) => ({ partition, start, end })),
     async deleteRecords(topic, partition, before) {
-      const place = partitionOf(topic, partition)
-      place.start = before
-      place.records = place.records.filter((record) => record.offset >= before)
+      const state = partitionOf(topic, partition)
+      state.start = before
+      state.records = state.records.filter((record) => record.offset >= before)
     },
     append: async (topic, partition, records) => append(topic, partition, records),
     consume: async (options) => {
       const member = createMember(options)
-      // A throw-away group has one member, which nobody moves.
+      // A throw-away group has one member, which is never moved.
       if (options.group.startsWith('flotilla-tail-')) {
         const all = topics.get(options.topic)!.partitions.map((_, id) => id)
         setImmediate(() => void member.gain(all))
@@ -126,12 +129,12 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
 
   function append(topic: string, partition: number, records: NewRecord[]): number {
     if (log.away) throw new AppError('log_unavailable', 'The log is away.')
-    const place = partitionOf(topic, partition)
-    const first = place.end
+    const state = partitionOf(topic, partition)
+    const first = state.end
     for (const { key, value, headers = {} } of records) {
-      place.records.push({ partition, offset: place.end++, timestamp: Date.now(), key, value, headers })
+      state.records.push({ partition, offset: state.end++, timestamp: Date.now(), key, value, headers })
     }
-    for (const hear of heard) hear()
+    for (const run of pumps) run()
     return first
   }
 
@@ -140,7 +143,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     const pumpAll = () => {
       for (const id of readers.keys()) pump(id)
     }
-    heard.add(pumpAll)
+    pumps.add(pumpAll)
     function pump(id: number): void {
       const reader = readers.get(id)
       if (!reader || reader.scheduled) return
@@ -148,8 +151,8 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       setImmediate(() => {
         reader.scheduled = false
         if (readers.get(id) !== reader || member.paused.has(id)) return
-        const place = partitionOf(topic, id)
-        const chunk = place.records
+        const state = partitionOf(topic, id)
+        const chunk = state.records
           .filter((record) => record.offset >= reader.position)
           .slice(0, chunkRecordsMax)
         if (chunk.length === 0) return
@@ -161,7 +164,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     }
     const owned = new Set<number>()
     const member: MemoryMember = {
-      heard: true,
+      connected: true,
       answers: [],
       paused: new Set(),
       delivered: 0,
@@ -203,29 +206,29 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
         readers.set(id, { position: offset, scheduled: false })
         pump(id)
       },
-      alive: () => member.heard,
+      alive: () => member.connected,
       async close() {
         owned.clear()
         readers.clear()
-        heard.delete(pumpAll)
+        pumps.delete(pumpAll)
       },
     }
     return member
   }
 
   function createTail({ topic, from, records }: TailOptions): Tail {
-    const next = topics.get(topic)!.partitions.map((place) => (from === 'end' ? place.end : place.start))
+    const next = topics.get(topic)!.partitions.map((state) => (from === 'end' ? state.end : state.start))
     const pump = () => {
-      topics.get(topic)!.partitions.forEach((place, id) => {
-        const chunk = place.records.filter((record) => record.offset >= next[id]!)
-        next[id] = place.end
+      topics.get(topic)!.partitions.forEach((state, id) => {
+        const chunk = state.records.filter((record) => record.offset >= next[id]!)
+        next[id] = state.end
         if (chunk.length > 0) records(id, chunk)
       })
     }
     const ready = new Promise<void>((resolve) => {
       setImmediate(() => {
         pump()
-        heard.add(pump)
+        pumps.add(pump)
         resolve()
       })
     })
@@ -234,7 +237,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       current: () => true,
       positions: () => new Map(next.entries()),
       async close() {
-        heard.delete(pump)
+        pumps.delete(pump)
       },
     }
   }

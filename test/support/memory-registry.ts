@@ -1,4 +1,4 @@
-/** A schema registry for tests: numbers whatever is registered, and can be made to look away. */
+/** A schema registry for tests that numbers whatever is registered, and can be made unavailable. */
 
 import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
 import { AppError } from '#lib/errors.ts'

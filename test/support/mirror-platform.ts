@@ -3,7 +3,7 @@
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { readLag } from '#operations/lag.ts'
 import type { Platform } from '#runtime/platform.ts'

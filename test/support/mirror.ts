@@ -3,8 +3,8 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openPgliteMirror } from '#engines/relational/mirror-pglite.ts'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
+import { openPgliteMirror } from '#engines/relational/mirror/pglite.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { copyCluster, silentLog } from './relational.ts'
 
 /** Its folder goes when it is closed. */

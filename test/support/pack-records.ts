@@ -1,4 +1,4 @@
-/** Records of one append in, the block that crosses to the log's threads out. */
+/** Packs the records of one append into the block that crosses to the threads of the log. */
 
 import { packPrepared, prepare, weigh } from '#engines/event-log/embedded/record-block.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'

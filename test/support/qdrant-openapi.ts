@@ -1,4 +1,4 @@
-/** Requests to Qdrant come in, what Qdrant's own description has against them goes out. */
+/** Checks requests to Qdrant against Qdrant's own description. */
 
 import { readFileSync } from 'node:fs'
 import { Ajv2019, type ValidateFunction } from 'ajv/dist/2019.js'
@@ -21,7 +21,7 @@ interface Description {
 
 const descriptionId = 'http://qdrant/description'
 
-/** Tells what is wrong with a request; empty when it is as described. */
+/** What is wrong with a request; empty when it is as described. */
 export type RequestCheck = (method: string, url: string, body: unknown) => string[]
 
 export function createRequestCheck(): RequestCheck {

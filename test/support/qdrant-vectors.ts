@@ -5,7 +5,7 @@ import { QdrantClient } from '@qdrant/js-client-rest'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import { openQdrantVectors } from '#engines/vectors/qdrant.ts'
-import type { VectorsHarness } from '#test/contract/vectors.contract.ts'
+import type { VectorsHarness } from '#test/contract/vectors-harness.ts'
 
 export function qdrantVectorsHarness(url: string): VectorsHarness {
   const dimension = 64

@@ -1,4 +1,4 @@
-/** A stored record in, its parts as plain data out: drivers make them only when they are asked for. */
+/** The parts of a stored record as plain data, which drivers make only when they are asked for. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 

@@ -25,7 +25,7 @@ export async function openTestRelational(options: { statementTimeoutMs?: number 
   return relational
 }
 
-/** An engine without any table; whoever opens it closes it, and its folder goes with it. */
+/** An engine without any table; the caller closes it, which removes its folder, too. */
 export async function openEmptyRelational(
   options: { statementTimeoutMs?: number } = {},
 ): Promise<Relational> {

@@ -65,7 +65,7 @@ async function newDatabase(servers: Servers, databases: string[]): Promise<strin
   return url.href
 }
 
-/** On a server of somebody else nothing may stay behind. */
+/** On a server that was not started here nothing may be left behind. */
 async function dropDatabases(servers: Servers, databases: string[]): Promise<void> {
   const base = (await servers.address('postgres')) as string
   for (const name of databases) await query(base, `drop database if exists ${name} with (force)`)

@@ -4,7 +4,7 @@ export interface ClusteredOptions {
   count: number
   dimension: number
   clusters?: number
-  /** How far a vector lies from its centre, against the centre's own size. */
+  /** How far a vector is from its centre, against the centre's own size. */
   spread?: number
   seed?: number
 }

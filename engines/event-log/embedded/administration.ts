@@ -1,16 +1,19 @@
-/** Topics and groups by an operator's hand: made, described, grown, cut, removed; one change after the other. */
+/**
+ * What operators do with topics and groups of the embedded log: create, describe, grow, cut and delete, one change
+ * after the other.
+ */
 
 import { AppError } from '#lib/errors.ts'
 import type { EventLog } from '../port.ts'
 import type { Groups } from './groups.ts'
-import { type Places, rangeOf } from './places.ts'
 import type { Positions } from './positions.ts'
 import { bounded, type Threads } from './threads.ts'
+import { rangeOf, type Topics } from './topics.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 const callTimeoutMs = 10_000
 const partitionsMax = 10_000
-/** As Kafka has it (org.apache.kafka.common.internals.Topic). */
+/** As in Kafka (org.apache.kafka.common.internals.Topic). */
 const topicName = /^[A-Za-z0-9._-]{1,249}$/
 
 export type Administration = Pick<
@@ -30,7 +33,7 @@ export type Administration = Pick<
 
 export interface AdministrationParts {
   threads: Threads
-  places: Places
+  topics: Topics
   positions: Positions
   groups: Groups
   queue: WriteQueue
@@ -40,7 +43,7 @@ export function createAdministration(parts: AdministrationParts): Administration
   return { ...topicCalls(parts), ...groupCalls(parts) }
 }
 
-function topicCalls({ threads, places, positions }: AdministrationParts) {
+function topicCalls({ threads, topics, positions }: AdministrationParts) {
   const write = threads.writer.call
   let last: Promise<unknown> = Promise.resolve()
   /** Each change sees what the one before it has made. */
@@ -54,45 +57,45 @@ function topicCalls({ threads, places, positions }: AdministrationParts) {
       inTurn(async () => {
         checkSpec(spec.name, spec.partitions)
         const made = await bounded(write.createTopic(spec), callTimeoutMs)
-        if (made) places.add(made)
+        if (made) topics.add(made)
         return made !== null
       }),
     async describeTopic(name) {
-      const topic = places.topics.get(name)
+      const topic = topics.byName.get(name)
       return topic ? { ...topic.spec } : null
     },
-    listTopics: async () => [...places.topics.keys()].toSorted(),
+    listTopics: async () => [...topics.byName.keys()].toSorted(),
     deleteTopic: (name) =>
       inTurn(async () => {
-        const topic = places.topic(name)
+        const topic = topics.topic(name)
         await bounded(write.deleteTopic(name), callTimeoutMs)
-        places.remove(topic)
+        topics.remove(topic)
         positions.forgetTopic(name)
       }),
     addPartitions: (name, total) =>
       inTurn(async () => {
         checkSpec(name, total)
-        const topic = places.topic(name)
-        const from = topic.places.length
+        const topic = topics.topic(name)
+        const from = topic.partitions.length
         if (total <= from) return
-        places.grow(topic, await bounded(write.addPartitions(topic.spec, from, total), callTimeoutMs))
+        topics.grow(topic, await bounded(write.addPartitions(topic.spec, from, total), callTimeoutMs))
       }),
-    offsets: async (name) => places.topic(name).places.map(rangeOf),
+    offsets: async (name) => topics.topic(name).partitions.map(rangeOf),
     deleteRecords: (name, partition, before) =>
       inTurn(async () => {
-        const place = places.place(name, partition)
-        if (!Number.isSafeInteger(before) || before < 0 || before > place.end) {
-          throw new AppError('bad_request', `Records can be deleted below an offset up to ${place.end}.`)
+        const state = topics.partition(name, partition)
+        if (!Number.isSafeInteger(before) || before < 0 || before > state.end) {
+          throw new AppError('bad_request', `Records can be deleted below an offset up to ${state.end}.`)
         }
-        if (before <= place.start) return
-        const start = await bounded(write.trim(place.id, before), callTimeoutMs)
-        place.start = Math.max(place.start, start)
-        for (const reader of [...place.readers]) reader.changed()
+        if (before <= state.start) return
+        const start = await bounded(write.trim(state.id, before), callTimeoutMs)
+        state.start = Math.max(state.start, start)
+        for (const reader of [...state.readers]) reader.changed()
       }),
   } satisfies Partial<Administration>
 }
 
-function groupCalls({ threads, places, positions, groups, queue }: AdministrationParts) {
+function groupCalls({ threads, topics, positions, groups, queue }: AdministrationParts) {
   function refuseActive(group: string): void {
     if (groups.members(group) > 0) {
       throw new AppError('group_active', `The group ${group} has members; stop them first.`)
@@ -107,7 +110,7 @@ function groupCalls({ threads, places, positions, groups, queue }: Administratio
     async setPositions(group, topic, offsets) {
       refuseActive(group)
       const rows = offsets.map(({ partition, offset }) => {
-        places.place(topic, partition)
+        topics.partition(topic, partition)
         if (!Number.isSafeInteger(offset) || offset < 0) {
           throw new AppError('bad_request', 'A position is a whole number, 0 or more.')
         }

@@ -1,4 +1,7 @@
-/** Who reads which partition: everyone keeps what it has as far as the shares stay even. */
+/**
+ * Decides which member of a group reads which partition; members keep what they have as far as the shares remain
+ * even.
+ */
 
 /**
  * Shares out partitions 0 … `partitions` - 1. `owned[m]` is what member m has now; the answer is what it shall have.

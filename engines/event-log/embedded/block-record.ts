@@ -1,8 +1,14 @@
-/** A stored record over the bytes of a block: its parts are made when somebody asks for them, which of many nobody does. */
+/**
+ * A stored record as a view of the bytes that came from the file. Its parts are made only when they are asked for:
+ * most never are.
+ */
 
 import type { StoredRecord } from '../port.ts'
 
-/** Numbers in front of a block's bytes, five a record: offset, timestamp, length of key, value and headers (-1 is null). */
+/**
+ * Numbers in front of a block's bytes, five a record: offset, timestamp, length of key, value and headers (-1 is
+ * null).
+ */
 export const fields = 5
 
 /** What key, value and headers of the record whose numbers begin at `field` weigh together. */
@@ -110,7 +116,7 @@ function textIn(json: Buffer, from: number, to: number, name: string): Buffer | 
   return undefined
 }
 
-/** Where the closing quote stands; -1 when something is escaped before it. */
+/** Index of the closing quote; -1 when something is escaped before it. */
 function endOfText(json: Buffer, from: number, to: number): number {
   for (let at = from; at < to; at++) {
     if (json[at] === quote) return at

@@ -1,4 +1,7 @@
-/** What the log may forget: expired records, records below the start, all but the last record of a key. */
+/**
+ * Removes what the log need not keep: expired records, records below the start, and all but the last record of a
+ * key.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
@@ -12,11 +15,11 @@ export interface Cleaner {
   compactNow(topic: string): Promise<void>
 }
 
-/** `trimmed` hears of a partition's new start. */
+/** `trimmed` is called with a partition's new start. */
 export function createCleaner(
   db: DatabaseSync,
   writer: Writer,
-  trimmed: (place: number, start: number) => void,
+  trimmed: (id: number, start: number) => void,
 ): Cleaner {
   let running: Promise<void> = Promise.resolve()
 
@@ -49,7 +52,7 @@ export function createCleaner(
   }
 }
 
-/** Removes what lies below the start, slice by slice. */
+/** Removes what is below the start, slice by slice. */
 async function purge(writer: Writer, table: Table): Promise<void> {
   while (writer.tables.get(table.id) === table && table.records.purge(table.start)) await setImmediate()
 }

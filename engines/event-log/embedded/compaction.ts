@@ -1,9 +1,13 @@
-/** Compaction of one partition: of each key the last record stays, under its own offset; the head is left alone. */
+/**
+ * Compacts one partition: the last record of each key is kept under its own offset, and the newest part is left
+ * alone.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
+import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
-import { nameOf } from './record-table.ts'
+import { nameOf } from './table-kinds.ts'
 import type { Table } from './writer.ts'
 
 /** Keys that one round remembers. */
@@ -18,6 +22,14 @@ const dirtyRecordsMin = 1_000
 export interface CompactionLimits {
   /** False when the partition was deleted meanwhile. */
   alive(table: Table): boolean
+}
+
+interface Candidate {
+  o: number
+  ts: number
+  key: Uint8Array | null
+  /** 1 for a tombstone. */
+  empty: number
 }
 
 interface State {
@@ -35,7 +47,7 @@ export async function compactTable(
 ): Promise<void> {
   const read = db.prepare('select compacted_to, clean_rows, tombstone_due from partitions where id = ?')
   for (;;) {
-    const state = read.get(table.id) as State | undefined
+    const state = firstRow<State>(read, table.id)
     if (!state || !alive(table) || table.next <= table.start) return
     if (when === 'when worthwhile' && !mayBeWorthwhile(table, state)) return
     const head = when === 'now' ? table.next - 1 : findHead(db, table, Date.now() - table.topic.segmentMs)
@@ -79,7 +91,7 @@ async function lookAtNewKeys(
   const latest = new Map<string, number>()
   let at = from
   while (latest.size < keysMax) {
-    const rows = select.all(at, head) as { o: number; key: Uint8Array | null }[]
+    const rows = allRows<{ o: number; key: Uint8Array | null }>(select, at, head)
     for (const { o, key } of rows) if (key) latest.set(textOf(key), o)
     if (rows.length < rowsPerLook) return { latest, to: head }
     at = rows.at(-1)!.o + 1
@@ -106,7 +118,7 @@ async function removeSuperseded(
   let kept = 0
   let tombstoneDue: number | null = null
   for (;;) {
-    const rows = select.all(at, to) as { o: number; ts: number; key: Uint8Array | null; empty: number }[]
+    const rows = allRows<Candidate>(select, at, to)
     const gone: number[] = []
     for (const { o, ts, key, empty } of rows) {
       const replaced = key !== null && (latest.get(textOf(key)) ?? o) > o

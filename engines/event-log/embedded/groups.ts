@@ -1,9 +1,9 @@
-/** Consumer groups in the memory of the one process: who is in, who owns what, whose work may still be running. */
+/** Keeps the consumer groups of the one process in memory: their members and what each of them owns. */
 
 import type { ConsumeOptions, GroupConsumer } from '../port.ts'
 import { createMember, type MemberParts } from './member.ts'
-import type { Topic } from './places.ts'
 import { createSubscription, type Subscription } from './subscription.ts'
+import type { Topic } from './topics.ts'
 
 export interface Groups {
   join(topic: Topic, options: ConsumeOptions): GroupConsumer

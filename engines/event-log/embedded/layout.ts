@@ -1,4 +1,7 @@
-/** The log's file: opens it with the settings that make a commit durable, lays its tables, refuses a newer layout. */
+/**
+ * Opens the file of the log: settings that make a commit durable, tables, and the refusal of a layout that is too
+ * new.
+ */
 
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'

@@ -1,12 +1,12 @@
-/** One member of a consumer group: its partitions' readers, its commits, its listener's calls. */
+/** One member of a consumer group: it reads its partitions, calls its listener and commits. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
-import { rangeOf } from './places.ts'
 import type { Positions } from './positions.ts'
 import { type Member, noteLoss, type Subscription } from './subscription.ts'
+import { rangeOf } from './topics.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export const fetchBytesDefault = 1_048_576
@@ -37,7 +37,7 @@ export function createMember(
 
   function openReader(partition: number): PartitionReader {
     return createPartitionReader({
-      place: topic.places[partition]!,
+      state: topic.partitions[partition]!,
       fetch: parts.fetch,
       bytesMax: options.fetchBytesMax ?? fetchBytesDefault,
       records: (records) => listener.records(partition, records),
@@ -55,18 +55,18 @@ export function createMember(
   }
 
   async function start(gained: Map<number, PartitionReader>): Promise<void> {
-    // Commits of the former owner that were accepted are written by now: this one stands behind them.
+    // Commits of the former owner that were accepted are written by now: this read comes after them.
     await parts.queue.commit([])
     const still = () => [...gained].filter(([partition, reader]) => readers.get(partition) === reader)
-    const told = still().map(
+    const gains = still().map(
       ([partition]): GainedPartition => ({
-        ...rangeOf(topic.places[partition]!),
+        ...rangeOf(topic.partitions[partition]!),
         committed: parts.positions.get(group, topic.spec.name, partition),
         former: subscription.unfinished.has(partition) ? 'unknown' : 'none',
       }),
     )
-    if (told.length === 0) return
-    const starts = await listener.assigned(told)
+    if (gains.length === 0) return
+    const starts = await listener.assigned(gains)
     for (const [partition, reader] of still()) {
       const offset = starts.get(partition)
       if (offset !== undefined && !reader.started()) reader.seek(offset)

@@ -1,16 +1,19 @@
-/** Reads one partition for one reader: a position in, records in order out; caught up, it is handed what is written. */
+/**
+ * Reads one partition in order for one member or tail: from the file at first, and from memory once it has caught
+ * up.
+ */
 
 import type { StoredRecord } from '../port.ts'
-import type { Place, PlaceReader } from './places.ts'
 import type { Fetched } from './reader-thread.ts'
 import { createCursor, lastOffset, takeRecords } from './record-block.ts'
+import type { PartitionListener, PartitionState } from './topics.ts'
 
 /** After a failed read. */
 const retryAfterMs = 200
 
 export interface ReaderOptions {
-  place: Place
-  fetch(place: number, position: number, bytesMax: number): Promise<Fetched>
+  state: PartitionState
+  fetch(id: number, position: number, bytesMax: number): Promise<Fetched>
   bytesMax: number
   records(records: StoredRecord[]): void
   /** The position is outside of the log. Undefined: the reader goes on at the first record that is kept. */
@@ -20,7 +23,7 @@ export interface ReaderOptions {
 }
 
 export interface PartitionReader {
-  /** Next offset to be delivered; null while it stands still. */
+  /** Next offset to be delivered; null while it reads nothing. */
   position(): number | null
   /** Behind the last record that was ever delivered. */
   deliveredTo(): number
@@ -39,7 +42,7 @@ interface Block {
 }
 
 export function createPartitionReader(options: ReaderOptions): PartitionReader {
-  const { place, bytesMax } = options
+  const { state, bytesMax } = options
   /** Next to be delivered. */
   let position: number | null = null
   let deliveredTo = 0
@@ -68,30 +71,23 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       deliver(block.take(), block.next)
     }
   }
-
   function deliver(records: StoredRecord[], next: number): void {
     position = next
     if (records.length === 0) return
     deliveredTo = Math.max(deliveredTo, next)
     delivering = true
-    try {
-      options.records(records)
-    } catch (error) {
-      options.fault(error)
-    }
+    reportThrown(options.fault, () => options.records(records))
     delivering = false
   }
-
   function readFrom(from: number): void {
-    if (reading || place.gone) return
-    if (from < place.start) outside(from)
-    else if (from < place.end) read(from, place.end)
+    if (reading || state.gone) return
+    if (from < state.start) outside(from)
+    else if (from < state.end) read(from, state.end)
   }
-
   function read(from: number, end: number): void {
     reading = true
     const mine = epoch
-    options.fetch(place.id, from, bytesMax).then(
+    options.fetch(state.id, from, bytesMax).then(
       (fetched) => {
         reading = false
         if (mine === epoch && !fetched.gone) accept(fetched, from, end)
@@ -105,42 +101,29 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       },
     )
   }
-
   function accept(fetched: Fetched & { gone: false }, from: number, end: number): void {
-    const { records, block, start } = fetched
-    place.start = Math.max(place.start, start)
-    if (from < start) {
-      outside(from)
-      return
-    }
-    // No record where some were: the rest was removed, and the end is the next position.
-    const next = records === 0 ? end : lastOffset(block, records) + 1
-    waiting = { next, take: () => takeRecords(createCursor(block, records), records, place.partition) }
+    state.start = Math.max(state.start, fetched.start)
+    if (from < fetched.start) outside(from)
+    else waiting = blockOf(fetched, end, state.partition)
   }
-
   /** Only what is about to be delivered stops the reader: a block before it comes first. */
   function outside(from: number): void {
     if (position !== from || stopped) return
     if (!options.misplaced) {
-      position = place.start
+      position = state.start
       setImmediate(pump)
       return
     }
-    stand()
-    try {
-      options.misplaced({ position: from, start: place.start, end: place.end })
-    } catch (error) {
-      options.fault(error)
-    }
+    halt()
+    const { misplaced } = options
+    reportThrown(options.fault, () => misplaced({ position: from, start: state.start, end: state.end }))
   }
-
-  function stand(): void {
+  function halt(): void {
     epoch++
     position = null
     waiting = null
   }
-
-  const heard: PlaceReader = {
+  const partitionListener: PartitionListener = {
     appended(first, count, take) {
       const idle = !stopped && !paused && !reading && !delivering && !waiting
       if (idle && position === first && take) deliver(take(), first + count)
@@ -148,7 +131,7 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     },
     changed: pump,
   }
-  place.readers.add(heard)
+  state.readers.add(partitionListener)
 
   return {
     position: () => position,
@@ -156,10 +139,10 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     started: () => started,
     seek(offset) {
       if (stopped) return
-      stand()
+      halt()
       started = true
       position = offset
-      if (offset < place.start || offset > place.end) outside(offset)
+      if (offset < state.start || offset > state.end) outside(offset)
       else pump()
     },
     pause() {
@@ -171,8 +154,23 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
     },
     stop() {
       stopped = true
-      stand()
-      place.readers.delete(heard)
+      halt()
+      state.readers.delete(partitionListener)
     },
+  }
+}
+
+/** Where no record came although some were there, they were removed meanwhile: the end is the next position. */
+function blockOf({ records, block }: Fetched & { gone: false }, end: number, partition: number): Block {
+  const next = records === 0 ? end : lastOffset(block, records) + 1
+  return { next, take: () => takeRecords(createCursor(block, records), records, partition) }
+}
+
+/** A listener that throws must not stop the reader. */
+function reportThrown(fault: (error: unknown) => void, call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    fault(error)
   }
 }

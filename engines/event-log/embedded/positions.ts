@@ -1,4 +1,4 @@
-/** Committed positions: what is durable, kept in memory for reading. */
+/** Keeps the committed positions in memory as they are in the file, so that reading them asks no thread. */
 
 import type { CommittedPosition } from '../port.ts'
 import type { PositionRow } from './writer.ts'

@@ -1,8 +1,10 @@
-/** The thread that reads: a position in, a block of records out, so that no reader waits for a disk sync. */
+/** The thread that reads the file of the log, so that no reader waits for a disk sync. */
 
+import { firstRow } from '#lib/sqlite-rows.ts'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { openForReading } from './layout.ts'
-import { type FetchRecords, type Kind, openRecordReader } from './record-table.ts'
+import type { FetchRecords } from './record-table.ts'
+import { type Kind, openRecordReader } from './table-kinds.ts'
 
 export interface ReaderData {
   file: string
@@ -15,28 +17,28 @@ const db = openForReading(ownData<ReaderData>().file)
 const select = db.prepare('select start, kind from partitions where id = ?')
 const readers = new Map<number, FetchRecords>()
 
-function readerOf(place: number, kind: Kind): FetchRecords {
-  const known = readers.get(place)
+function readerOf(id: number, kind: Kind): FetchRecords {
+  const known = readers.get(id)
   if (known) return known
-  const reader = openRecordReader(db, place, kind)
-  readers.set(place, reader)
+  const reader = openRecordReader(db, id, kind)
+  readers.set(id, reader)
   return reader
 }
 
-/** Reads up to `bytesMax`, but always one record. Start and records are of one moment. */
-function fetch(place: number, position: number, bytesMax: number): Transferred<Fetched> {
+/** Reads up to `bytesMax`, but always one record. Both start and records come from one snapshot. */
+function fetch(id: number, position: number, bytesMax: number): Transferred<Fetched> {
   db.exec('begin')
   try {
-    const found = select.get(place) as { start: number; kind: Kind } | undefined
+    const found = firstRow<{ start: number; kind: Kind }>(select, id)
     if (!found) {
-      readers.delete(place)
+      readers.delete(id)
       return new Transferred<Fetched>({ gone: true }, [])
     }
     const { start, kind } = found
     if (position < start) {
       return new Transferred<Fetched>({ gone: false, start, records: 0, block: new ArrayBuffer(0) }, [])
     }
-    const { records, block } = readerOf(place, kind)(position, bytesMax)
+    const { records, block } = readerOf(id, kind)(position, bytesMax)
     return new Transferred<Fetched>({ gone: false, start, records, block }, [block])
   } finally {
     db.exec('commit')
@@ -46,7 +48,7 @@ function fetch(place: number, position: number, bytesMax: number): Transferred<F
 const handlers = {
   fetch,
   ping: () => db.prepare('select 1').get() !== undefined,
-  /** Moves what is committed from the WAL into the file, beside the writer. */
+  /** Copies what is committed from the WAL into the file while the writer goes on. */
   checkpoint(): void {
     db.exec('pragma wal_checkpoint(passive)')
   },

@@ -1,12 +1,16 @@
-/** Many records in one row, as they were appended: a row costs the same for one record as for hundreds. */
+/**
+ * The table layout that keeps many records in one row, as they were appended: a row costs the same for one record as
+ * for hundreds.
+ */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { eachRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
 import type { FetchRecords, RecordTable } from './record-table.ts'
 
-/** A row ends here (a larger record has one of its own), so that whoever wants one of its records reads little beside it. */
+/** A row ends here (a larger record has one of its own), so that reading one of its records reads little else. */
 const rowBytesMax = 65_536
 const rowRecordsMax = 1_024
 /** Removed in one transaction at most: appends wait for no more than this. */
@@ -14,8 +18,9 @@ const sliceBytesMax = 1_048_576
 const sliceRowsMax = 200
 
 /**
- * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32 of
- * each record (key, value, headers; -1 is null), in the byte order of the machine; `bytes` are its parts in that order.
+ * Keyed by its last record: the first row at or behind a position is the one that holds it. `lengths` are three int32
+ * of each record (key, value, headers; -1 is null), in the byte order of the machine; `bytes` are its parts in that
+ * order.
  */
 export const tableOf = (name: string): string =>
   `create table ${name} (
@@ -55,14 +60,14 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   }
 }
 
-/** Last offset of the rows that one transaction removes; null when none lies wholly below `start`. */
+/** Last offset of the rows that one transaction removes; null when none is wholly below `start`. */
 function endOfSlice(db: DatabaseSync, name: string, start: number): number | null {
   const select = db.prepare(
     `select last, length(lengths) + length(bytes) as size from ${name} where last < ? order by last limit ${sliceRowsMax}`,
   )
   let through: number | null = null
   let bytes = 0
-  for (const row of select.iterate(start) as Iterable<unknown> as Iterable<{ last: number; size: number }>) {
+  for (const row of eachRow<{ last: number; size: number }>(select, start)) {
     bytes += row.size
     if (through !== null && bytes > sliceBytesMax) break
     through = row.last
@@ -80,7 +85,7 @@ export function openForReading(db: DatabaseSync, name: string): FetchRecords {
   return (position, bytesMax) => {
     const batches: Batch[] = []
     let [records, bytes] = [0, 0]
-    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+    for (const row of eachRow<Row>(select, position)) {
       const whole = batchOf(row)
       let batch = cutBatch(whole, position, recordsPerFetchMax - records, bytesMax - bytes)
       if (batch.records === 0) {

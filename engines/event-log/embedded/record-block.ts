@@ -1,4 +1,4 @@
-/** Records in, one ArrayBuffer out, and back: how many records cross a thread border as one. */
+/** Packs many records into one ArrayBuffer and unpacks them, so that they cross a thread border as one. */
 
 import type { NewRecord, StoredRecord } from '../port.ts'
 import { BlockRecord, fields, weightAt } from './block-record.ts'
@@ -31,7 +31,7 @@ export function prepare(record: NewRecord): PreparedRecord {
   return { key: record.key, value: record.value, headers }
 }
 
-/** Packs records; `bytes` is the sum of their weights. Offsets are filled in by whoever knows them. */
+/** Packs records; `bytes` is the sum of their weights. Offsets are filled in where they are known. */
 export function packPrepared(records: PreparedRecord[], bytes: number, timestamp: number): ArrayBuffer {
   const block = new ArrayBuffer(records.length * fieldBytes + bytes)
   const numbers = new Float64Array(block, 0, records.length * fields)
@@ -54,7 +54,10 @@ export function packPrepared(records: PreparedRecord[], bytes: number, timestamp
   return block
 }
 
-/** A row of one record as the reading thread asks for it: lengths are null where a part is; `bytes` are all three in that order. */
+/**
+ * A row of one record as the reading thread asks for it: lengths are null where a part is; `bytes` are all three in
+ * that order.
+ */
 export type Row = [
   offset: number,
   timestamp: number,
@@ -84,7 +87,10 @@ export function packRows(rows: Row[], bytes: number): ArrayBuffer {
   return block
 }
 
-/** Records that were appended together: `lengths` are three numbers of each (key, value, headers; -1 is null), `bytes` their parts. */
+/**
+ * Records that were appended together: `lengths` are three numbers of each (key, value, headers; -1 is null), `bytes`
+ * their parts.
+ */
 export interface Batch {
   /** Offset of the first record; the others follow without a gap. */
   first: number
@@ -152,11 +158,14 @@ export interface BlockCursor {
   }
   /** The next record as its readers get it; `offset` where the block does not know it. */
   record(partition: number, offset?: number): StoredRecord
-  /** The next records as they were packed: up to `recordsMax` (one or more), as long as they fit into `bytesMax`, but always one. */
+  /**
+   * The next records as they were packed: up to `recordsMax` (one or more), as long as they fit into `bytesMax`, but
+   * always one.
+   */
   batch(recordsMax: number, bytesMax: number): Omit<Batch, 'first'>
   /** Passes over records without looking at them. */
   skip(count: number): void
-  /** Another cursor at the same place. */
+  /** Another cursor at the same record. */
   fork(): BlockCursor
 }
 

@@ -1,6 +1,7 @@
-/** One row for each record: where compaction has to pick among them. */
+/** The table layout that keeps each record in a row of its own, for topics where compaction picks among records. */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { eachRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { packRows, type Row, recordsPerFetchMax } from './record-block.ts'
@@ -42,7 +43,7 @@ export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   }
 }
 
-/** SQLite joins blobs byte by byte, and calls the result a text until it is told otherwise: one buffer a row, not three. */
+/** SQLite joins blobs byte by byte, and calls the result a text without the cast: one buffer a row, not three. */
 const columns = `o, ts, length(key), length(value), length(headers),
   cast(coalesce(key, x'') || coalesce(value, x'') || coalesce(headers, x'') as blob)`
 
@@ -54,7 +55,7 @@ export function openForReading(db: DatabaseSync, name: string): FetchRecords {
   return (position, bytesMax) => {
     const rows: Row[] = []
     let bytes = 0
-    for (const row of select.iterate(position) as Iterable<unknown> as Iterable<Row>) {
+    for (const row of eachRow<Row>(select, position)) {
       const size = row[5].length
       if (rows.length > 0 && bytes + size > bytesMax) break
       rows.push(row)

@@ -1,10 +1,10 @@
-/** The members of one group on one topic: partitions are shared out anew when members or partitions come and go. */
+/** The members of one group on one topic; partitions are shared out again when members or partitions come or go. */
 
 import type { GroupConsumer } from '../port.ts'
 import { shareOut } from './assignment.ts'
 import type { PartitionReader } from './partition-reader.ts'
-import type { Topic } from './places.ts'
 import type { Positions } from './positions.ts'
+import type { Topic } from './topics.ts'
 
 export interface Member {
   consumer: GroupConsumer
@@ -19,7 +19,7 @@ export interface Subscription {
   members: Member[]
   /** Partitions whose last owner may still be working on records that it did not commit. */
   unfinished: Set<number>
-  /** Shares out anew, soon: joins of one moment make one rebalance. */
+  /** Shares out again, soon: joins that come together make one rebalance. */
   rebalance(): void
 }
 
@@ -46,7 +46,7 @@ export function createSubscription(group: string, topic: Topic): Subscription {
 /** All losses come before any gain, so that no partition ever has two owners. */
 function share({ topic, members }: Subscription): void {
   const next = shareOut(
-    topic.places.length,
+    topic.partitions.length,
     members.map((member) => member.consumer.assignment()),
   )
   const present = [...members]

@@ -1,10 +1,10 @@
-/** A tail: reads all partitions of a topic, from its beginning or its end, and knows when it has caught up. */
+/** Reads all partitions of a topic, from its beginning or its end, and knows when it has caught up. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Tail, TailOptions } from '../port.ts'
 import { fetchBytesDefault } from './member.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
-import type { Place, Topic } from './places.ts'
+import type { PartitionState, Topic } from './topics.ts'
 
 export interface TailParts {
   fetch: ReaderOptions['fetch']
@@ -13,41 +13,41 @@ export interface TailParts {
 }
 
 export function createTail(topic: Topic, options: TailOptions, parts: TailParts): Tail {
-  const readers = new Map<Place, PartitionReader>()
-  const targets = new Map(topic.places.map((place) => [place, place.end]))
+  const readers = new Map<PartitionState, PartitionReader>()
+  const targets = new Map(topic.partitions.map((state) => [state, state.end]))
   const ready = Promise.withResolvers<void>()
   // Who closes a tail early need not wait for it.
   ready.promise.catch(() => {})
   let closed = false
 
-  function open(place: Place, position: number): void {
+  function open(state: PartitionState, position: number): void {
     const reader = createPartitionReader({
-      place,
+      state,
       fetch: parts.fetch,
       bytesMax: fetchBytesDefault,
       records(records) {
-        options.records(place.partition, records)
+        options.records(state.partition, records)
         if (targets.size > 0) setImmediate(look)
       },
       fault: parts.fault,
     })
-    readers.set(place, reader)
+    readers.set(state, reader)
     reader.seek(position)
   }
 
   function look(): void {
-    for (const [place, end] of targets) {
-      if (place.gone || (readers.get(place)?.position() ?? 0) >= end) targets.delete(place)
+    for (const [state, end] of targets) {
+      if (state.gone || (readers.get(state)?.position() ?? 0) >= end) targets.delete(state)
     }
     if (targets.size === 0) ready.resolve()
   }
 
   /** Partitions that were added hold nothing older than the tail: they are read whole. */
   function grow(): void {
-    for (const place of topic.places) if (!readers.has(place)) open(place, place.start)
+    for (const state of topic.partitions) if (!readers.has(state)) open(state, state.start)
   }
 
-  for (const place of topic.places) open(place, options.from === 'end' ? place.end : place.start)
+  for (const state of topic.partitions) open(state, options.from === 'end' ? state.end : state.start)
   topic.watchers.add(grow)
   setImmediate(look)
 
@@ -56,9 +56,9 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
     current: () =>
       !closed &&
       parts.alive() &&
-      [...readers].every(([place, reader]) => !place.gone && (reader.position() ?? -1) >= place.end),
+      [...readers].every(([state, reader]) => !state.gone && (reader.position() ?? -1) >= state.end),
     positions: () =>
-      new Map([...readers].map(([place, reader]) => [place.partition, reader.position() ?? place.start])),
+      new Map([...readers].map(([state, reader]) => [state.partition, reader.position() ?? state.start])),
     async close() {
       if (closed) return
       closed = true

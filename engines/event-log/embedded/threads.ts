@@ -1,4 +1,4 @@
-/** The two threads of the log: started in order, their answers bounded in time, ended in reverse. */
+/** Starts the two threads of the log, limits how long a caller waits for them, and ends them in reverse order. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'

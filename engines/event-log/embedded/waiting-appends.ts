@@ -1,8 +1,8 @@
-/** Appends that wait for their turn: a bounded queue per partition in, fair batches out. */
+/** Appends that wait to be written: a bounded queue for each partition, from which batches are taken fairly. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Place } from './places.ts'
 import type { PreparedRecord } from './record-block.ts'
+import type { PartitionState } from './topics.ts'
 
 /** A batch ends here (a single larger append makes one of its own): the next one waits no longer than its commit. */
 const batchBytesMax = 262_144
@@ -16,7 +16,7 @@ const partitionRecordsMax = 100_000
 const totalBytesMax = 268_435_456
 
 export interface Append {
-  place: Place
+  state: PartitionState
   records: PreparedRecord[]
   bytes: number
   resolve(first: number): void
@@ -41,8 +41,8 @@ export interface WaitingAppends {
 
 export function createWaitingAppends(): WaitingAppends {
   /** Partitions take turns: one that gave a large append goes to the end. */
-  const queues = new Map<Place, Append[]>()
-  const loads = new Map<Place, { appends: number; bytes: number; records: number }>()
+  const queues = new Map<PartitionState, Append[]>()
+  const loads = new Map<PartitionState, { appends: number; bytes: number; records: number }>()
   let totalBytes = 0
   /** The last batch was one of small appends: large ones come next. */
   let largeIsDue = false
@@ -53,7 +53,7 @@ export function createWaitingAppends(): WaitingAppends {
     let records = taken.reduce((sum, one) => sum + one.records.length, 0)
     // The first one is taken whatever is there already, so that many small ones never starve the large.
     let some = false
-    for (const [place, queue] of [...queues]) {
+    for (const [state, queue] of [...queues]) {
       for (let head = queue[0]; head && head.bytes > smallBytesMax === large; head = queue[0]) {
         bytes += head.bytes
         records += head.records.length
@@ -63,14 +63,14 @@ export function createWaitingAppends(): WaitingAppends {
         queue.shift()
         if (large) break
       }
-      if (large || queue.length === 0) queues.delete(place)
-      if (large && queue.length > 0) queues.set(place, queue)
+      if (large || queue.length === 0) queues.delete(state)
+      if (large && queue.length > 0) queues.set(state, queue)
     }
   }
 
   return {
     add(one) {
-      const load = loads.get(one.place) ?? { appends: 0, bytes: 0, records: 0 }
+      const load = loads.get(one.state) ?? { appends: 0, bytes: 0, records: 0 }
       const partitionFull =
         load.bytes + one.bytes > partitionBytesMax || load.records + one.records.length > partitionRecordsMax
       if ((partitionFull && load.appends > 0) || (totalBytes + one.bytes > totalBytesMax && totalBytes > 0)) {
@@ -82,17 +82,17 @@ export function createWaitingAppends(): WaitingAppends {
       load.bytes += one.bytes
       load.records += one.records.length
       totalBytes += one.bytes
-      loads.set(one.place, load)
-      const queue = queues.get(one.place)
+      loads.set(one.state, load)
+      const queue = queues.get(one.state)
       if (queue) queue.push(one)
-      else queues.set(one.place, [one])
+      else queues.set(one.state, [one])
     },
     remove(one) {
-      const queue = queues.get(one.place)
+      const queue = queues.get(one.state)
       const at = queue?.indexOf(one) ?? -1
       if (!queue || at < 0) return false
       queue.splice(at, 1)
-      if (queue.length === 0) queues.delete(one.place)
+      if (queue.length === 0) queues.delete(one.state)
       return true
     },
     take(smallOnly = false) {
@@ -105,12 +105,12 @@ export function createWaitingAppends(): WaitingAppends {
       return taken
     },
     settle(one) {
-      const load = loads.get(one.place)!
+      const load = loads.get(one.state)!
       load.appends--
       load.bytes -= one.bytes
       load.records -= one.records.length
       totalBytes -= one.bytes
-      if (load.appends === 0) loads.delete(one.place)
+      if (load.appends === 0) loads.delete(one.state)
     },
     empty: () => queues.size === 0,
   }

@@ -1,10 +1,10 @@
-/** Group commit: what is to be written now becomes one batch, two batches under way at most, answers in order. */
+/** Group commit: whatever waits to be written becomes one batch, and at most two batches are under way. */
 
 import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
-import type { Place } from './places.ts'
 import { createCursor, packPrepared, prepare, takeRecords, weigh } from './record-block.ts'
 import { unavailable } from './threads.ts'
+import type { PartitionState } from './topics.ts'
 import { type Append, createWaitingAppends } from './waiting-appends.ts'
 import type { PositionRow, WriteBatch } from './writer.ts'
 
@@ -25,15 +25,15 @@ interface Commit {
 }
 
 export interface WriteQueue {
-  /** Resolves with the offset of the first record when all are durable and every reader has heard of them. */
-  append(place: Place, records: NewRecord[], timeoutMs: number): Promise<number>
+  /** Resolves with the offset of the first record when all are durable and every reader was notified. */
+  append(state: PartitionState, records: NewRecord[], timeoutMs: number): Promise<number>
   /** Resolves when the positions are durable; they are written in the order of the calls. */
   commit(rows: PositionRow[]): Promise<void>
   /** Resolves when nothing waits or is under way any more. */
   settled(): Promise<void>
 }
 
-/** `write` is the writing thread; `wrote` hears the size of each batch that is durable. */
+/** `write` is the writing thread; `wrote` is called with the size of each batch that is durable. */
 export function createWriteQueue(
   write: (batch: WriteBatch) => Promise<number[]>,
   wrote: (bytes: number) => void,
@@ -47,9 +47,9 @@ export function createWriteQueue(
 
   const nothingWaits = () => appends.empty() && commits.length === 0
 
-  /** All calls of one moment come into one batch. */
+  /** All calls of one tick share a batch. */
   function schedule(): void {
-    if (nothingWaits() && underWay === 0) for (const heard of idle.splice(0)) heard()
+    if (nothingWaits() && underWay === 0) for (const resolve of idle.splice(0)) resolve()
     if (scheduled || underWay >= batchesUnderWayMax || nothingWaits()) return
     scheduled = true
     queueMicrotask(() => {
@@ -72,7 +72,7 @@ export function createWriteQueue(
       const records = taken.flatMap((one) => one.records)
       const block = packPrepared(records, bytes, Date.now())
       const firsts = await write({
-        appends: taken.map((one) => ({ place: one.place.id, records: one.records.length })),
+        appends: taken.map((one) => ({ partitionId: one.state.id, records: one.records.length })),
         block,
         positions: positions.flatMap((one) => one.rows),
       })
@@ -89,12 +89,12 @@ export function createWriteQueue(
   }
 
   return {
-    append(place, records, timeoutMs) {
+    append(state, records, timeoutMs) {
       const prepared = records.map(prepare)
-      const bytes = checkSizes(place, prepared.map(weigh))
+      const bytes = checkSizes(state, prepared.map(weigh))
       return new Promise<number>((resolve, reject) => {
         const one: Append = {
-          place,
+          state,
           records: prepared,
           bytes,
           resolve(first) {
@@ -137,8 +137,8 @@ export function createWriteQueue(
 }
 
 /** The sum of the sizes; throws when one is above the topic's limit. */
-function checkSizes(place: Place, sizes: number[]): number {
-  const { name, recordBytesMax } = place.topic.spec
+function checkSizes(state: PartitionState, sizes: number[]): number {
+  const { name, recordBytesMax } = state.topic.spec
   let bytes = 0
   for (const size of sizes) {
     if (size > recordBytesMax) {
@@ -152,18 +152,18 @@ function checkSizes(place: Place, sizes: number[]): number {
   return bytes
 }
 
-/** Tells the readers first: who awaits an append may rely on tails that are not current any more. */
+/** Notifies the readers first: whoever awaits an append may rely on tails being no longer current. */
 function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, total: number): void {
   const cursor = createCursor(block, total)
   for (const [i, one] of appends.entries()) {
-    const { place, records, bytes } = one
+    const { state, records, bytes } = one
     const first = firsts[i]!
     if (first < 0) {
-      one.reject(new AppError('not_found', `The topic ${place.topic.spec.name} does not exist.`))
+      one.reject(new AppError('not_found', `The topic ${state.topic.spec.name} does not exist.`))
     } else {
-      place.end = first + records.length
-      const take = () => takeRecords(cursor.fork(), records.length, place.partition, first)
-      for (const reader of [...place.readers]) {
+      state.end = first + records.length
+      const take = () => takeRecords(cursor.fork(), records.length, state.partition, first)
+      for (const reader of [...state.readers]) {
         reader.appended(first, records.length, bytes > handOverBytesMax ? null : take)
       }
       one.resolve(first)

@@ -1,4 +1,4 @@
-/** The one thread that writes the file: calls in, durable transactions out; cleans up between them. */
+/** The one thread that writes the file of the log; between writes it cleans up. */
 
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
@@ -19,11 +19,11 @@ function openParts() {
   const db = openForWriting(file)
   const writer = createWriter(db)
   const loaded = writer.load()
-  const cleaner = createCleaner(db, writer, (place, start) => emit('trimmed', { place, start }))
+  const cleaner = createCleaner(db, writer, (id, start) => emit('trimmed', { id, start }))
   return { db, writer, cleaner, loaded }
 }
 
-/** A failed round is tried again with the next one; what it says is told to the main thread. */
+/** A failed round is tried again with the next one; its message is sent to the main thread. */
 async function sweepForEver(): Promise<void> {
   while (open) {
     try {
@@ -51,7 +51,7 @@ const handlers = {
   addPartitions: (spec: TopicSpec, from: number, total: number) =>
     parts().writer.addPartitions(spec, from, total),
   deleteTopic: (name: string) => parts().writer.deleteTopic(name),
-  trim: (place: number, before: number) => parts().writer.trim(place, before),
+  trim: (id: number, before: number) => parts().writer.trim(id, before),
   deleteGroup: (group: string) => parts().writer.deleteGroup(group),
   compactNow: (topic: string) => parts().cleaner.compactNow(topic),
   sweepNow: () => parts().cleaner.sweep(),

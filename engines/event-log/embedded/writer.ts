@@ -1,13 +1,15 @@
-/** What the writing thread does: appends, positions and topics in, committed rows out. */
+/** Writes appends, positions and topics to the file in durable transactions; runs in the writing thread. */
 
 import type { DatabaseSync } from 'node:sqlite'
+import { allRows } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCursor } from './record-block.ts'
-import { createRecordTable, type Kind, nameOf, openRecordTable, type RecordTable } from './record-table.ts'
+import type { RecordTable } from './record-table.ts'
+import { createRecordTable, type Kind, nameOf, openRecordTable } from './table-kinds.ts'
 
-/** One partition, as the threads speak of it. */
-export interface PlaceSnapshot {
+/** One partition as the threads describe it to each other. */
+export interface PartitionSnapshot {
   id: number
   partition: number
   start: number
@@ -16,7 +18,7 @@ export interface PlaceSnapshot {
 
 export interface TopicSnapshot {
   spec: TopicSpec
-  places: PlaceSnapshot[]
+  partitions: PartitionSnapshot[]
 }
 
 export interface PositionRow {
@@ -28,7 +30,7 @@ export interface PositionRow {
 }
 
 interface Appended {
-  place: number
+  partitionId: number
   records: number
 }
 
@@ -57,7 +59,7 @@ export function createWriter(db: DatabaseSync) {
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
   )
 
-  function addTable(spec: TopicSpec, { id, start, floor, kind }: PlaceRow): Table {
+  function addTable(spec: TopicSpec, { id, start, floor, kind }: PartitionRow): Table {
     const records = openRecordTable(db, id, kind)
     const table = { id, topic: spec, start, next: Math.max(floor, records.end()), records }
     tables.set(id, table)
@@ -67,12 +69,12 @@ export function createWriter(db: DatabaseSync) {
   return {
     tables,
     load: (): { topics: TopicSnapshot[]; positions: PositionRow[] } => ({
-      topics: readTopics(db).map((spec) => ({ spec, places: readPlaces(db, spec, addTable) })),
-      positions: db
-        .prepare(
+      topics: readTopics(db).map((spec) => ({ spec, partitions: readPartitions(db, spec, addTable) })),
+      positions: allRows<PositionRow>(
+        db.prepare(
           'select group_name as "group", topic, partition, position as offset, metadata from positions',
-        )
-        .all() as unknown as PositionRow[],
+        ),
+      ),
     }),
 
     /** Offsets of the first record of each append; -1 for a partition that is gone. */
@@ -86,7 +88,7 @@ export function createWriter(db: DatabaseSync) {
           writePosition.run(group, topic, partition, offset, metadata, at)
         }
         return neighbours(batch.appends).flatMap((appends) => {
-          const table = tables.get(appends[0]!.place)
+          const table = tables.get(appends[0]!.partitionId)
           const count = appends.reduce((sum, one) => sum + one.records, 0)
           if (!table) {
             cursor.skip(count)
@@ -115,11 +117,11 @@ export function createWriter(db: DatabaseSync) {
       if (!made) return null
       return {
         spec,
-        places: made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id, spec)), partition)),
+        partitions: made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id, spec)), partition)),
       }
     },
 
-    addPartitions(spec: TopicSpec, from: number, total: number): PlaceSnapshot[] {
+    addPartitions(spec: TopicSpec, from: number, total: number): PartitionSnapshot[] {
       const made = inTransaction(db, () => addPartitionRows(db, spec, from, total))
       return made.map(({ id, partition }) => snapshot(addTable(spec, fresh(id, spec)), partition))
     },
@@ -136,14 +138,14 @@ export function createWriter(db: DatabaseSync) {
     },
 
     /** Sets the first offset that is kept; the rows below it are removed by the cleaner. Returns the start now. */
-    trim(place: number, before: number): number {
-      const table = tables.get(place)
+    trim(id: number, before: number): number {
+      const table = tables.get(id)
       if (!table) return before
       if (before > table.start) {
         inTransaction(db, () =>
           db
             .prepare('update partitions set start = ?, next_floor = ? where id = ?')
-            .run(before, table.next, place),
+            .run(before, table.next, id),
         )
         table.start = before
       }
@@ -156,19 +158,19 @@ export function createWriter(db: DatabaseSync) {
   }
 }
 
-/** Appends to one partition that stand side by side are written as one. */
+/** Appends to one partition that follow each other are written as one. */
 function neighbours(appends: Appended[]): Appended[][] {
   const runs: Appended[][] = []
   for (const one of appends) {
     const run = runs.at(-1)
-    if (run?.[0]?.place === one.place) run.push(one)
+    if (run?.[0]?.partitionId === one.partitionId) run.push(one)
     else runs.push([one])
   }
   return runs
 }
 
 /** A row of `partitions`. */
-interface PlaceRow {
+interface PartitionRow {
   id: number
   start: number
   floor: number
@@ -178,9 +180,9 @@ interface PlaceRow {
 /** Compaction picks among records: there each has a row of its own. */
 const kindOf = (spec: TopicSpec): Kind => (spec.cleanup === 'compact' ? 'rows' : 'batches')
 
-const fresh = (id: number, spec: TopicSpec): PlaceRow => ({ id, start: 0, floor: 0, kind: kindOf(spec) })
+const fresh = (id: number, spec: TopicSpec): PartitionRow => ({ id, start: 0, floor: 0, kind: kindOf(spec) })
 
-const snapshot = (table: Table, partition: number): PlaceSnapshot => ({
+const snapshot = (table: Table, partition: number): PartitionSnapshot => ({
   id: table.id,
   partition,
   start: table.start,
@@ -204,20 +206,16 @@ function readTopics(db: DatabaseSync): TopicSpec[] {
     }))
 }
 
-function readPlaces(
+function readPartitions(
   db: DatabaseSync,
   spec: TopicSpec,
-  add: (spec: TopicSpec, row: PlaceRow) => Table,
-): PlaceSnapshot[] {
-  return db
-    .prepare(
-      'select id, partition, start, next_floor as floor, kind from partitions where topic = ? order by partition',
-    )
-    .all(spec.name)
-    .map((row) => {
-      const place = row as unknown as PlaceRow & { partition: number }
-      return snapshot(add(spec, place), place.partition)
-    })
+  add: (spec: TopicSpec, row: PartitionRow) => Table,
+): PartitionSnapshot[] {
+  const select = db.prepare(
+    'select id, partition, start, next_floor as floor, kind from partitions where topic = ? order by partition',
+  )
+  const rows = allRows<PartitionRow & { partition: number }>(select, spec.name)
+  return rows.map((row) => snapshot(add(spec, row), row.partition))
 }
 
 function insertTopic(db: DatabaseSync, spec: TopicSpec): void {

@@ -1,4 +1,7 @@
-/** Administrative calls: each is tried until it succeeds or its time is over, with a fresh client after a failure. */
+/**
+ * Makes administrative calls: each is repeated until it succeeds or its time is over, with a fresh client after a
+ * failure.
+ */
 
 import type { Admin, Kafka } from 'kafkajs'
 import { sleep, withTimeout } from '#lib/backoff.ts'

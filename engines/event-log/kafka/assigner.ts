@@ -1,4 +1,7 @@
-/** Sticky assignment: each member tells what it owns, the leader moves as few partitions as an even share needs. */
+/**
+ * Sticky assignment: each member reports what it owns, and the leader moves as few partitions as an even share
+ * needs.
+ */
 
 import kafkajs, { type Assigner, type Cluster } from 'kafkajs'
 

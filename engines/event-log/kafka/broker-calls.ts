@@ -1,4 +1,7 @@
-/** One kind of call to a kafkajs broker in; the same call, with its encoding or decoding changed, out. */
+/**
+ * Changes how one kind of call to a kafkajs broker is encoded or decoded; everything else of the broker remains as
+ * it is.
+ */
 
 import type { Broker } from 'kafkajs'
 
@@ -20,6 +23,7 @@ export function changeExchanges<P>(
   call: 'fetch' | 'produce',
   change: (exchange: Exchange, parts: P) => Exchange,
 ): void {
+  // The types of kafkajs describe its public interface, and these calls are not in it.
   const original = broker as unknown as CalledBroker
   const called = original[call]
   const lookupRequest = (key: number, versions: unknown) => {

@@ -1,4 +1,10 @@
-/** Connection settings in, kafkajs clients out: with our logger, short retries (the drivers loop themselves), no noise. */
+/**
+ * Creates kafkajs clients from the connection settings, with our logger and short retries (the driver repeats by
+ * itself).
+ *
+ * kafkajs sets one timer with a negative time. It fires at once, as meant, but Node prints a TimeoutNegativeWarning
+ * once a process; it is harmless, and `node --disable-warning=TimeoutNegativeWarning` hides it.
+ */
 
 import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'
 import type { Logger } from 'pino'
@@ -20,7 +26,6 @@ const connectionTimeoutMs = 1_000
 
 /** `retries` of kafkajs's own loops inside one call; what is above them loops with its own deadline. */
 export function createClient(options: KafkaOptions, retries: number): Kafka {
-  filterTimeoutWarning()
   return new kafkajs.Kafka({
     // A client would always begin with the first of the list, also when that one is down and the client is a new one.
     brokers: async () => [options.brokers[Math.floor(Math.random() * options.brokers.length)] as string],
@@ -60,17 +65,4 @@ function writeLog(log: Logger, { level, namespace, log: entry }: LogEntry): void
   else if (level === kafkajs.logLevel.WARN) log.info(details, message)
   else if (level === kafkajs.logLevel.INFO) log.debug(details, message)
   else log.trace(details, message)
-}
-
-let filtered = false
-
-/** kafkajs sets one timer with a negative time (it fires at once, as meant); Node warns of it once a process. */
-function filterTimeoutWarning(): void {
-  if (filtered) return
-  filtered = true
-  const emitWarning = process.emitWarning as (...args: unknown[]) => void
-  process.emitWarning = ((...args: unknown[]) => {
-    if (args[1] === 'TimeoutNegativeWarning' && new Error().stack?.includes('kafkajs')) return
-    emitWarning.apply(process, args)
-  }) as typeof process.emitWarning
 }

@@ -1,4 +1,7 @@
-/** Commits of one moment in, one request for all of them out: to the coordinator each request is an append of its own. */
+/**
+ * Sends commits that are made at the same moment as one request, because the coordinator appends once for each
+ * request.
+ */
 
 /** Under whose name something is committed. */
 export interface Committing {

@@ -1,4 +1,7 @@
-/** A member of a consumer group, as the port wants it: kafkajs's rebalances and resets come in, none of them goes out. */
+/**
+ * A member of a consumer group as the port describes it, without the rebalances and resets that kafkajs makes by
+ * itself.
+ */
 
 import type { Batch, Kafka } from 'kafkajs'
 import type { Logger } from 'pino'
@@ -14,7 +17,7 @@ import type {
 } from '../port.ts'
 import { faultType } from './faults.ts'
 import { type MemberHandlers, type MemberOptions, startMember } from './member.ts'
-import { createPlaces, type Place } from './places.ts'
+import { createOwnedPartitions, type OwnedPartition } from './owned-partitions.ts'
 import { storedRecord } from './record.ts'
 
 export interface ConsumerParts {
@@ -40,40 +43,40 @@ export function openConsumer(
   parts: ConsumerParts,
 ): KafkaGroupConsumer {
   const { log } = parts
-  const places = createPlaces()
+  const partitions = createOwnedPartitions()
   let lastHeartbeat = 0
   let compacted: boolean | undefined
   let closed = false
-  let waiting: Place[] = []
+  let waiting: OwnedPartition[] = []
 
-  const of = (place: Place) => [{ topic: options.topic, partitions: [place.partition] }]
-  const silence = (place: Place) => member.act((consumer) => consumer.pause(of(place)))
-  function read(place: Place): void {
-    const { partition, position } = place
+  const of = (owned: OwnedPartition) => [{ topic: options.topic, partitions: [owned.partition] }]
+  const silence = (owned: OwnedPartition) => member.act((consumer) => consumer.pause(of(owned)))
+  function read(owned: OwnedPartition): void {
+    const { partition, position } = owned
     member.act((consumer) => {
-      if (position === null) return consumer.pause(of(place))
+      if (position === null) return consumer.pause(of(owned))
       consumer.seek({ topic: options.topic, partition, offset: String(position) })
-      if (place.paused) consumer.pause(of(place))
-      else consumer.resume(of(place))
+      if (owned.paused) consumer.pause(of(owned))
+      else consumer.resume(of(owned))
     })
   }
-  function startAt(place: Place, position: number): void {
-    place.position = position
-    read(place)
+  function startAt(owned: OwnedPartition, position: number): void {
+    owned.position = position
+    read(owned)
   }
   function report(lost: number[]): void {
-    waiting = waiting.filter((place) => places.holds(place))
+    waiting = waiting.filter((owned) => partitions.holds(owned))
     if (lost.length > 0 && !closed) listener.lost(lost)
   }
 
   /** Tries until it succeeds or none of the partitions is owned any more. */
   async function insist(
-    owned: Place[],
+    some: OwnedPartition[],
     what: string,
-    work: (owned: Place[]) => Promise<void>,
+    work: (still: OwnedPartition[]) => Promise<void>,
   ): Promise<void> {
     for (let failures = 0; !closed; failures++) {
-      const still = owned.filter((place) => places.holds(place))
+      const still = some.filter((owned) => partitions.holds(owned))
       if (still.length === 0) return
       try {
         return await work(still)
@@ -86,72 +89,72 @@ export function openConsumer(
       }
     }
   }
-  async function prepare(gained: Place[], former: GainedPartition['former']): Promise<void> {
+  async function prepare(gained: OwnedPartition[], former: GainedPartition['former']): Promise<void> {
     const [ranges, committed] = await Promise.all([parts.offsets(), parts.committed()])
     compacted ??= await parts.isCompacted()
     const rangeOf = new Map(ranges.map((range) => [range.partition, range]))
-    const missing = gained.find((place) => !rangeOf.has(place.partition))
+    const missing = gained.find((owned) => !rangeOf.has(owned.partition))
     if (missing) throw new Error(`the offsets of partition ${missing.partition} are not known yet`)
-    const still = gained.filter((place) => places.holds(place))
+    const still = gained.filter((owned) => partitions.holds(owned))
     if (still.length === 0 || closed) return
-    const told = still.map(({ partition }) => ({
+    const gains = still.map(({ partition }) => ({
       ...rangeOf.get(partition)!,
       committed: committed.find((one) => one.partition === partition) ?? null,
       former,
     }))
-    const starts = await listener.assigned(told)
-    for (const place of still) {
-      const start = starts.get(place.partition)
-      if (start === undefined || !places.holds(place) || place.position !== null) continue
-      const range = rangeOf.get(place.partition)!
-      if (start >= range.start && start <= range.end) startAt(place, start)
-      else check(place, start)
+    const starts = await listener.assigned(gains)
+    for (const owned of still) {
+      const start = starts.get(owned.partition)
+      if (start === undefined || !partitions.holds(owned) || owned.position !== null) continue
+      const range = rangeOf.get(owned.partition)!
+      if (start >= range.start && start <= range.end) startAt(owned, start)
+      else check(owned, start)
     }
   }
   /** The log may have moved since it was asked: only a position that is outside now is reported. */
-  function check(place: Place, position: number, sure = false): void {
-    place.position = null
-    silence(place)
-    void insist([place], 'asking for the offsets of a partition', async () => {
-      const range = (await parts.offsets()).find((one) => one.partition === place.partition)
+  function check(owned: OwnedPartition, position: number, sure = false): void {
+    owned.position = null
+    silence(owned)
+    void insist([owned], 'asking for the offsets of a partition', async () => {
+      const range = (await parts.offsets()).find((one) => one.partition === owned.partition)
       if (!range) throw new Error('the partition is not known yet')
-      if (closed || !places.holds(place) || place.position !== null) return
+      if (closed || !partitions.holds(owned) || owned.position !== null) return
       const { start, end } = range
-      if (!sure && position >= start && position <= end) startAt(place, position)
-      else listener.misplaced(place.partition, { position, start, end })
+      if (!sure && position >= start && position <= end) startAt(owned, position)
+      else listener.misplaced(owned.partition, { position, start, end })
     })
   }
 
   const handlers: MemberHandlers = {
-    claim: places.claim,
+    claim: partitions.claim,
     assigned(joined, at) {
       lastHeartbeat = at
-      const { gained, lost } = places.take(joined)
+      const { gained, lost } = partitions.take(joined)
       waiting.push(...gained)
-      for (const place of gained) silence(place)
+      for (const owned of gained) silence(owned)
       report(lost)
     },
     heartbeat(at) {
       lastHeartbeat = at
     },
     joined() {
-      for (const place of places.all()) read(place)
+      for (const owned of partitions.all()) read(owned)
       const gained = waiting.splice(0)
-      // In a group's first generation nobody was there before; later somebody may have been, and may still work.
-      const former = places.member()?.generation === 1 ? 'none' : 'unknown'
+      // A group's first generation has no former owners; in later ones there may be one that still works.
+      const former = partitions.member()?.generation === 1 ? 'none' : 'unknown'
       if (gained.length > 0) void insist(gained, 'taking over partitions', (still) => prepare(still, former))
     },
     batch(batch) {
-      const place = places.get(batch.partition)
-      if (!place || place.position === null) return
-      const { position } = place
+      const owned = partitions.get(batch.partition)
+      if (!owned || owned.position === null) return
+      const { position } = owned
       const from = Number((batch as Batch & { fetchedOffset: string }).fetchedOffset)
       const gap = compacted === false && Number(batch.firstOffset()) > position
-      if (from > position || gap) return check(place, position, gap)
-      // An older fetch may still arrive after a seek: what lies below was read.
+      if (from > position || gap) return check(owned, position, gap)
+      // An older fetch may still arrive after a seek: what is below was read.
       const last = Number(batch.lastOffset())
       if (last < position) return
-      place.position = last + 1
+      owned.position = last + 1
       const records = []
       for (const message of batch.messages) {
         if (from >= position || Number(message.offset) >= position)
@@ -160,15 +163,15 @@ export function openConsumer(
       if (records.length > 0) listener.records(batch.partition, records)
     },
     skipped(partition, first, last) {
-      const place = places.get(partition)
-      if (!place || place.position === null) return
-      if (last >= place.position && (first ?? last) <= place.position) place.position = last + 1
+      const owned = partitions.get(partition)
+      if (!owned || owned.position === null) return
+      if (last >= owned.position && (first ?? last) <= owned.position) owned.position = last + 1
     },
     outOfRange(partition) {
-      const place = places.get(partition)
-      if (place && place.position !== null) check(place, place.position)
+      const owned = partitions.get(partition)
+      if (owned && owned.position !== null) check(owned, owned.position)
     },
-    ended: () => report(places.clear()),
+    ended: () => report(partitions.clear()),
   }
   const member = startMember(parts.kafka, options, handlers, log)
 
@@ -177,50 +180,52 @@ export function openConsumer(
       throw new AppError('validation_failed', `Commit metadata holds at most ${metadataBytesMax} bytes.`)
     }
     // Ownership and generation are those of one assignment: both are read in this tick, and sent as they are.
-    const place = places.get(partition)
-    const [joined, membership] = [places.member(), member.membership()]
-    if (closed || !place || !joined || !membership) return 'lost'
+    const owned = partitions.get(partition)
+    const [joined, membership] = [partitions.member(), member.membership()]
+    if (closed || !owned || !joined || !membership) return 'lost'
     try {
       const committing = membership.commit(joined, partition, offset, metadata)
       await withTimeout(committing, commitTimeoutMs, () => new Error('no answer in time'))
       return 'committed'
     } catch (error) {
-      const owned = !closed && places.holds(place)
+      const isOwner = !closed && partitions.holds(owned)
       log.debug(
         { group: options.group, partition, error: faultType(error) ?? describeError(error) },
         'commit refused',
       )
-      return owned ? 'again' : 'lost'
+      return isOwner ? 'again' : 'lost'
     }
   }
   return {
-    assignment: () => places.all().map(({ partition }) => partition),
+    assignment: () => partitions.all().map(({ partition }) => partition),
     positions: () =>
       new Map(
-        places.all().flatMap(({ partition, position }) => (position === null ? [] : [[partition, position]])),
+        partitions
+          .all()
+          .flatMap(({ partition, position }) => (position === null ? [] : [[partition, position]])),
       ),
     commit,
     pause(partition) {
-      const place = places.get(partition)
-      if (!place) return
-      place.paused = true
-      silence(place)
+      const owned = partitions.get(partition)
+      if (!owned) return
+      owned.paused = true
+      silence(owned)
     },
     resume(partition) {
-      const place = places.get(partition)
-      if (!place) return
-      place.paused = false
-      if (place.position !== null) member.act((consumer) => consumer.resume(of(place)))
+      const owned = partitions.get(partition)
+      if (!owned) return
+      owned.paused = false
+      if (owned.position !== null) member.act((consumer) => consumer.resume(of(owned)))
     },
     seek(partition, offset) {
-      const place = places.get(partition)
-      if (place) startAt(place, offset)
+      const owned = partitions.get(partition)
+      if (owned) startAt(owned, offset)
     },
     alive: () =>
-      !closed && places.member() !== undefined && Date.now() - lastHeartbeat < options.sessionTimeoutMs,
+      !closed && partitions.member() !== undefined && Date.now() - lastHeartbeat < options.sessionTimeoutMs,
     async close() {
       closed = true
-      places.clear()
+      partitions.clear()
       await member.close()
     },
   }

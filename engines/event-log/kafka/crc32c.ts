@@ -1,4 +1,7 @@
-/** Bytes in, their CRC-32C (Castagnoli, RFC 3720) out; four bytes at a time. */
+/**
+ * The checksum of Kafka's record batches, CRC-32C (Castagnoli, RFC 3720), four bytes at a time. Node's zlib has only
+ * CRC-32, which uses another polynomial.
+ */
 
 const polynomial = 0x82f63b78
 /** `tables[n * 256 + byte]`: what a byte adds when `n` more follow. */

@@ -1,4 +1,4 @@
-/** Kafka's faults told apart: the protocol's name of an error, and the AppErrors that leave the driver. */
+/** Recognises Kafka's faults by their name in the protocol, and makes the AppErrors that leave the driver. */
 
 import { AppError } from '#lib/errors.ts'
 

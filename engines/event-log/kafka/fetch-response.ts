@@ -1,6 +1,6 @@
 /**
- * The answer to a fetch, from bytes to records. kafkajs makes texts, maps and copies of each record's every part, which
- * takes longer than all the rest of reading; here a record is a few numbers over the bytes that came. What is seldom
+ * Reads the answer to a fetch. kafkajs makes texts, maps and copies of every part of each record, which takes longer
+ * than all other work of reading; here a record is a few numbers over the bytes that came. What is rare
  * (compression, transactions, control records, old formats, damage) is left to kafkajs.
  *
  * Formats: Kafka protocol guide, Fetch response version 11 and record batch magic 2.
@@ -164,7 +164,7 @@ function readBatch(
   for (let left = count; left > 0; left--) {
     const length = reader.number()
     const recordEnd = reader.at + length
-    // A byte of attributes, which nobody uses.
+    // A byte of attributes, which is not used.
     if (length < 1 || !reader.skip(1)) throw new Unusual()
     const time = reader.number() + firstTime
     const offset = firstOffset + reader.number()

@@ -1,4 +1,4 @@
-/** Consumer groups as an operator sees them: listed, read, set while they have no members, removed. */
+/** What operators do with consumer groups: list them, read and set their positions, delete them. */
 
 import type { Cluster, Kafka } from 'kafkajs'
 import { AppError } from '#lib/errors.ts'
@@ -74,7 +74,7 @@ function deletionFault(error: unknown): string | null {
 /**
  * Commits without being a member (generation -1), which Kafka allows for a group that is empty. kafkajs's own
  * `setOffsets` joins the group for it: that takes longer, and the group's first true member would no longer see
- * generation 1, by which it knows that nobody was there before.
+ * generation 1, by which it knows that there was no member before.
  */
 async function commitForEmptyGroup(
   kafka: Kafka,
@@ -104,7 +104,7 @@ async function commitForEmptyGroup(
   }
 }
 
-/** kafkajs hands its low-level client to partition assigners; a consumer that never runs is made to get at it. */
+/** kafkajs hands its low-level client to partition assigners; a consumer that never runs is made to get it. */
 function clusterOf(kafka: Kafka, groupId: string): Cluster {
   const found: Cluster[] = []
   kafka.consumer({

@@ -1,6 +1,6 @@
 /**
- * One kafkajs consumer after the other, for as long as nobody closes it: a consumer that crashed is thrown away and a
- * new one joins. Batches, assignments and heartbeats go to the handlers; those of an old consumer never do.
+ * Keeps a kafkajs consumer running until it is closed: one that crashed is thrown away and a new one joins. Batches,
+ * assignments and heartbeats of the running consumer go to the handlers, those of an old one never do.
  */
 
 import type { Batch, Consumer, Kafka } from 'kafkajs'
@@ -14,7 +14,7 @@ import { type Membership, type MembershipListener, watchMembership } from './mem
 export interface MemberHandlers extends MembershipListener {
   /** What is owned now, for the next assignment. */
   claim(): Omit<Claim, 'memberId'>
-  /** kafkajs has taken over the assignment and has not fetched yet: the moment to seek and to pause. */
+  /** kafkajs has taken over the assignment and has not fetched yet: the time to seek and to pause. */
   joined(): void
   /** Must return at once. */
   batch(batch: Batch): void
@@ -25,7 +25,7 @@ export interface MemberHandlers extends MembershipListener {
 }
 
 export interface Member extends Closeable {
-  /** Acts on the running consumer; nothing happens while there is none (joining tells the state anew). */
+  /** Acts on the running consumer; nothing happens while there is none (joining sets the state again). */
   act(action: (consumer: Consumer) => void): void
   membership(): Membership | undefined
 }
@@ -89,7 +89,8 @@ export function startMember(
     if (!run) return
     // A consumer that is disconnected while it joins would join all the same, and stay.
     if (run.begun) await Promise.race([run.joined, run.ended, sleep(joinWaitMs)])
-    if (!(await leave(run))) log.info({ group: options.group }, 'the consumer left without a goodbye')
+    if (!(await leave(run)))
+      log.info({ group: options.group }, 'the consumer was cut off before it could leave the group')
     run.end()
   }
   void live()
@@ -118,12 +119,12 @@ async function begin(run: Run, topic: string, stop: AbortSignal): Promise<void> 
   await run.consumer.run({
     autoCommit: false,
     eachBatchAutoResolve: true,
-    eachBatch: async ({ batch }) => heard.get(run)?.(batch),
+    eachBatch: async ({ batch }) => batchHandlers.get(run)?.(batch),
   })
 }
 
 /** Where the batches of a run go. */
-const heard = new WeakMap<Run, (batch: Batch) => void>()
+const batchHandlers = new WeakMap<Run, (batch: Batch) => void>()
 
 /** False when it had to be cut off: then its session runs out. */
 async function leave(run: Run): Promise<boolean> {
@@ -145,14 +146,14 @@ function createRun(
 ): Run {
   const joined = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
-  let sign = Date.now()
+  let lastSign = Date.now()
   const listener: MembershipListener = {
     assigned(membership, at) {
-      sign = Date.now()
+      lastSign = Date.now()
       if (isCurrent()) handlers.assigned(membership, at)
     },
     heartbeat(at) {
-      sign = Date.now()
+      lastSign = Date.now()
       if (isCurrent()) handlers.heartbeat(at)
     },
     outOfRange(partition) {
@@ -170,17 +171,17 @@ function createRun(
     ],
   })
   const run: Run = { consumer, membership, begun: false, joined: joined.promise, ended: ended.promise, end }
-  heard.set(run, (batch) => {
+  batchHandlers.set(run, (batch) => {
     if (isCurrent()) handlers.batch(batch)
   })
   function end(): void {
     clearInterval(watchdog)
     ended.resolve()
   }
-  // kafkajs tells when it gives up, but for a consumer that hangs while it gives up.
+  // kafkajs reports that it gives up, except where it hangs while it does so.
   const stuckMs = Math.max(60_000, 6 * options.sessionTimeoutMs)
   const watchdog = setInterval(() => {
-    if (Date.now() - sign > stuckMs) end()
+    if (Date.now() - lastSign > stuckMs) end()
   }, 5_000)
   consumer.on('consumer.group_join', () => {
     joined.resolve()

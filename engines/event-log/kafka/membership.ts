@@ -2,10 +2,10 @@
  * A consumer's membership as its broker connections show it: when an assignment arrives (before kafkajs acts on it),
  * when a heartbeat was answered, and commits under exactly the generation that is asked for.
  *
- * kafkajs tells a new assignment late, and without its generation; commits under whatever generation it has by then;
- * retries `commitOffsets` under later ones; and when a position has expired, commits "the beginning" or "the end" over
- * it and reads on from there. It hands its connections to partition assigners, so each of them is watched here:
- * the four calls that matter pass through, and its own commits go nowhere.
+ * kafkajs reports a new assignment late, and without its generation; commits under whatever generation it has by
+ * then; retries `commitOffsets` under later ones; and when a position has expired, commits "the beginning" or "the
+ * end" over it and reads on from there. It hands its connections to partition assigners, so each of them is watched
+ * here: the four calls that matter pass through, and its own commits go nowhere.
  */
 
 import kafkajs, { type Broker, type Cluster } from 'kafkajs'
@@ -46,7 +46,7 @@ export interface MembershipListener {
   assigned(joined: Joined, at: number): void
   /** A heartbeat that was sent at `at` was accepted. */
   heartbeat(at: number): void
-  /** kafkajs wanted to forget the position of a partition that lies outside of its log: nothing was committed. */
+  /** kafkajs wanted to forget the position outside of a partition's log: nothing was committed. */
   outOfRange(partition: number): void
 }
 
@@ -75,6 +75,7 @@ export function watchMembership(
   const findGroupCoordinator = cluster.findGroupCoordinator.bind(cluster)
   cluster.findGroupCoordinator = (named) => findGroupCoordinator(named).catch(throwAsMoved)
   function watch(watched: Broker): void {
+    // The types of kafkajs describe its public interface, and these calls are not in it.
     const broker = watched as unknown as GroupBroker
     originals.set(watched, broker.offsetCommit.bind(broker))
     quickenFetches(watched)
@@ -141,6 +142,7 @@ export function watchMembership(
   }
   async function findCoordinator(): Promise<void> {
     const found = await cluster.findGroupCoordinator({ groupId: names.group }).catch(() => null)
+    // As in `watch`.
     if (found) coordinator = String((found as unknown as GroupBroker).nodeId)
   }
 }

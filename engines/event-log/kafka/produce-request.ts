@@ -1,7 +1,7 @@
 /**
- * Records in, the bytes of a produce request out. kafkajs makes a buffer of its own for each record and each header,
- * and clears it before, which takes longer than all the rest of writing; here they are written into one. What the log
- * never sends (compression, transactions, times of their own, other headers than texts) is left to kafkajs.
+ * Writes the bytes of a produce request. kafkajs makes and clears a buffer for each record and each header, which
+ * takes longer than all other work of writing; here they are written into one. What the log never sends
+ * (compression, transactions, times of their own, headers that are not texts) is left to kafkajs.
  *
  * Formats: Kafka protocol guide, Produce request versions 3 to 7 and record batch magic 2.
  */
@@ -29,6 +29,7 @@ export interface ProduceParts {
 
 /** From now on the producers of this client write their requests here, wherever possible. */
 export function quickenProducers(kafka: Kafka): void {
+  // The types of kafkajs describe its public interface, and this is not in it.
   const made = kafka as unknown as Record<symbol, (options: unknown) => Cluster>
   const name = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === 'private:Kafka:createCluster',

@@ -1,11 +1,12 @@
-/** Appends in, offsets out: one lane for each topic-partition, all lanes side by side, bounded together. */
+/** Appends records to Kafka through one queue for each topic-partition, which run in parallel and share one bound. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
+import { type Append, measure } from './batch-delivery.ts'
 import { logUnavailable } from './faults.ts'
-import { type Append, createLane, type Lane, measure } from './lane.ts'
+import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFactsCache } from './topic-facts.ts'
 
@@ -14,26 +15,33 @@ export interface Producer extends Closeable {
 }
 
 const appendTimeoutMs = 2_000
-/** Bytes that wait in all lanes together. */
+/** Bytes that wait in all queues together. */
 const waitingBytesMax = 256 * 1_048_576
 const drainTimeoutMs = 10_000
 
 export function createProducer(sender: Sender, facts: TopicFactsCache): Producer {
-  const lanes = new Map<string, Lane>()
+  const queues = new Map<string, PartitionQueue>()
   let waitingBytes = 0
   let closed = false
 
-  function laneOf(topic: string, partition: number): Lane {
+  function queueOf(topic: string, partition: number): PartitionQueue {
     const name = `${topic}/${partition}`
-    let lane = lanes.get(name)
-    if (!lane) {
+    let queue = queues.get(name)
+    if (!queue) {
       const count = (bytes: number) => {
         waitingBytes += bytes
       }
-      lane = createLane({ topic, partition, sender, facts, count, drained: () => lanes.delete(name) })
-      lanes.set(name, lane)
+      queue = createPartitionQueue({
+        topic,
+        partition,
+        sender,
+        facts,
+        count,
+        drained: () => queues.delete(name),
+      })
+      queues.set(name, queue)
     }
-    return lane
+    return queue
   }
   return {
     append(topic, partition, records, timeoutMs = appendTimeoutMs) {
@@ -41,12 +49,12 @@ export function createProducer(sender: Sender, facts: TopicFactsCache): Producer
       return new Promise<number>((resolve, reject) => {
         const append = createAppend(records, timeoutMs, resolve, reject)
         const fits = waitingBytes === 0 || waitingBytes + append.bytes <= waitingBytesMax
-        if (!fits || !laneOf(topic, partition).offer(append)) append.reject(overloaded())
+        if (!fits || !queueOf(topic, partition).offer(append)) append.reject(overloaded())
       })
     },
     async close() {
       closed = true
-      const drained = Promise.all([...lanes.values()].map((lane) => lane.idle()))
+      const drained = Promise.all([...queues.values()].map((queue) => queue.idle()))
       await withTimeout(drained, drainTimeoutMs, () => logUnavailable()).catch(() => {})
       await sender.close()
     },

@@ -1,4 +1,4 @@
-/** Records as a fetch brings them (their bytes, or kafkajs's messages) into the port's records. */
+/** Turns what a fetch brings, bytes or messages of kafkajs, into records of the port. */
 
 import type { IHeaders, KafkaMessage } from 'kafkajs'
 import type { StoredRecord } from '../port.ts'
@@ -8,7 +8,7 @@ export function storedRecord(partition: number, message: KafkaMessage | FetchedR
   return message instanceof FetchedRecord ? message : new MessageRecord(partition, message)
 }
 
-/** A record over the bytes of its fetch: its parts are made when somebody asks for them, which of many nobody does. */
+/** A record as a view of the bytes of its fetch. Its parts are made only when they are asked for: most never are. */
 export class FetchedRecord implements StoredRecord {
   readonly partition: number
   readonly offset: number
@@ -24,7 +24,7 @@ export class FetchedRecord implements StoredRecord {
   #value: Buffer | null | undefined
   #headers: Record<string, string> | undefined
 
-  /** The reader stands at the length of the key; `end` is where the record ends. */
+  /** The reader is at the length of the key; `end` is where the record ends. */
   constructor(partition: number, offset: number, timestamp: number, reader: Varints, end: number) {
     this.partition = partition
     this.offset = offset

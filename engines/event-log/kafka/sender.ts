@@ -1,4 +1,4 @@
-/** One try of one batch for one partition: records in, the offset of the first out, or a throw and nothing is known. */
+/** Tries once to write a batch to one partition. After a throw nothing is known: the batch may be stored or not. */
 
 import type { Kafka, Message, PartitionerArgs, Producer } from 'kafkajs'
 import type { Closeable } from '#lib/resource.ts'

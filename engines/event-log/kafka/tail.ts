@@ -1,4 +1,7 @@
-/** Reads every partition without a position of a group, and knows when it has seen all that was there a second ago. */
+/**
+ * Reads every partition of a topic without a group's position, and knows when it has read all that existed a second
+ * ago.
+ */
 
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -40,12 +43,12 @@ export function openTail({ topic, from, records }: TailOptions, parts: TailParts
       return new Map(gained.map(({ partition }) => [partition, reached.get(partition)!]))
     },
     lost() {},
-    records(partition: number, heard: Parameters<TailOptions['records']>[1]) {
-      reached.set(partition, heard.at(-1)!.offset + 1)
-      records(partition, heard)
+    records(partition: number, arrived: Parameters<TailOptions['records']>[1]) {
+      reached.set(partition, arrived.at(-1)!.offset + 1)
+      records(partition, arrived)
     },
     misplaced(partition: number, { position, start, end }: { position: number; start: number; end: number }) {
-      // Below: what has expired is gone for everybody. Beyond: the topic was emptied or made anew.
+      // Below: what has expired is gone for everybody. Beyond: the topic was emptied or made again.
       const offset = position < start ? start : position > end ? start : position
       parts.log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')
       reached.set(partition, offset)

@@ -1,4 +1,4 @@
-/** What appending needs to know of a topic, kept for a while: how many partitions it has and how large a record may be. */
+/** Caches what appending needs to know of a topic: how many partitions it has and how large a record may be. */
 
 import { AppError } from '#lib/errors.ts'
 import { topicNotFound } from './faults.ts'
@@ -12,9 +12,9 @@ export interface TopicFacts {
 }
 
 export interface TopicFactsCache {
-  /** Throws AppError `not_found` for an unknown topic, `log_unavailable` when nobody answers. */
+  /** Throws AppError `not_found` for an unknown topic, `log_unavailable` when no broker answers. */
   get(topic: string): Promise<TopicFacts>
-  /** Asks anew: the topic may have grown, or be gone. */
+  /** Asks again: the topic may have grown, or be gone. */
   refresh(topic: string): Promise<TopicFacts>
   forget(topic: string): void
 }

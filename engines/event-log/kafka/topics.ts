@@ -1,10 +1,10 @@
-/** Topics of the cluster: created with our settings, described in the port's terms, grown, emptied, removed. */
+/** Creates, describes, grows, empties and deletes the topics of the cluster, in the terms of the port. */
 
 import kafkajs, { type Admin } from 'kafkajs'
 import type { PartitionRange, TopicSpec } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
 import { faultType, partitionNotFound, topicNotFound } from './faults.ts'
-import { createSightings, type Sightings } from './sightings.ts'
+import { createKnownTopics, type KnownTopics } from './known-topics.ts'
 
 export interface Topics {
   createTopic(spec: TopicSpec): Promise<boolean>
@@ -22,7 +22,7 @@ const replicasMax = 3
 const segmentBytesMin = 1_048_576
 
 export function createTopics({ ask }: AdminCalls, replicationFactor?: number): Topics {
-  const sightings = createSightings()
+  const knownTopics = createKnownTopics()
   const topics: Topics = {
     async createTopic(spec) {
       // A try that got no answer may have created it: the next one then finds it, and it is ours all the same.
@@ -42,35 +42,35 @@ export function createTopics({ ask }: AdminCalls, replicationFactor?: number): T
         )
       })
       await ask((admin) => untilLed(admin, spec.name))
-      sightings.saw(spec.name)
+      knownTopics.add(spec.name)
       return created
     },
     describeTopic: (name) =>
       ask(async (admin) => {
-        const partitions = (await knownPartitions(admin, name, sightings)).length
+        const partitions = (await knownPartitions(admin, name, knownTopics)).length
         return partitions === 0 ? null : describe(admin, name, partitions)
       }),
     listTopics: () =>
       ask(async (admin) => (await admin.listTopics()).filter((name) => !name.startsWith('__'))),
     deleteTopic: (name) =>
       ask(async (admin) => {
-        if ((await knownPartitions(admin, name, sightings)).length === 0) return
+        if ((await knownPartitions(admin, name, knownTopics)).length === 0) return
         await admin
           .deleteTopics({ topics: [name], timeout: 5_000 })
           .catch(unless('UNKNOWN_TOPIC_OR_PARTITION'))
-        sightings.forget(name)
+        knownTopics.forget(name)
       }),
     addPartitions: (name, total) =>
       ask(async (admin) => {
-        const now = (await knownPartitions(admin, name, sightings)).length
+        const now = (await knownPartitions(admin, name, knownTopics)).length
         if (now === 0) throw topicNotFound(name)
         if (now >= total) return
         await admin.createPartitions({ topicPartitions: [{ topic: name, count: total }], timeout: 5_000 })
       }),
-    offsets: (topic, timeoutMs) => ask((admin) => rangesOf(admin, topic, sightings), timeoutMs),
+    offsets: (topic, timeoutMs) => ask((admin) => rangesOf(admin, topic, knownTopics), timeoutMs),
     deleteRecords: (topic, partition, before) =>
       ask(async (admin) => {
-        const range = (await rangesOf(admin, topic, sightings)).find((one) => one.partition === partition)
+        const range = (await rangesOf(admin, topic, knownTopics)).find((one) => one.partition === partition)
         if (!range) throw partitionNotFound(topic, partition)
         const offset = Math.min(before, range.end)
         if (offset <= range.start) return
@@ -97,15 +97,18 @@ async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
   return (found?.partitions ?? []).map(({ partitionId }) => partitionId)
 }
 
-/** As `partitionsOf`; throws, so that it is asked again, where a broker denies a topic that another one knew a moment ago. */
-async function knownPartitions(admin: Admin, topic: string, sightings: Sightings): Promise<number[]> {
+/**
+ * As `partitionsOf`; throws, so that the call is repeated, where a broker denies a topic that was known a short while
+ * ago.
+ */
+async function knownPartitions(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<number[]> {
   const partitions = await partitionsOf(admin, topic)
-  if (partitions.length > 0) sightings.saw(topic)
-  else if (sightings.recently(topic)) throw new Error(`a broker does not know ${topic} yet`)
+  if (partitions.length > 0) knownTopics.add(topic)
+  else if (knownTopics.has(topic)) throw new Error(`a broker does not know ${topic} yet`)
   return partitions
 }
 
-/** A topic that was just made is known to the brokers, and has leaders, a moment later. */
+/** A topic that was just made is known to the brokers, and has leaders, only a little later. */
 async function untilLed(admin: Admin, topic: string): Promise<void> {
   const { topics } = await admin.fetchTopicMetadata()
   const partitions = topics.find(({ name }) => name === topic)?.partitions ?? []
@@ -113,12 +116,12 @@ async function untilLed(admin: Admin, topic: string): Promise<void> {
     throw new Error('no leaders yet')
 }
 
-async function rangesOf(admin: Admin, topic: string, sightings: Sightings): Promise<PartitionRange[]> {
+async function rangesOf(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<PartitionRange[]> {
   const offsets = await admin.fetchTopicOffsets(topic).catch(async (error: unknown) => {
     // It may also be another topic that this client once asked for, and that is gone: then a fresh client will do.
     if (
       faultType(error) === 'UNKNOWN_TOPIC_OR_PARTITION' &&
-      (await knownPartitions(admin, topic, sightings)).length === 0
+      (await knownPartitions(admin, topic, knownTopics)).length === 0
     ) {
       throw topicNotFound(topic)
     }

@@ -1,4 +1,4 @@
-/** A bounded reader of what a record of Kafka consists of: zigzag varints, and bytes behind their length. */
+/** Reads the parts of a Kafka record within bounds: zigzag varints, and bytes that follow their length. */
 
 /** Numbers are exact below 2^53; what runs over the end, or is longer, makes the reader `failed` and reads as 0. */
 export class Varints {

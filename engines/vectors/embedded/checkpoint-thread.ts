@@ -1,4 +1,4 @@
-/** The helper thread that copies the write-ahead log of the points into their file when it is asked to. */
+/** The thread that copies the write-ahead log of the points into their file when it is asked to. */
 
 import { DatabaseSync } from 'node:sqlite'
 import { ownData, serveWorker } from '#lib/worker-rpc.ts'

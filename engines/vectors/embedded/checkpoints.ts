@@ -1,4 +1,4 @@
-/** Moves SQLite's write-ahead log into the database file beside the writes, so that no search waits for it. */
+/** Moves SQLite's write-ahead log into the database file while writes go on, so that no search waits for it. */
 
 import { statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
@@ -19,8 +19,8 @@ export interface Checkpoints {
 }
 
 /**
- * A thread of its own copies the log without holding a lock, which takes long and disturbs nobody. What was written
- * meanwhile is little: the writer copies that itself, and so lets the log begin anew.
+ * A thread of its own copies the log without holding a lock, which takes long and holds nothing up. What was written
+ * meanwhile is little: the writer copies that itself, so that the log starts again from its beginning.
  */
 export function openCheckpoints(writer: DatabaseSync, path: string, log: MessageLog): Checkpoints {
   writer.exec('pragma wal_autocheckpoint = 0')
@@ -44,7 +44,7 @@ export function openCheckpoints(writer: DatabaseSync, path: string, log: Message
       const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
       if (bytes < logBytes) return
       if (state === 'copied' || state === 'helperless' || bytes > logBytesMax) {
-        // The file keeps its size when it begins anew, so a size alone would say "full" for ever: cut it.
+        // The file keeps its size when the log starts again, so it would always look full: cut it.
         writer.exec('pragma wal_checkpoint(truncate)')
         if (state === 'copied') state = 'rest'
       } else if (state === 'rest') void copy()

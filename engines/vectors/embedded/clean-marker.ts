@@ -1,11 +1,11 @@
-/** A file that says: the indexes on disk were closed cleanly, and are these. Without it they are built again. */
+/** The file that records a clean stop and which indexes it left on disk. Without it they are built again. */
 
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
 
 export interface CleanIndexes {
-  /** Name of a collection and generation → where its index lies and how many points it holds. */
+  /** Name of a collection and generation → where its index is and how many points it holds. */
   indexes: Record<string, { folder: string; documents: number }>
   /** The file of filter words. */
   words: string

@@ -1,4 +1,7 @@
-/** Everything the thread owns: the file of points, the folder of indexes, the queue of writes; opened and closed here. */
+/**
+ * Opens and closes everything that the thread owns: the file of points, the folder of indexes and the queue of
+ * writes.
+ */
 
 import { mkdirSync } from 'node:fs'
 import { sleep } from '#lib/backoff.ts'

@@ -1,7 +1,7 @@
-/** Complete sets of collections side by side: one is live, others are being built, dropped ones are cleared away. */
+/** Complete sets of collections: one is live, others are being built, and dropped ones are removed. */
 
+import { setImmediate } from 'node:timers/promises'
 import { AppError } from '#lib/errors.ts'
-import { breathe } from './breathe.ts'
 import type { IndexFolder } from './index-folder.ts'
 import type { MessageLog } from './message-log.ts'
 import { openPointCollection, type PointCollection } from './point-collection.ts'
@@ -49,9 +49,9 @@ export function openGenerations(
     for (const collection of left?.values() ?? []) collection.end()
     return left
   }
-  /** Frees a dropped generation's rows little by little, so that nobody waits for a large table to go. */
+  /** Frees a dropped generation's rows little by little, so that no call waits for a large table to be deleted. */
   async function clear(generation: number, left?: Map<string, PointCollection>): Promise<void> {
-    // Who began to read before the flip still finds everything.
+    // A read that began before the promotion still finds everything.
     for (const collection of left?.values() ?? []) {
       await collection.unread()
       collection.forgetWords()
@@ -59,7 +59,7 @@ export function openGenerations(
     await queue.exclusively(() => file.addGeneration(generation, 'dropped'))
     for (const name of names) {
       const table = file.table(name, generation)
-      while (await queue.exclusively(() => table.purge(rowsPerPurge))) await breathe()
+      while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
     }
     await queue.exclusively(() => file.removeTables(generation))
   }

@@ -1,4 +1,7 @@
-/** The folder of indexes: opens those of a clean stop, makes new ones under fresh names, removes everything else. */
+/**
+ * The folder of indexes: reopens those of a clean stop, makes new ones under fresh names and removes everything
+ * else.
+ */
 
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'

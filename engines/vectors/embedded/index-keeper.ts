@@ -1,9 +1,12 @@
-/** Keeps one collection's index in step with its table: drops it when it fails, builds it again, optimizes it when due. */
+/**
+ * Keeps the index of one collection in step with its table: drops it when it fails, builds it again, merges it when
+ * due.
+ */
 
+import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
-import { breathe } from './breathe.ts'
 import type { MessageLog } from './message-log.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
 import { type Change, type PointsTable, tokensOf } from './points-table.ts'
@@ -13,7 +16,7 @@ const rebuildWaitMs = 5_000
 
 export interface OpenIndex {
   index: NeighbourIndex
-  /** Where its files lie; undefined for one in memory. */
+  /** Where its files are; undefined for one in memory. */
   folder?: string
   /** Removes what it left on disk, after `close`. */
   discard(): void
@@ -29,8 +32,8 @@ export interface IndexKeeper {
   /** Points that a search has to scan because the graph does not hold them yet. */
   unindexed(): number
   /**
-   * Puts an index in place whose graph holds all points. False when that failed, as when `signal` or a close ended it:
-   * the present one goes on.
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
+   * it: the present one goes on.
    */
   merge(signal: AbortSignal): Promise<boolean>
   stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
@@ -44,7 +47,7 @@ export interface IndexKeeperOptions {
   name: string
   table: PointsTable
   create: () => OpenIndex
-  /** Makes an index with a complete graph from the table beside the present one. */
+  /** Makes an index with a complete graph from the table while the present one is used. */
   merge: (signal: AbortSignal) => Promise<OpenIndex>
   /** The index of the last run, when that ended cleanly. */
   opened: OpenIndex | undefined
@@ -81,7 +84,7 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     building = fresh
     let after = 0
     for (;;) {
-      await breathe()
+      await setImmediate()
       // Replaced or ended meanwhile: that one goes on.
       if (building !== fresh || ended) return
       const rows = table.rowsAfter(after, rowsPerSlice)
@@ -100,8 +103,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     let merged: OpenIndex | undefined
     try {
       merged = await options.merge(signal)
-      await catchUp(merged.index, changed)
-      // Ended, or dropped and built anew meanwhile: what was merged may lack what happened then.
+      await catchUp(merged.index, table, changed)
+      // Ended, or dropped and built again meanwhile: the merged one may lack what changed then.
       if (ended || current !== replaced) throw new Error('the index was replaced meanwhile')
       current = merged
       closeQuietly(replaced.index, () => replaced.discard())
@@ -116,18 +119,6 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       return false
     } finally {
       changed = undefined
-    }
-  }
-  /** Applies what changed while the index was made; returns in the tick in which nothing is left. */
-  async function catchUp(index: NeighbourIndex, rows: Set<number>): Promise<void> {
-    while (rows.size > 0) {
-      await breathe()
-      for (const n of [...rows].slice(0, rowsPerSlice)) {
-        rows.delete(n)
-        const row = table.byRow(n)
-        if (row) index.upsert([{ ...row, tokens: tokensOf(row.payload) }])
-        else index.remove([n])
-      }
     }
   }
   function discardAll(): void {
@@ -170,6 +161,19 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       ended = true
       discardAll()
     },
+  }
+}
+
+/** Applies what changed while the index was made; returns in the tick in which nothing is left. */
+async function catchUp(index: NeighbourIndex, table: PointsTable, rows: Set<number>): Promise<void> {
+  while (rows.size > 0) {
+    await setImmediate()
+    for (const n of [...rows].slice(0, rowsPerSlice)) {
+      rows.delete(n)
+      const row = table.byRow(n)
+      if (row) index.upsert([{ ...row, tokens: tokensOf(row.payload) }])
+      else index.remove([n])
+    }
   }
 }
 

@@ -1,20 +1,22 @@
 /**
- * A process of its own that builds a collection's index anew, with all of its graph, from the points in SQLite.
+ * Builds a collection's index from scratch, with all of its graph, from the points in SQLite. It runs as a process
+ * of its own.
  *
- * Building the graph takes a core for many seconds, cannot be interrupted, and takes its whole process down when that
- * ends meanwhile; this process may be killed at any time. What changes while it works, the caller applies afterwards.
+ * Building the graph takes a core for many seconds, cannot be interrupted, and takes its whole process down when
+ * that ends meanwhile; this process may be killed at any time. The caller applies afterwards what changed in the
+ * meantime.
  */
 
 import { setPriority } from 'node:os'
 import { DatabaseSync } from 'node:sqlite'
-import type { MergeOrder } from './merge.ts'
+import type { MergeOrder } from './merge-order.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec } from './zvec-index.ts'
 
 const rowsPerBatch = 256
 
 const order = JSON.parse(process.argv[2]!) as MergeOrder
-// Its input ends when its parent does: what it builds would be of use to nobody.
+// Its input ends when its parent does: then nothing can use what it builds.
 process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL')).resume()
 stepBack()
 const { zvec, cause } = await loadZvec(order.nativeModule)

@@ -1,17 +1,8 @@
-/** Orders a new index from a process of its own; resolves when its files are complete. */
+/** Has a new index built by a process of its own; resolves when its files are complete. */
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-
-export interface MergeOrder {
-  /** The SQLite file and the table of points in it. */
-  database: string
-  table: string
-  /** Where the index is made; must not exist. */
-  path: string
-  dimension: number
-  nativeModule: string
-}
+import type { MergeOrder } from './merge-order.ts'
 
 const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))
 

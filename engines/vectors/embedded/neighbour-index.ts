@@ -1,4 +1,7 @@
-/** What the point store asks of an index of vectors: it may be dropped and built again from the store at any time. */
+/**
+ * What the point store needs of an index of vectors. An index may be dropped and built again from the store at any
+ * time.
+ */
 
 export interface IndexEntry {
   /** Row number of the point: its name in the index. */
@@ -19,7 +22,7 @@ export interface IndexQuery {
 
 export interface NeighbourIndex {
   upsert(entries: IndexEntry[]): void
-  /** Removing what is absent is no fault. */
+  /** Absent ones are left out. */
   remove(ns: number[]): void
   /** Row numbers, nearest first (approximately). */
   search(query: IndexQuery): number[]

@@ -1,4 +1,7 @@
-/** Points as they travel between the threads: texts side by side, all vectors in one buffer that is moved, not copied. */
+/**
+ * The form in which points travel between threads: texts in arrays, all vectors in one buffer that is moved, not
+ * copied.
+ */
 
 import { Transferred } from '#lib/worker-rpc.ts'
 import type { Payload, PointOperation } from '../port.ts'

@@ -1,8 +1,8 @@
-/** One collection of one generation: its table, its index, who reads it and where its writes go. */
+/** One collection of one generation: its table, its index, the reads that use it and the target of its writes. */
 
+import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import type { CollectionStats } from '../port.ts'
-import { breathe } from './breathe.ts'
 import type { IndexFolder } from './index-folder.ts'
 import { createIndexKeeper, type IndexKeeper } from './index-keeper.ts'
 import type { MessageLog } from './message-log.ts'
@@ -17,7 +17,7 @@ const rowsPerSlice = 64
 export interface PointCollection {
   /** Unique in the folder of indexes. */
   name: string
-  /** Runs a query; what it reads stays until it ends. */
+  /** Runs a query; what it reads is kept until it ends. */
   read<T>(work: (reader: PointReader) => T | Promise<T>): Promise<T>
   /** Resolves when no query runs any more. */
   unread(): Promise<void>
@@ -29,7 +29,7 @@ export interface PointCollection {
   prepare(): Promise<void>
   /** No write reaches it any more. */
   end(): void
-  /** When nobody reads it any more. */
+  /** Called when nothing reads it any more. */
   forgetWords(): void
 }
 
@@ -100,6 +100,6 @@ async function fillWords(table: PointsTable, words: Words): Promise<void> {
     for (const row of rows) words.replace(row.n, [], tokensOf(row.payload))
     if (rows.length < rowsPerSlice) return
     after = rows.at(-1)!.n
-    await breathe()
+    await setImmediate()
   }
 }

@@ -1,26 +1,20 @@
-/** Queries on one collection come in, points come out: the index proposes, the table decides. */
+/** Answers queries on one collection: the index proposes candidates, the table decides. */
 
-import { matches } from '../filter.ts'
+import { setImmediate } from 'node:timers/promises'
 import { filterTokens } from '../filter-tokens.ts'
-import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
+import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
-import { breathe } from './breathe.ts'
 import type { IndexKeeper } from './index-keeper.ts'
+import { candidates, createCounter, indexedConditionsMax, matchesRow, rowsPerSlice } from './point-counter.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
-/** Up to so many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
+/** Up to this many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
 const comparedMax = 64
-/** Rows read between two breaths. */
-const rowsPerSlice = 128
 /** The index is asked for more and more until ties at the cut are in; beyond this the table is scanned. */
 const proposedMax = 4_096
-/** Conditions beyond are checked on the payload alone. */
-const indexedConditionsMax = 64
-/** Up to so many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
+/** Up to this many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
 const sortedMax = 2_000
-const countsKept = 200
-const countAgeMsMax = 5_000
 
 export interface FoundPoint extends StoredPoint {
   score: number
@@ -40,7 +34,7 @@ export function createPointReader(
   keeper: IndexKeeper,
   total: () => number,
 ): PointReader {
-  const counts = new Map<string, { count: number; at: number }>()
+  const counter = createCounter(table, words)
 
   async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
     const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
@@ -50,13 +44,14 @@ export function createPointReader(
       const points = few.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
       return { points: cut(points, query), eligible: points.length }
     }
-    const eligible = query.filter && tokens.length > 0 ? await countOf(query.filter, tokens) : total()
+    const eligible =
+      query.filter && tokens.length > 0 ? await counter.recentCount(query.filter, tokens) : total()
     return { points: cut(await nearest(query, tokens), query), eligible }
   }
 
   /** At least the `limit` nearest with all that tie with the last of them, or all there are. */
   async function nearest(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
-    const matching = () => words.rowsWith(tokens, everyRow).concat(allWide())
+    const matching = () => candidates(words, tokens)
     const length = norm(query.vector)
     let limit = query.limit + Math.max(4, query.limit >> 3)
     for (; limit <= proposedMax; limit *= 4) {
@@ -70,11 +65,8 @@ export function createPointReader(
     }
     return scan(query, tokens)
   }
-  function allWide(): number[] {
-    return words.wideRows(everyRow)
-  }
 
-  /** Compares with every eligible point, breathing in between. */
+  /** Compares with every eligible point; other work of the thread gets its turn in between. */
   async function scan(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
     const best = createBest<FoundPoint>(query.limit, compareHits)
     const length = norm(query.vector)
@@ -93,46 +85,21 @@ export function createPointReader(
       if (rows.length === 0) return
       yield rows
       after = rows.at(-1)!.n
-      await breathe()
+      await setImmediate()
     }
   }
   /** Rows that have the words and rows that may have them. */
   async function* rowsWith(tokens: string[]): AsyncGenerator<StoredPoint[]> {
-    const ns = words.rowsWith(tokens, everyRow).concat(allWide())
+    const ns = candidates(words, tokens)
     for (let i = 0; i < ns.length; i += rowsPerSlice) {
       yield ns.slice(i, i + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
-      await breathe()
+      await setImmediate()
     }
   }
   function scoreRow(n: number, query: SearchQuery, length: number): FoundPoint | undefined {
     const row = table.byRow(n)
     if (!row || !matchesRow(row, query.filter)) return undefined
     return { ...row, score: scoreOf(row, query.vector, length) }
-  }
-
-  async function countOf(filter: Filter, tokens: string[]): Promise<number> {
-    const key = JSON.stringify(filter.must)
-    const known = counts.get(key)
-    if (known && Date.now() - known.at < countAgeMsMax) return known.count
-    const counted = await countMatching(filter, tokens)
-    if (counts.size >= countsKept) counts.clear()
-    counts.set(key, { count: counted, at: Date.now() })
-    return counted
-  }
-  async function countMatching(filter: Filter, tokens: string[]): Promise<number> {
-    if (words.decides(tokens.length) && filter.must.length <= indexedConditionsMax) {
-      return words.countWith(tokens) + (await countRows(allWide(), filter))
-    }
-    return countRows(words.rowsWith(tokens, everyRow).concat(allWide()), filter)
-  }
-  async function countRows(ns: number[], filter: Filter): Promise<number> {
-    let count = 0
-    for (let i = 0; i < ns.length; i++) {
-      const row = table.byRow(ns[i]!)
-      if (row && matchesRow(row, filter)) count++
-      if (i % rowsPerSlice === rowsPerSlice - 1) await breathe()
-    }
-    return count
   }
 
   async function scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }> {
@@ -161,7 +128,7 @@ export function createPointReader(
       }
       if (rows.length <= rowsPerSlice) return found
       start = rows[rowsPerSlice]!.id
-      await breathe()
+      await setImmediate()
     }
   }
   return {
@@ -169,7 +136,7 @@ export function createPointReader(
     scroll,
     async count(filter) {
       const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
-      return filter && tokens.length > 0 ? countMatching(filter, tokens) : total()
+      return filter && tokens.length > 0 ? counter.count(filter, tokens) : total()
     },
     get: (ids) => table.byIds(ids),
   }
@@ -188,10 +155,6 @@ function fewEligible(
   if (ns.length > most) return undefined
   const wide = words.wideRows(most + 1 - ns.length)
   return ns.length + wide.length > most ? undefined : ns.concat(wide)
-}
-
-function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
-  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
 }
 
 function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number {

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { openCheckpoints } from './checkpoints.ts'
 import type { MessageLog } from './message-log.ts'
@@ -29,7 +30,9 @@ export interface PointsFile {
   close(): Promise<void>
 }
 
-/** Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension. */
+/**
+ * Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension.
+ */
 export function openPointsFile(
   directory: string,
   collections: string[],
@@ -59,10 +62,9 @@ export function openPointsFile(
       return result
     },
     generations: () =>
-      writer.prepare('select generation, state from generations order by generation').all() as unknown as {
-        generation: number
-        state: GenerationState
-      }[],
+      allRows<{ generation: number; state: GenerationState }>(
+        writer.prepare('select generation, state from generations order by generation'),
+      ),
     addGeneration: (generation, state) =>
       inTransaction(writer, () => {
         for (const name of names(generation)) writer.exec(pointsTableSql(name))
@@ -102,7 +104,7 @@ export function pointsPath(directory: string): string {
 
 function demandMeta(db: DatabaseSync, key: string, value: number): void {
   db.prepare('insert into meta values (?, ?) on conflict do nothing').run(key, value)
-  const found = (db.prepare('select value from meta where key = ?').get(key) as { value: number }).value
+  const found = firstRow<{ value: number }>(db.prepare('select value from meta where key = ?'), key)!.value
   if (found !== value) {
     throw new AppError(
       'invalid_configuration',

@@ -1,6 +1,7 @@
-/** Points go into one SQLite table, the truth of one collection; rows come out by id, by number and in order. */
+/** The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order. */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { payloadTokens } from '../filter-tokens.ts'
 import type { Payload } from '../port.ts'
 
@@ -39,7 +40,7 @@ export interface PointsTable {
   /** All row numbers, at most `limit`. */
   rowNumbers(limit: number): number[]
   countAll(): number
-  /** Deletes up to `limit` rows without telling the indexes; false when none was left. */
+  /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
   purge(limit: number): boolean
 }
 
@@ -78,8 +79,8 @@ export function openTableReader(reader: DatabaseSync, p: string): Omit<PointsTab
     byRow: (n) => toPoint(ofRow.get(n)),
     rowsAfter: (n, limit) => afterRow.all(n, limit).map((row) => toPoint(row)!),
     fromId: (id, limit) => fromId.all(id, limit).map((row) => toPoint(row)!),
-    rowNumbers: (limit) => (numbers.all(limit) as { n: number }[]).map((row) => row.n),
-    countAll: () => (count.get() as { c: number }).c,
+    rowNumbers: (limit) => allRows<{ n: number }>(numbers, limit).map((row) => row.n),
+    countAll: () => firstRow<{ c: number }>(count)!.c,
   }
 }
 
@@ -90,7 +91,7 @@ function createWrite(writer: DatabaseSync, p: string): PointsTable['write'] {
   const drop = writer.prepare(`delete from ${p} where n = ?`)
 
   function writeOne({ id, payload, vector }: Write): { change?: Change; added: number } {
-    const old = find.get(id) as { n: number; payload: string } | undefined
+    const old = firstRow<{ n: number; payload: string }>(find, id)
     const before = old ? tokensOf(old.payload) : []
     if (payload === null || vector === null) {
       if (!old) return { added: 0 }

@@ -1,4 +1,4 @@
-/** Vectors come in and are kept in memory, every one of them is compared with a query: slow with many, never wrong. */
+/** Keeps vectors in memory and compares every one of them with a query: slow with many, never wrong. */
 
 import { createBest, dot, norm } from '../score.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
@@ -11,7 +11,9 @@ interface Candidate {
   score: number
 }
 
-/** An exact index for vectors of `dimension` numbers. Vectors are kept with length 1, so a dot product is the cosine. */
+/**
+ * An exact index for vectors of `dimension` numbers. Vectors are kept with length 1, so a dot product is the cosine.
+ */
 export function createRamIndex(dimension: number): NeighbourIndex {
   const blocks: Float32Array[] = []
   const slotOfRow = new Map<number, number>()

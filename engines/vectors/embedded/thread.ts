@@ -1,4 +1,4 @@
-/** The worker thread of the embedded vector engine: calls come in, packed points go out, their buffers moved. */
+/** The worker thread of the embedded vector engine; points go to the main thread packed, with their buffers moved. */
 
 import { AppError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'

@@ -1,6 +1,7 @@
-/** Filter words and row numbers go into a SQLite file that may be lost at any time; rows that have words come out. */
+/** Finds the rows that have filter words, in a SQLite file that may be lost at any time. */
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { wideToken } from '../filter-tokens.ts'
 
 /** As a limit: all of them. */
@@ -17,7 +18,7 @@ export interface Words {
   rowsWith(words: string[], limit: number): number[]
   /** How many `rowsWith` has; exact only where `decides`. */
   countWith(words: string[]): number
-  /** True when so many words are all checked here. */
+  /** True when this many words are all checked here. */
   decides(words: number): boolean
   /** Row numbers kept under the wide word. */
   wideRows(limit: number): number[]
@@ -62,7 +63,7 @@ function openWords(db: DatabaseSync, t: string): Words {
   function rarestFirst(words: string[]): string[] {
     if (words.length < 2) return words
     return words
-      .map((word) => ({ word, count: (howRare.get(word) as { c: number }).c }))
+      .map((word) => ({ word, count: firstRow<{ c: number }>(howRare, word)!.c }))
       .sort((a, b) => a.count - b.count)
       .slice(0, wordsInSqlMax)
       .map(({ word }) => word)
@@ -73,10 +74,10 @@ function openWords(db: DatabaseSync, t: string): Words {
       for (const word of after) if (!before.includes(word)) add.run(word, n)
     },
     rowsWith: (words, limit) =>
-      (listing(words.length).all(...rarestFirst(words), limit) as { n: number }[]).map((row) => row.n),
-    countWith: (words) => (counting(words.length).get(...rarestFirst(words), everyRow) as { c: number }).c,
+      allRows<{ n: number }>(listing(words.length), ...rarestFirst(words), limit).map((row) => row.n),
+    countWith: (words) => firstRow<{ c: number }>(counting(words.length), ...rarestFirst(words), everyRow)!.c,
     decides: (words) => words <= wordsInSqlMax,
-    wideRows: (limit) => (wide.all(limit) as { n: number }[]).map((row) => row.n),
+    wideRows: (limit) => allRows<{ n: number }>(wide, limit).map((row) => row.n),
     clear: () => db.exec(`delete from ${t}`),
     drop: () => db.exec(`drop table ${t}`),
   }

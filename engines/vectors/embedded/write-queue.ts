@@ -1,7 +1,10 @@
-/** Writes come in, run in order in small slices, and resolve when durable and indexed; searches run between slices. */
+/**
+ * Runs writes in order and in small slices, between which searches run. A write resolves when it is durable and
+ * indexed.
+ */
 
+import { setImmediate } from 'node:timers/promises'
 import { AppError } from '#lib/errors.ts'
-import { breathe } from './breathe.ts'
 import type { PointsFile } from './points-file.ts'
 import type { Change, Write } from './points-table.ts'
 
@@ -55,7 +58,7 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
     if (pumping) return
     pumping = true
     for (let next = jobs[0]; next; next = jobs[0]) {
-      await breathe()
+      await setImmediate()
       if ('run' in next) {
         jobs.shift()
         next.run()
@@ -125,7 +128,7 @@ async function runSlice(file: PointsFile, slice: Job[]): Promise<void> {
     return
   }
   for (const { job, added } of written) job.target.committed(added)
-  await breathe()
+  await setImmediate()
   for (const { job, changes } of written) {
     job.target.index(changes)
     if (job.last) job.resolve()

@@ -1,4 +1,4 @@
-/** Vectors and filter words go into a zvec collection on disk, row numbers of near neighbours come out. */
+/** An index on disk by zvec: keeps vectors and filter words, finds the row numbers of near neighbours. */
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -86,7 +86,7 @@ function wrap(zvec: Zvec, collection: ZVecCollection): ZvecIndex {
       }
     },
     remove(ns) {
-      // Absent ones answer "not ok", which is no fault.
+      // Absent ones answer "not ok", which is expected.
       for (let i = 0; i < ns.length; i += documentsPerCall) {
         collection.deleteSync(ns.slice(i, i + documentsPerCall).map(String))
       }

@@ -1,4 +1,4 @@
-/** Calls to Qdrant go out with time limits and repeats; its faults come back as ours, its own text stays in the log. */
+/** Calls Qdrant with time limits and repeats, and translates its faults; its own text goes to the log only. */
 
 import { QdrantClient } from '@qdrant/js-client-rest'
 import type { Logger } from 'pino'
@@ -42,7 +42,7 @@ export type Call = <T>(what: string, work: () => Promise<T>) => Promise<T>
 
 /**
  * Runs one request. Throws CollectionMissing, AppError `validation_failed` for what Qdrant refuses as malformed, and
- * `vector_engine_unavailable` for everything that waiting may mend.
+ * `vector_engine_unavailable` where waiting may help.
  */
 export function createCall(log: QdrantLog): Call {
   return async function call<T>(what: string, work: () => Promise<T>): Promise<T> {
@@ -75,7 +75,7 @@ function translate(what: string, error: unknown, log: QdrantLog): Error {
 export function unavailable(): AppError {
   return new AppError(
     'vector_engine_unavailable',
-    'The vector engine does not answer; try again in a moment.',
+    'The vector engine does not answer; try again in a second.',
     {
       retryAfter: 1,
     },

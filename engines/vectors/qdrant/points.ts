@@ -1,4 +1,7 @@
-/** Our points become Qdrant's and come back: any id as a UUID, the payload as its JSON text beside its filter words. */
+/**
+ * Converts points to Qdrant's form and back: any id as a UUID, the payload as its JSON text next to its filter
+ * words.
+ */
 
 import { v5 } from 'uuid'
 import { filterTokens, payloadTokens } from '../filter-tokens.ts'

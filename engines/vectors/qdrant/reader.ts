@@ -1,4 +1,4 @@
-/** Queries come in, Qdrant's answers go out as the port promises them: in order, complete, with exact counts. */
+/** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { hnsw } from '../collections.ts'

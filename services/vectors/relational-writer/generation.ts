@@ -5,7 +5,7 @@ import type {
   MirrorOperation,
   MirrorPosition,
   MirrorTarget,
-} from '#engines/relational/mirror-port.ts'
+} from '#engines/relational/mirror/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'

@@ -5,7 +5,7 @@ import type {
   MirrorOperation,
   MirrorPosition,
   MirrorTarget,
-} from '#engines/relational/mirror-port.ts'
+} from '#engines/relational/mirror/port.ts'
 import { AppError } from '#lib/errors.ts'
 
 export type ApplyRows = (operations: MirrorOperation[], positions: MirrorPosition[]) => Promise<void>

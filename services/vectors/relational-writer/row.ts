@@ -1,6 +1,6 @@
 /** A point in, its columns out: those of known keys where their type fits, and the payload, which keeps everything. */
 
-import type { MirrorRow } from '#engines/relational/mirror-port.ts'
+import type { MirrorRow } from '#engines/relational/mirror/port.ts'
 import type { Payload, PointOperation } from '#engines/vectors/port.ts'
 
 /** Deeper than anything a gateway lets in; PostgreSQL gives up somewhere beyond a thousand levels. */

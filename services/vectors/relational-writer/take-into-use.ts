@@ -1,7 +1,7 @@
 /** The mirror's tables and the rows about generations in, both of one mind out: fresh tables get a number of their own. */
 
 import type { Logger } from 'pino'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { groupOfGeneration, listGenerations, prepareGroup, type RebuildParts } from '../index/rebuild.ts'
 
 /**

@@ -132,7 +132,7 @@ function describeRecords(world: World): void {
 }
 
 function describeRefusals(world: World): void {
-  test('an empty append writes nothing and tells the next offset', async () => {
+  test('an empty append writes nothing and resolves with the next offset', async () => {
     const log = await world.client()
     const topic = await world.topic(log)
     await log.append(topic, 0, numbered(3))

@@ -7,7 +7,7 @@ import { join, range, readAll, record, type World } from './world.ts'
 
 const compacting = { cleanup: 'compact', segmentMs: 1_000 } as const
 
-const told = (records: StoredRecord[]): string[] =>
+const described = (records: StoredRecord[]): string[] =>
   records.map((one) => `${one.offset}:${one.key}=${one.value ?? 'null'}`)
 
 export function describeCompaction(world: World): void {
@@ -30,7 +30,7 @@ export function describeCompaction(world: World): void {
         async () => (await readAll(log, topic)).length === 4,
         60_000,
       )
-      expect(told(await readAll(log, topic))).toEqual(['3:c=1', '4:b=null', '5:a=3', '6:end=1'])
+      expect(described(await readAll(log, topic))).toEqual(['3:c=1', '4:b=null', '5:a=3', '6:end=1'])
       expect((await log.offsets(topic))[0]!.end).toBe(7)
       expect(await log.append(topic, 0, [record('a', '4')])).toBe(7)
     }, 120_000)
@@ -66,7 +66,7 @@ export function describeCompaction(world: World): void {
       await eventually('it is compacted', async () => (await readAll(log, topic)).length === 3, 60_000)
       const member = await join(log, { group, topic })
       await eventually('it reads what is left', () => member.records.length === 3)
-      expect(told(member.records)).toEqual(['38:a=19', '39:b=19', '40:end=1'])
+      expect(described(member.records)).toEqual(['38:a=19', '39:b=19', '40:end=1'])
       expect(member.misplaced).toEqual([])
     }, 120_000)
   })

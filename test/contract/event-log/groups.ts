@@ -126,7 +126,7 @@ function describeCommits(world: World): void {
     expect((await log.groupState(group, topic)).committed[0]!.offset).toBe(1)
   })
 
-  test('lag is what lies between the committed positions and the ends', async () => {
+  test('lag is the distance from the committed positions to the ends', async () => {
     const log = await world.client()
     const topic = await world.topic(log, { partitions: 2 })
     await log.append(topic, 0, numbered(10))
@@ -173,7 +173,7 @@ function describeFlow(world: World): void {
       topic,
       fetchBytesMax: 4_096,
       start: () => null,
-      heard: (partition) => pausing.pause?.(partition),
+      onRecords: (partition) => pausing.pause?.(partition),
     })
     pausing.pause = (partition) => member.consumer.pause(partition)
     await eventually('it owns the partition', () => member.gained.length === 1)
@@ -198,7 +198,7 @@ function describeFlow(world: World): void {
       group: world.name('group'),
       topic,
       fetchBytesMax: 4_096,
-      heard(_, records) {
+      onRecords(_, records) {
         const first = records[0]!.offset
         if (expected !== null && first !== expected) faults.push(`${first} instead of ${expected}`)
         expected = records.at(-1)!.offset + 1

@@ -18,7 +18,7 @@ export function describeRebalance(world: World): void {
 /** What was delivered to whomever, in the order of delivery. */
 type History = StoredRecord[]
 
-/** Joins a member that commits all that it hears. */
+/** Joins a member that commits all that it receives. */
 async function joinCommitting(
   log: EventLog,
   options: { group: string; topic: string; history: History },
@@ -27,7 +27,7 @@ async function joinCommitting(
   member = await join(log, {
     group: options.group,
     topic: options.topic,
-    heard(partition, records) {
+    onRecords(partition, records) {
       options.history.push(...records)
       member?.consumer.commit(partition, records.at(-1)!.offset + 1, '').catch(() => {})
     },

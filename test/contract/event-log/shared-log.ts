@@ -1,4 +1,4 @@
-/** Clients of one log that lives in this process: it stays open between tests, until a restart or the end. */
+/** Clients of one log that runs in this process: it remains open between tests, until a restart or the end. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
 

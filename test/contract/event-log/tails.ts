@@ -62,7 +62,7 @@ export function describeTails(world: World): void {
       await eventually('it has read on and is current', () => records.length === 110 && tail.current())
     })
 
-    test('a tail that was closed hears nothing more and is not current; closing again is fine', async () => {
+    test('a tail that was closed receives nothing more and is not current; closing again is fine', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
       const { tail, records } = await openTail(log, topic, 'beginning')

@@ -20,14 +20,14 @@ export function describeTopics(world: World): void {
       }
       expect(await log.createTopic(spec)).toBe(true)
       expect(await log.createTopic({ ...spec, partitions: 5 })).toBe(false)
-      const told = await eventually('the topic is described', () => log.describeTopic(spec.name))
-      expect(told).toMatchObject({
+      const described = await eventually('the topic is described', () => log.describeTopic(spec.name))
+      expect(described).toMatchObject({
         name: spec.name,
         partitions: 3,
         cleanup: 'delete',
         retentionMs: 3_600_000,
       })
-      expect(told.recordBytesMax).toBe(spec.recordBytesMax)
+      expect(described.recordBytesMax).toBe(spec.recordBytesMax)
       expect(await log.listTopics()).toContain(spec.name)
     })
 

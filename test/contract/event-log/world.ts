@@ -1,4 +1,4 @@
-/** What the themes of the suite share: clients, topics and groups of one test, members and tails that remember. */
+/** What all parts of the suite share: clients, topics and groups of one test, and members and tails that remember. */
 
 import { onTestFinished } from 'vitest'
 import type {
@@ -16,7 +16,9 @@ import { eventually } from '#test/support/eventually.ts'
 export interface EventLogHarness {
   /** Opens a further client onto the same log; several may be open at once, and the suite closes each. */
   open(): Promise<EventLog>
-  /** Ends the engine where it lives in this process (all clients are closed by then), so that the next opens it anew. */
+  /**
+   * Ends the engine where it runs in this process (all clients are closed by then), so that the next opens it again.
+   */
   restart?(): Promise<void>
   /**
    * Makes compaction of the topic happen now, on all but the newest record of each partition (or waits until it did).
@@ -91,10 +93,10 @@ export async function join(
     topic: string
     fetchBytesMax?: number
     start?: (gained: GainedPartition) => number | null
-    heard?: (partition: number, records: StoredRecord[]) => void
+    onRecords?: (partition: number, records: StoredRecord[]) => void
   },
 ): Promise<Member> {
-  const { start = (gained) => gained.committed?.offset ?? gained.start, heard, ...rest } = options
+  const { start = (gained) => gained.committed?.offset ?? gained.start, onRecords, ...rest } = options
   const member: Omit<Member, 'consumer'> = {
     gained: [],
     lost: [],
@@ -107,17 +109,17 @@ export async function join(
     listener: {
       async assigned(gained) {
         member.gained.push(...gained)
-        const places = new Map<number, number>()
+        const positions = new Map<number, number>()
         for (const one of gained) {
           const offset = start(one)
-          if (offset !== null) places.set(one.partition, offset)
+          if (offset !== null) positions.set(one.partition, offset)
         }
-        return places
+        return positions
       },
       lost: (partitions) => void member.lost.push(...partitions),
       records(partition, records) {
         member.records.push(...records)
-        heard?.(partition, records)
+        onRecords?.(partition, records)
       },
       misplaced: (partition, problem) => void member.misplaced.push({ partition, ...problem }),
     },
@@ -145,7 +147,7 @@ export async function openTail(
   from: 'beginning' | 'end',
 ): Promise<{ tail: Tail; records: StoredRecord[] }> {
   const records: StoredRecord[] = []
-  const tail = await log.tail({ topic, from, records: (_, heard) => void records.push(...heard) })
+  const tail = await log.tail({ topic, from, records: (_, arrived) => void records.push(...arrived) })
   onTestFinished(() => tail.close())
   return { tail, records }
 }

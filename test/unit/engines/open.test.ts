@@ -49,7 +49,7 @@ describe('services in several processes', () => {
   it('are refused on an embedded engine that others need, naming its variable and no other', () => {
     const { QDRANT_URL: _, ...withoutQdrant } = distributed
     expect(() => refuseSharing(chooseEngines(withoutQdrant), needs, ['writer'])).toThrow(/set QDRANT_URL, or/)
-    // Nobody else needs the vector engine of these two.
+    // No other service needs the vector engine of these two.
     expect(() => refuseSharing(chooseEngines(withoutQdrant), needs, ['gateway', 'writer'])).not.toThrow()
     expect(() => refuseSharing(chooseEngines(withoutQdrant), needs, ['publisher'])).not.toThrow()
   })

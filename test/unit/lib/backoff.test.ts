@@ -1,3 +1,5 @@
+/** How long to wait between tries, sleeping, and time limits. */
+
 import { expect, test } from 'vitest'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 

@@ -1,3 +1,5 @@
+/** Settings from environment variables: their types, defaults and problems. */
+
 import { Type } from 'typebox'
 import { expect, test } from 'vitest'
 import { loadConfig } from '#lib/config.ts'

@@ -1,3 +1,5 @@
+/** The data directory has one owner at a time. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
@@ -50,7 +52,7 @@ test('a second owner in the same process is refused, too', async () => {
   await (await openDataDirectory(path)).close()
 })
 
-test('a second process is refused and told the owner; kill -9 frees the directory', async () => {
+test('a second process is refused, naming the owner; kill -9 frees the directory', async () => {
   const path = temporaryFolder()
   const child = await openOwner(path)
   await expect(openDataDirectory(path)).rejects.toMatchObject({

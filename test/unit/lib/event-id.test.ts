@@ -1,3 +1,5 @@
+/** The ids of records. */
+
 import { validate, version } from 'uuid'
 import { expect, test } from 'vitest'
 import { newEventId } from '#lib/event-id.ts'

@@ -1,3 +1,5 @@
+/** The partition of a key is the one that Kafka's own clients choose. */
+
 import { describe, expect, test } from 'vitest'
 import { murmur2, partitionOf } from '#lib/murmur2.ts'
 
@@ -14,7 +16,7 @@ describe('the partition of a key', () => {
     expect(murmur2(Buffer.from(text))).toBe(hash)
   })
 
-  test('lies within the partitions, also for negative hashes', () => {
+  test('is within the partitions, also for negative hashes', () => {
     for (let i = 0; i < 1000; i++) {
       const partition = partitionOf(Buffer.from(`key-${i}`), 12)
       expect(partition).toBeGreaterThanOrEqual(0)

@@ -1,3 +1,5 @@
+/** A scope closes what it was given, last first. */
+
 import { expect, test } from 'vitest'
 import { createScope } from '#lib/resource.ts'
 

@@ -1,3 +1,5 @@
+/** Calls into a worker thread: results, faults, events, bounds, and the end of the thread. */
+
 import { afterEach, expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'

@@ -1,3 +1,5 @@
+/** The schemas: published versions, evolution, types, and the registry over the folder. */
+
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +22,7 @@ const publishedAs = (schema: string) => publish({}, [{ subject: 's', schema }])
 const faultsOf = (before: string, after: string) =>
   findIncompatible(publishedAs(before), [{ subject: 's', schema: after }])
 
-test('the check of this very checkout passes', () => {
+test('the check of this checkout passes', () => {
   execFileSync(process.execPath, ['scripts/schemas.ts', 'check'], {
     cwd: join(schemasDirectory, '..'),
     timeout: 60_000,
@@ -117,7 +119,7 @@ test('the folder registry gives the committed ids to every topic of the catalogu
   }
 })
 
-test('a schema that was not published is refused, with the command that mends it', async () => {
+test('a schema that was not published is refused, with the command that publishes it', async () => {
   const registry = await openFolderRegistry({ directory: schemasDirectory })
   await expect(registry.register('vectors.commands-value', record(id))).rejects.toMatchObject({
     code: 'incompatible_schema',
@@ -129,7 +131,7 @@ test('a schema that was not published is refused, with the command that mends it
   await expect(registry.schemaById(4711)).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('older versions stay readable, and spacing makes no other schema', async () => {
+test('older versions stay readable, and spacing makes no difference', async () => {
   const directory = temporaryFolder()
   const versions = publish(publishedAs(record(id)), [
     { subject: 's', schema: record(id, { ...at, default: 0 }) },
@@ -149,6 +151,7 @@ test('a damaged file of published schemas stops the start', async () => {
 test('a codec over the folder registry writes what the file says', async () => {
   const codec = createCodec(await openFolderRegistry({ directory: schemasDirectory }))
   const topic = catalog.find(({ name }) => name === 'vectors.commands')!
+  // A topic that is found by its name has no type of its value.
   const bytes = await codec.encode(topic as never, { vector: Buffer.alloc(8), payload: '{}' } as never)
   const published = JSON.parse(readFileSync(join(schemasDirectory, 'published.json'), 'utf8'))
   expect(bytes.readInt32BE(1)).toBe(published['vectors.commands-value'].at(-1).id)

@@ -1,3 +1,5 @@
+/** The catalogue of topics agrees with the services and with docs/topics.md. */
+
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { services } from '#services/index.ts'
@@ -47,7 +49,7 @@ test('a point’s key is taken apart as it was put together, slashes in the id i
   expect(parsePointKey('x')).toBeNull()
 })
 
-test('dead letters are found by their topic and keyed by group and place', () => {
+test('dead letters are found by their topic and keyed by group and origin', () => {
   const topic = topicByName('vectors.commands.dead-letters')
   expect(topic).toMatchObject({ cleanup: 'compact', schema: 'dead-letter' })
   const made = deadLettersOf(topicByName('vectors.commands')!)

@@ -1,7 +1,7 @@
 /** Records of `vectors.progress` in, "applied through which offset" out: for status, waiting and back-pressure. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
-import type { Mirror } from '#engines/relational/mirror-port.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'

@@ -1,6 +1,6 @@
 /** A table, a vector and a filter_sql in, the nearest rows of the relational mirror out. */
 
-import type { Mirror, ReadOptions } from '#engines/relational/mirror-port.ts'
+import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { createEligibleRows } from './eligible.ts'
 import { isChangedTable, toldFault } from './faults.ts'

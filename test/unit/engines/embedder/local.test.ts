@@ -1,3 +1,5 @@
+/** What is special about the local embedder: the same bytes everywhere, and which texts are near. */
+
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'

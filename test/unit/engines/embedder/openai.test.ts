@@ -1,3 +1,5 @@
+/** What is special about the embedder for OpenAI's API: requests, retries and faults. */
+
 import { expect, onTestFinished, test } from 'vitest'
 import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
 import { openEmbeddingsServer } from '../../../support/embeddings-server.ts'

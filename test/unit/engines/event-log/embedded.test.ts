@@ -111,7 +111,7 @@ describe('the file', () => {
     expect(await readAll(await open(directory), 'things')).toHaveLength(1_000)
   })
 
-  test('a topic made again under an old name begins anew, without its positions', async () => {
+  test('a topic made again under an old name starts empty, without its positions', async () => {
     const { log } = await openWithTopic()
     await log.append('things', 0, numbered(5))
     await log.setPositions('group', 'things', [{ partition: 0, offset: 3 }])
@@ -136,6 +136,7 @@ describe('the file', () => {
     await expect(log.setPositions('g', 'things', [{ partition: 0, offset: -1 }])).rejects.toMatchObject({
       code: 'bad_request',
     })
+    // It is refused before it would need a listener.
     await expect(log.consume({ group: 'g', topic: 'nowhere', listener: {} as never })).rejects.toMatchObject({
       code: 'not_found',
     })
@@ -167,7 +168,7 @@ describe('writing', () => {
     const offset = await log.append('things', 0, [record('k', 'after')], { timeoutMs: 20_000 })
     const stored = await readAll(log, 'things')
     expect(stored.map((one) => one.offset)).toEqual(range(0, offset + 1))
-    // What was refused may be stored, but only in its place.
+    // What was refused may be stored, but only in its order.
     expect([...new Set(['before', 'refused', 'after', ...values(stored)])]).toEqual([
       'before',
       'refused',
@@ -201,20 +202,20 @@ describe('writing', () => {
 })
 
 describe('listening', () => {
-  test('a listener that throws is told as a fault, and neither it nor another misses a record', async () => {
+  test('a listener that throws is reported as a fault, and neither it nor another misses a record', async () => {
     const faults: unknown[] = []
     const { log } = await openWithTopic({}, { onFault: (error) => void faults.push(error) })
     const bad = await joinGroup(log, {
       group: 'bad',
       topic: 'things',
-      heard() {
+      onRecords() {
         throw new Error('not today')
       },
     })
     const good = await joinGroup(log, { group: 'good', topic: 'things' })
     await eventually('both own it', () => bad.gained.length + good.gained.length === 2)
     for (const i of range(0, 5)) await log.append('things', 0, numbered(1, i))
-    await eventually('both heard all', () => bad.records.length === 5 && good.records.length === 5)
+    await eventually('both received all', () => bad.records.length === 5 && good.records.length === 5)
     expect(faults.length).toBeGreaterThan(0)
     expect(String(faults[0])).toContain('not today')
   })
@@ -239,7 +240,7 @@ describe('listening', () => {
     expect(formers).toEqual(['none', 'none', 'unknown'])
   })
 
-  test('after a restart nobody of before can still be working', async () => {
+  test('after a restart no former owner can still be working', async () => {
     const { log, directory } = await openWithTopic()
     await log.append('things', 0, numbered(4))
     const before = await joinGroup(log, { group: 'g', topic: 'things' })
@@ -262,15 +263,15 @@ describe('listening', () => {
       group: 'g',
       topic: 'things',
       start: () => null,
-      heard: () => pausing.now?.(),
+      onRecords: () => pausing.now?.(),
     })
     await eventually('it owns the partition', () => member.gained.length === 1)
     pausing.now = () => member.consumer.pause(0)
     member.consumer.seek(0, 0)
     await eventually('one block arrives', () => member.records.length > 0)
-    const heard = member.records.length
+    const received = member.records.length
     await log.append('things', 0, numbered(10, 40_000))
-    expect(member.records).toHaveLength(heard)
+    expect(member.records).toHaveLength(received)
     pausing.now = () => {}
     member.consumer.resume(0)
     await eventually('all arrive', () => member.records.length === 40_010)

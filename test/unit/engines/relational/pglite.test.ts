@@ -1,3 +1,5 @@
+/** What is special about the embedded Postgres: its thread, its deaths and its time limits. */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -31,7 +33,7 @@ async function openThread(transactionMsMax: number) {
   return { call }
 }
 
-test('a transaction that is open for too long is rolled back, and everybody else goes on', async () => {
+test('a transaction that is open for too long is rolled back, and all others go on', async () => {
   const { call } = await openThread(300)
   const id = await call.begin(soon())
   await call.within(id, 'insert into t values (1)', undefined).catch(() => {})
@@ -91,12 +93,12 @@ test('an unusable folder is a clear fault', async () => {
   })
 })
 
-test('a thread that died is started again, and its listeners hear again', async () => {
+test('a thread that died is started again, and its listeners are notified again', async () => {
   const directory = await copyCluster(temporaryFolder())
   const supervisor = createSupervisor({ directory, transactionMsMax: 30_000 }, silentLog)
   onTestFinished(() => supervisor.close())
-  const heard: string[] = []
-  await supervisor.listen('news', (payload) => heard.push(payload))
+  const payloads: string[] = []
+  await supervisor.listen('news', (payload) => payloads.push(payload))
   await supervisor.get().call.query('create table t (n int); insert into t values (1)', undefined, soon())
   const cut = supervisor
     .get()
@@ -109,7 +111,7 @@ test('a thread that died is started again, and its listeners hear again', async 
   })
   expect(rows).toEqual([['1']])
   await supervisor.get().call.query(`notify news, 'again'`, undefined, soon())
-  await eventually('heard', () => heard.includes('again'))
+  await eventually('notified', () => payloads.includes('again'))
 })
 
 test('kill -9 in the middle of writing loses no row that was acknowledged', async () => {

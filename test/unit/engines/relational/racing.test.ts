@@ -1,3 +1,5 @@
+/** Work is repeated while another instance is in its way. */
+
 import { expect, test } from 'vitest'
 import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from '#engines/relational/racing.ts'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
@@ -8,7 +10,7 @@ test.each(states)('an instance that meets another one (SQLSTATE %s) tries again'
   let tries = 0
   const result = await whileRacing(states, 0, async () => {
     tries += 1
-    if (tries < 3) throw new SqlFault(state, 'somebody was first')
+    if (tries < 3) throw new SqlFault(state, 'another was first')
     return 'done'
   })
   expect([result, tries]).toEqual(['done', 3])

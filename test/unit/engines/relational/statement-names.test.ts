@@ -1,3 +1,5 @@
+/** Names of prepared statements: given at the second use, never to two texts. */
+
 import { expect, test } from 'vitest'
 import { createStatementNames } from '#engines/relational/statement-names.ts'
 

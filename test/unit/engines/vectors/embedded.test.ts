@@ -149,13 +149,13 @@ describe('the embedded vector engine', () => {
   })
 
   test('the index and the oracle agree through writes, overwrites, deletes and a clean stop', async () => {
-    const places = [temporaryFolder(), temporaryFolder()] as const
+    const folders = [temporaryFolder(), temporaryFolder()] as const
     const random = createRandom(17)
     const vectors = clusteredVectors({ count: 1200, dimension, clusters: 20, seed: 4 })
     for (let round = 0; round < 3; round++) {
       const [index, oracle] = [
-        (await open(places[0])).store,
-        (await open(places[1], { index: 'exact' })).store,
+        (await open(folders[0])).store,
+        (await open(folders[1], { index: 'exact' })).store,
       ]
       for (let batch = 0; batch < 6; batch++) {
         const operations = Array.from({ length: 120 }, (): PointOperation => {

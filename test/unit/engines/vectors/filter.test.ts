@@ -47,7 +47,7 @@ describe('filters', () => {
     )
   })
 
-  test('too many values make one word that stands for all of them', () => {
+  test('too many values make one word that replaces all of them', () => {
     const many = { list: Array.from({ length: tokensMax + 1 }, (_, i) => i) }
     expect(payloadTokens(many)).toEqual([wideToken])
     expect(payloadTokens({ list: many.list.slice(1) }).length).toBe(tokensMax)

@@ -1,4 +1,4 @@
-/** What is special about the Qdrant driver: what it sends, how it fails, what it never tells. */
+/** What is special about the Qdrant driver: what it sends, how it fails, and what it never reveals. */
 
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

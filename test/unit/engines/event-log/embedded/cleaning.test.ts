@@ -81,7 +81,7 @@ describe('retention', () => {
     expect(await readAll(log, 'things')).toHaveLength(10)
   })
 
-  test('a member whose position expires while it is paused is told so; a tail goes on behind', async () => {
+  test('a member whose position expires while it is paused is notified; a tail goes on after the gap', async () => {
     const { log } = await openWithTopic({ retentionMs: 200 })
     const member = await joinGroup(log, { group: 'g', topic: 'things', start: () => null })
     await eventually('it owns the partition', () => member.gained.length === 1)
@@ -158,7 +158,7 @@ describe('compaction', () => {
     expect(await readAll(log, 'things')).toHaveLength(201)
   })
 
-  test('keys are compared byte by byte, and null and empty values are told apart', async () => {
+  test('keys are compared byte by byte, and null and empty values are different', async () => {
     const { log } = await openWithTopic({ cleanup: 'compact', tombstoneRetentionMs: 0 })
     const key = (byte: number) => Buffer.from([byte])
     const one = Buffer.from('1')

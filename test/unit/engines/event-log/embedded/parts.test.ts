@@ -3,8 +3,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shareOut } from '#engines/event-log/embedded/assignment.ts'
-import type { Place } from '#engines/event-log/embedded/places.ts'
 import { createCursor, prepare, takeRecords, weigh } from '#engines/event-log/embedded/record-block.ts'
+import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
 import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'
 import { packRecords } from '#test/support/pack-records.ts'
@@ -140,9 +140,9 @@ describe('packing records', () => {
 })
 
 describe('appends that wait', () => {
-  const places = [0, 1, 2].map((partition) => ({ partition }) as Place)
-  const append = (place: number, bytes: number): Append => ({
-    place: places[place]!,
+  const states = [0, 1, 2].map((partition) => ({ partition }) as PartitionState)
+  const append = (state: number, bytes: number): Append => ({
+    state: states[state]!,
     records: [{ key: null, value: null, headers: '' }],
     bytes,
     resolve() {},
@@ -156,7 +156,7 @@ describe('appends that wait', () => {
       fc.property(added, fc.nat(3), (all, takesBetween) => {
         const waiting = createWaitingAppends()
         const taken: Append[] = []
-        const appends = all.map(([place, bytes]) => append(place, bytes))
+        const appends = all.map(([state, bytes]) => append(state, bytes))
         for (const one of appends) {
           waiting.add(one)
           if (takesBetween > 0 && appends.indexOf(one) % (takesBetween * 5) === 0)
@@ -167,9 +167,9 @@ describe('appends that wait', () => {
           expect(batch.length).toBeGreaterThan(0)
           taken.push(...batch)
         }
-        for (const place of places) {
-          expect(taken.filter((one) => one.place === place)).toEqual(
-            appends.filter((one) => one.place === place),
+        for (const state of states) {
+          expect(taken.filter((one) => one.state === state)).toEqual(
+            appends.filter((one) => one.state === state),
           )
         }
       }),

@@ -2,31 +2,31 @@
 
 import { expect, test } from 'vitest'
 import { createPartitionReader, type ReaderOptions } from '#engines/event-log/embedded/partition-reader.ts'
-import type { Place } from '#engines/event-log/embedded/places.ts'
 import type { Fetched } from '#engines/event-log/embedded/reader-thread.ts'
 import { packRows, type Row } from '#engines/event-log/embedded/record-block.ts'
+import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { range } from '../../../../contract/event-log/world.ts'
 
 /** A partition with records at the given offsets; each fetch brings two of them. */
 function openReader(options: { start?: number; offsets: number[]; misplaced?: boolean }) {
   const { start = 0, offsets } = options
-  const place = {
+  const state = {
     id: 1,
     partition: 0,
     start,
     end: offsets.at(-1)! + 1,
     gone: false,
     readers: new Set(),
-  } as unknown as Place
+  } as unknown as PartitionState
   const open: { from: number; answer(kept?: number): void; fail(): void }[] = []
-  const heard = { offsets: [] as number[], misplaced: [] as unknown[], faults: 0 }
+  const received = { offsets: [] as number[], misplaced: [] as unknown[], faults: 0 }
   const fetch: ReaderOptions['fetch'] = (_, from) =>
     new Promise<Fetched>((resolve, reject) => {
       open.push({
         from,
         fail: () => reject(new Error('disk')),
-        answer(kept = place.start) {
+        answer(kept = state.start) {
           const rows = offsets
             .filter((o) => o >= Math.max(from, kept))
             .slice(0, 2)
@@ -42,12 +42,12 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
       })
     })
   const reader = createPartitionReader({
-    place,
+    state,
     fetch,
     bytesMax: 1_000,
-    records: (records) => void heard.offsets.push(...records.map((one) => one.offset)),
-    ...(options.misplaced === false ? {} : { misplaced: (problem) => void heard.misplaced.push(problem) }),
-    fault: () => void heard.faults++,
+    records: (records) => void received.offsets.push(...records.map((one) => one.offset)),
+    ...(options.misplaced === false ? {} : { misplaced: (problem) => void received.misplaced.push(problem) }),
+    fault: () => void received.faults++,
   })
   /** Answers whatever is asked until nothing is. */
   async function answerAll(): Promise<void> {
@@ -56,98 +56,98 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
-  return { place, reader, open, heard, answerAll }
+  return { state, reader, open, received, answerAll }
 }
 
 test('a seek drops what was being read for the old position', async () => {
-  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10) })
+  const { reader, open, received, answerAll } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.seek(7)
   open.shift()!.answer()
   await eventually('it asks again', () => open.length === 1)
   expect(open[0]!.from).toBe(7)
-  expect(heard.offsets).toEqual([])
+  expect(received.offsets).toEqual([])
   await answerAll()
-  expect(heard.offsets).toEqual([7, 8, 9])
+  expect(received.offsets).toEqual([7, 8, 9])
 })
 
 test('the next block is asked for while one is delivered, and one more waits during a pause', async () => {
-  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10) })
+  const { reader, open, received, answerAll } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   open.shift()!.answer()
-  await eventually('the first is heard', () => heard.offsets.length === 2)
+  await eventually('the first arrives', () => received.offsets.length === 2)
   expect(open.map((one) => one.from)).toEqual([2])
   reader.pause()
   await answerAll()
   expect(open).toEqual([])
-  expect(heard.offsets).toEqual([0, 1])
+  expect(received.offsets).toEqual([0, 1])
   reader.resume()
   await answerAll()
-  expect(heard.offsets).toEqual(range(0, 10))
+  expect(received.offsets).toEqual(range(0, 10))
   expect(reader.deliveredTo()).toBe(10)
 })
 
 test('a start that moved while it was reading is an alarm, not a gap', async () => {
-  const { reader, open, heard, answerAll, place } = openReader({ offsets: range(0, 10) })
+  const { reader, open, received, answerAll, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   open.shift()!.answer(5)
-  await eventually('the alarm', () => heard.misplaced.length === 1)
-  expect(heard).toMatchObject({ offsets: [], misplaced: [{ position: 0, start: 5, end: 10 }] })
+  await eventually('the alarm', () => received.misplaced.length === 1)
+  expect(received).toMatchObject({ offsets: [], misplaced: [{ position: 0, start: 5, end: 10 }] })
   expect(reader.position()).toBeNull()
-  expect(place.start).toBe(5)
+  expect(state.start).toBe(5)
   reader.seek(5)
   await answerAll()
-  expect(heard.offsets).toEqual(range(5, 10))
+  expect(received.offsets).toEqual(range(5, 10))
 })
 
 test('what was read before the start moved is delivered before the alarm', async () => {
-  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+  const { reader, open, received, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.pause()
   open.shift()!.answer()
   await new Promise((resolve) => setImmediate(resolve))
-  place.start = 6
-  for (const one of place.readers) one.changed()
-  expect(heard.misplaced).toEqual([])
+  state.start = 6
+  for (const one of state.readers) one.changed()
+  expect(received.misplaced).toEqual([])
   reader.resume()
-  expect(heard).toMatchObject({ offsets: [0, 1], misplaced: [{ position: 2, start: 6, end: 10 }] })
+  expect(received).toMatchObject({ offsets: [0, 1], misplaced: [{ position: 2, start: 6, end: 10 }] })
 })
 
 test('a reader without alarms goes on at the first record that is kept', async () => {
-  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 10), misplaced: false })
+  const { reader, open, received, answerAll } = openReader({ offsets: range(0, 10), misplaced: false })
   reader.seek(0)
   open.shift()!.answer(8)
   await eventually('it asks again', () => open.length === 1)
   await answerAll()
-  expect(heard.offsets).toEqual([8, 9])
+  expect(received.offsets).toEqual([8, 9])
 })
 
 test('holes are passed over, also one that reaches to the end', async () => {
-  const { reader, heard, answerAll, place } = openReader({ offsets: [0, 3, 9] })
-  place.end = 15
+  const { reader, received, answerAll, state } = openReader({ offsets: [0, 3, 9] })
+  state.end = 15
   reader.seek(0)
   await answerAll()
-  expect(heard).toMatchObject({ offsets: [0, 3, 9], misplaced: [] })
+  expect(received).toMatchObject({ offsets: [0, 3, 9], misplaced: [] })
   expect(reader.position()).toBe(15)
 })
 
 test('a read that fails is a fault, and is repeated', async () => {
-  const { reader, open, heard, answerAll } = openReader({ offsets: range(0, 3) })
+  const { reader, open, received, answerAll } = openReader({ offsets: range(0, 3) })
   reader.seek(0)
   open.shift()!.fail()
   await eventually('it asks again', () => open.length === 1)
-  expect(heard.faults).toBe(1)
+  expect(received.faults).toBe(1)
   await answerAll()
-  expect(heard.offsets).toEqual([0, 1, 2])
+  expect(received.offsets).toEqual([0, 1, 2])
 })
 
-test('nothing is heard after stop, nor after the partition is gone', async () => {
-  const { reader, open, heard, place } = openReader({ offsets: range(0, 10) })
+test('nothing arrives after stop, nor after the partition is gone', async () => {
+  const { reader, open, received, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.stop()
   open.shift()!.answer()
   await new Promise((resolve) => setImmediate(resolve))
-  expect(heard.offsets).toEqual([])
-  expect(place.readers.size).toBe(0)
+  expect(received.offsets).toEqual([])
+  expect(state.readers.size).toBe(0)
   expect(open).toEqual([])
 })

@@ -9,7 +9,7 @@ import {
   type Kind,
   openRecordReader,
   openRecordTable,
-} from '#engines/event-log/embedded/record-table.ts'
+} from '#engines/event-log/embedded/table-kinds.ts'
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import { packRecords } from '#test/support/pack-records.ts'
 import { recordParts } from '#test/support/record-parts.ts'
@@ -90,7 +90,7 @@ describe.each<Kind>(['rows', 'batches'])('records in %s', (kind) => {
     )
   })
 
-  test('what lies below the start is removed, and nothing above it', () => {
+  test('what is below the start is removed, and nothing above it', () => {
     fc.assert(
       fc.property(appends, fc.nat(50), (all, start) => {
         const table = openTable(kind)

@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { assignSticky, type Claim } from '#engines/event-log/kafka/assigner.ts'
-import { createPlaces } from '#engines/event-log/kafka/places.ts'
+import { createOwnedPartitions } from '#engines/event-log/kafka/owned-partitions.ts'
 
 const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({
   memberId,
@@ -47,29 +47,29 @@ describe('sticky assignment', () => {
   })
 })
 
-describe('places', () => {
+describe('owned partitions', () => {
   const joined = (generation: number, ...partitions: number[]) => ({ generation, memberId: 'm', partitions })
 
-  test('from one generation to the next, what stays is the same place', () => {
-    const places = createPlaces()
-    places.take(joined(4, 0, 1))
-    const kept = places.get(0)!
+  test('from one generation to the next, what stays is the same ownership', () => {
+    const partitions = createOwnedPartitions()
+    partitions.take(joined(4, 0, 1))
+    const kept = partitions.get(0)!
     kept.position = 7
-    const { gained, lost } = places.take(joined(5, 0, 2))
-    expect(gained.map((place) => place.partition)).toEqual([2])
+    const { gained, lost } = partitions.take(joined(5, 0, 2))
+    expect(gained.map((owned) => owned.partition)).toEqual([2])
     expect(lost).toEqual([1])
-    expect(places.holds(kept)).toBe(true)
-    expect(places.get(0)!.position).toBe(7)
+    expect(partitions.holds(kept)).toBe(true)
+    expect(partitions.get(0)!.position).toBe(7)
   })
 
-  test('a generation that was missed, or a group that began anew: everything was lost in between', () => {
+  test('a generation that was missed, or a group that began from scratch: everything was lost in between', () => {
     for (const next of [6, 1]) {
-      const places = createPlaces()
-      places.take(joined(4, 0))
-      const before = places.get(0)!
-      const { gained, lost } = places.take(joined(next, 0))
+      const partitions = createOwnedPartitions()
+      partitions.take(joined(4, 0))
+      const before = partitions.get(0)!
+      const { gained, lost } = partitions.take(joined(next, 0))
       expect([gained.length, lost]).toEqual([1, [0]])
-      expect(places.holds(before)).toBe(false)
+      expect(partitions.holds(before)).toBe(false)
     }
   })
 })

@@ -1,4 +1,4 @@
-/** Commits of one moment share a request; those of other moments, generations and positions never do. */
+/** Commits of the same moment share a request; those of different moments, generations or positions never do. */
 
 import { expect, test } from 'vitest'
 import { type Committing, gatherCommits, type NewPosition } from '#engines/event-log/kafka/commits.ts'

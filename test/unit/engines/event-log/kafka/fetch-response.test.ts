@@ -1,4 +1,4 @@
-/** Answers to fetches, read beside kafkajs's own reader: the same records, and its way for all that is unusual. */
+/** Answers to fetches, compared with kafkajs's own reader: the same records, and its way for all that is unusual. */
 
 import { createRequire } from 'node:module'
 import fc from 'fast-check'
@@ -29,7 +29,7 @@ const encodeRecord = protocol('recordBatch/record/v0') as (record: WrittenRecord
 const { RecordBatch } = protocol('recordBatch/v0') as { RecordBatch(batch: object): Promise<Encoded> }
 const theirs = protocol('requests/fetch/v11/response') as { decode(bytes: Buffer): Promise<Decoded> }
 
-/** Where the record set's size lies in `answer`. */
+/** Where the record set's size is in `answer`. */
 const sizeAt = 14 + 2 + 1 + 4 + 4 + 2 + 8 * 3 + 4 + 4
 
 function batchOf(records: WrittenRecord[], options: object = {}): Promise<Encoded> {
@@ -59,6 +59,7 @@ const recordsOf = (decoded: Pick<Decoded, 'responses'>) =>
   )
 
 async function expectSame(bytes: Buffer): Promise<StoredRecord[]> {
+  // What kafkajs calls an answer has no type of its own.
   const ours = decodeFetchResponse(bytes) as unknown as Decoded
   const expected = recordsOf(await theirs.decode(bytes))
   const records = recordsOf(ours)
@@ -206,6 +207,7 @@ test('only fetches of the version that is known are read here; other calls of th
       return (response.decode as (bytes: Buffer) => Promise<unknown>)(bytes)
     }
   }
+  // A broker of kafkajs has dozens of other calls, which this does not use.
   const broker = new FakeBroker()
   quickenFetches(broker as unknown as Broker)
   expect(await broker.fetch(10)).toBe('theirs')

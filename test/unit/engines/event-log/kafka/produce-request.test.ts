@@ -1,4 +1,4 @@
-/** Produce requests, written beside kafkajs's own: the same bytes, and its way for all that is unusual. */
+/** Produce requests, compared with kafkajs's own: the same bytes, and its way for all that is unusual. */
 
 import { createRequire } from 'node:module'
 import fc from 'fast-check'
@@ -103,6 +103,7 @@ async function encodedThrough(kafka: Kafka, some: object, apiVersion = 7) {
   const name = Object.getOwnPropertySymbols(kafka).find(({ description }) =>
     description?.endsWith('createCluster'),
   )!
+  // As in the driver: private to kafkajs, so not in its types; the fakes have only what is called.
   const made = kafka as unknown as Record<symbol, (options?: object) => Cluster>
   const create = made[name]!
   const cluster = { findBroker: async () => broker as unknown as Broker }

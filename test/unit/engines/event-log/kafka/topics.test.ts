@@ -1,4 +1,4 @@
-/** A broker that has not heard of a topic yet is no proof that the topic is gone. */
+/** A broker that does not know a topic yet is no proof that the topic is gone. */
 
 import type { Admin } from 'kafkajs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -29,6 +29,7 @@ function openCluster() {
     return state.exists && (state.lateAnswers === 0 || state.lateAnswers-- === 0)
   }
   const unknown = () => Object.assign(new Error('unknown'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' })
+  // Of kafkajs's admin client only the calls that the driver makes here.
   const admin = {
     describeCluster: async () => ({ brokers: [1, 2, 3] }),
     createTopics: async () => {

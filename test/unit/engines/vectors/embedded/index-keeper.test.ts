@@ -71,7 +71,7 @@ describe('the keeper of an index', () => {
     expect(logged).toContain('vectors.index-dropped')
   })
 
-  test('an index that fails in a search is dropped, and the search is told to scan', async () => {
+  test('an index that fails in a search is dropped, and the search has to scan', async () => {
     const { keeper, made, put, search } = setUp()
     const n = put('a', 1)
     made[0]!.broken = true
@@ -92,7 +92,7 @@ describe('the keeper of an index', () => {
     expect(search(1)).not.toContain(changes[0]!.n)
   })
 
-  test('what is written and deleted while an index is merged is in the one that takes its place', async () => {
+  test('what is written and deleted while an index is merged is in the one that replaces it', async () => {
     const { keeper, made, put, search, table } = setUp()
     for (let i = 0; i < 50; i++) put(`p${i}`, 1, i)
     const merged = keeper.merge(new AbortController().signal)
@@ -108,7 +108,7 @@ describe('the keeper of an index', () => {
     expect(search(1)).not.toContain(changes[0]!.n)
   })
 
-  test('a merge that ends after its index was dropped takes nobody\u2019s place', async () => {
+  test('a merge that ends after its index was dropped replaces no other index', async () => {
     const { keeper, made, put, search } = setUp()
     const n = put('a', 1)
     const merged = keeper.merge(new AbortController().signal)

@@ -1,7 +1,7 @@
 /** What the relational-writer does with batches: order, positions, parking, joining, and columns of odd payloads. */
 
 import { describe, expect, it } from 'vitest'
-import type { Mirror, MirrorOperation, MirrorPosition } from '#engines/relational/mirror-port.ts'
+import type { Mirror, MirrorOperation, MirrorPosition } from '#engines/relational/mirror/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'

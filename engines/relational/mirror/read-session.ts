@@ -1,11 +1,11 @@
-/** A connection in, one that acts as the reading role under a read's settings, and what it has prepared, out. */
+/** Makes a connection act as the reading role under a read's settings, and remembers what it has prepared. */
 
 import type pg from 'pg'
-import type { ReadOptions } from './mirror-port.ts'
-import { readerRole } from './mirror-tables.ts'
+import type { ReadOptions } from './port.ts'
+import { readerRole } from './tables.ts'
 
 const settleTimeoutMs = 3_000
-/** Statements that a connection has prepared: with more it makes place for a fresh one. */
+/** Statements that a connection has prepared: with more it is replaced by a fresh one. */
 const preparedMax = 200
 
 export interface ReadSessions {
@@ -27,7 +27,7 @@ export function createReadSessions(): ReadSessions {
       if (settled.get(client) === wanted) return
       settled.delete(client)
       const names = Object.keys(settings)
-      // What an earlier read set beside these goes; the role comes last, because it may set less.
+      // Other settings of an earlier read are reset; the role comes last, because it may set less.
       await client.query('reset all')
       await client.query({
         text: `select ${names.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, false)`).join(', ')}`,

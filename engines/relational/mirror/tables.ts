@@ -1,7 +1,7 @@
-/** The tables of the mirror: a generation in, where its tables are, how they are made, and who may read them, out. */
+/** The tables of the mirror by generation: where they are, how they are made, and who may read them. */
 
 import { AppError } from '#lib/errors.ts'
-import { type Relational, type SqlExecutor, sqlState } from './port.ts'
+import { type Relational, type SqlExecutor, sqlState } from '../port.ts'
 
 export const readerRole = 'flotilla_reader'
 
@@ -32,8 +32,8 @@ export function indexName(tables: Tables): string {
 }
 
 /**
- * Empty tables without the vector index. Collections and ids sort code point by code point; a vector stands in its row,
- * because a scan that fetches each from a second table takes four times as long.
+ * Empty tables without the vector index. Collections and ids sort code point by code point; a vector is kept in its
+ * row, because a scan that fetches each from a second table takes four times as long.
  */
 export async function createTables(tx: SqlExecutor, tables: Tables): Promise<void> {
   const key = `collection text collate "C" not null, id text collate "C" not null, primary key (collection, id)`
@@ -50,7 +50,10 @@ export async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void>
   await tx.query(`drop table if exists ${tables.embeddings}, ${tables.metadata}`)
 }
 
-/** Makes the role that searches read as. Throws AppError `invalid_configuration` with the fix where that is not allowed. */
+/**
+ * Makes the role that searches read as. Throws AppError `invalid_configuration` with the fix where that is not
+ * allowed.
+ */
 export async function ensureReader(relational: Relational): Promise<void> {
   try {
     await relational.query(ensureRole)
@@ -69,7 +72,7 @@ export async function ensureReader(relational: Relational): Promise<void> {
   )
 }
 
-/** Roles belong to the whole server: another database of it may have made this one, or be at it. */
+/** Roles belong to the whole server: another database of it may have made this one, or be making it. */
 const ensureRole = `do $$
   declare
     may text := case when current_setting('server_version_num')::int >= 160000 then 'SET' else 'MEMBER' end;

@@ -1,9 +1,11 @@
-/** Operations and positions in; one transaction that has both in the tables out: staged by COPY, then one upsert each. */
+/**
+ * Writes operations and positions to the mirror's tables in one transaction: rows are staged by COPY, then upserted.
+ */
 
-import type { MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './mirror-port.ts'
-import { buildingTables, liveTables, type Tables } from './mirror-tables.ts'
-import type { CopyColumn, CopyValue, Relational, SqlTransaction } from './port.ts'
-import { relationalUnavailable } from './sql-faults.ts'
+import type { CopyColumn, CopyValue, Relational, SqlTransaction } from '../port.ts'
+import { relationalUnavailable } from '../sql-faults.ts'
+import type { MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './port.ts'
+import { buildingTables, liveTables, type Tables } from './tables.ts'
 
 export async function applyOperations(
   relational: Relational,
@@ -34,8 +36,9 @@ export async function readPositions(
 }
 
 /**
- * Where the generation's tables are now, which stays so until the transaction ends: who puts another one in place waits
- * for this lock, and whoever had to wait for that one sees the new row in the statement after the lock.
+ * Where the generation's tables are now, which remains true until the transaction ends: a transaction that promotes
+ * another one waits for this lock, and one that had to wait for that sees the new row in the statement after the
+ * lock.
  */
 async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables> {
   const { rows } = await tx.query<{ generation: number; live: boolean; staged: boolean }>(

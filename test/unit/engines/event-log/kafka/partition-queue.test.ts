@@ -1,4 +1,7 @@
-/** One lane of the Kafka producer against a sender that fails as told: order, repetition, deadlines, bounds. */
+/**
+ * The queue of one partition in the Kafka producer, against a sender that fails on demand: order, repetition,
+ * deadlines, bounds.
+ */
 
 import { describe, expect, test } from 'vitest'
 import { createProducer } from '#engines/event-log/kafka/producer.ts'
@@ -38,7 +41,7 @@ function setUp(fail: (sent: Sent, n: number, store: () => void) => Promise<void>
 
 const fault = (type: string) => Object.assign(new Error(type), { type })
 
-describe('a lane of the producer', () => {
+describe('the queue of a partition', () => {
   test('what waits goes out as one batch behind the one in flight; each append learns its own offset', async () => {
     const { producer, sends } = setUp(() => sleep(5))
     const appends = ['a', 'b', 'c'].map((value) => producer.append('t', 0, records(value, `${value}2`)))
@@ -112,7 +115,7 @@ describe('a lane of the producer', () => {
     expect(await producer.append('t', 0, records('a'))).toBe(0)
   })
 
-  test('a full lane refuses at once, and takes again when it has room', async () => {
+  test('a full queue refuses at once, and takes again when it has room', async () => {
     const blocked = Promise.withResolvers<void>()
     const { producer } = setUp((_, n) => (n === 1 ? blocked.promise : undefined))
     const body = Buffer.alloc(900_000)
@@ -127,7 +130,7 @@ describe('a lane of the producer', () => {
     expect(await append()).toBeGreaterThan(0)
   })
 
-  test('while nobody answers for the topic, callers are refused in time and nothing is kept', async () => {
+  test('while no broker answers for the topic, callers are refused in time and nothing is kept', async () => {
     const away: TopicFactsCache = {
       ...facts,
       get: () => Promise.reject(new AppError('log_unavailable', 'away')),

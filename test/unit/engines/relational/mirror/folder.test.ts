@@ -3,8 +3,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror-folder.ts'
-import { temporaryFolder } from '../../../support/temporary.ts'
+import { type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror/folder.ts'
+import { temporaryFolder } from '../../../../support/temporary.ts'
 
 function fill(folder: MirrorFolder): void {
   mkdirSync(join(folder.cluster, 'base'), { recursive: true })

@@ -1,8 +1,9 @@
 /**
- * The folder of the embedded mirror: a cluster that can be trusted, or none. The embedded Postgres never syncs to disk.
- * A process that is killed loses nothing by that, because the system still writes what it was given; a machine that
- * stops before it did may leave pages of different moments. So the folder says which boot of the machine uses it, and a
- * cluster that another boot left open, or that was never finished, is thrown away: the log makes it again.
+ * The folder of the embedded mirror, which holds a cluster that can be trusted or none. The embedded Postgres never
+ * syncs to disk. A process that is killed loses nothing by that, because the system still writes what it was given;
+ * a machine that stops before it did may leave pages from different times. So the folder records which boot of the
+ * machine uses it, and a cluster that another boot left open, or that was never finished, is thrown away: it is
+ * built again from the log.
  */
 
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { join } from 'node:path'
 import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
 
 export interface MirrorFolder {
-  /** Where the cluster lies, or will. */
+  /** Where the cluster is, or will be. */
   cluster: string
   /** Why the cluster that was here has been thrown away, if one was. */
   discarded: 'the machine stopped while it was open' | 'it was never finished' | undefined
@@ -22,7 +23,7 @@ export interface MirrorFolder {
 
 const bootFile = '/proc/sys/kernel/random/boot_id'
 
-/** `boot` names this run of the machine; null where the system does not tell, and then no unclean stop is trusted. */
+/** `boot` names this run of the machine; null where the system does not say; then no unclean stop is trusted. */
 export function openMirrorFolder(directory: string, boot = bootId()): MirrorFolder {
   const cluster = join(directory, 'cluster')
   const openMark = join(directory, 'OPEN')
@@ -53,17 +54,17 @@ export function openMirrorFolder(directory: string, boot = bootId()): MirrorFold
   }
 }
 
-function reasonToDiscard(place: {
+function reasonToDiscard(folder: {
   cluster: string
   openMark: string
   madeMark: string
   boot: string | null
 }): MirrorFolder['discarded'] {
-  if (!existsSync(place.cluster)) return undefined
-  if (!existsSync(place.madeMark)) return 'it was never finished'
-  if (!existsSync(place.openMark)) return undefined
-  const usedBy = readFileSync(place.openMark, 'utf8')
-  if (place.boot !== null && usedBy === place.boot) return undefined
+  if (!existsSync(folder.cluster)) return undefined
+  if (!existsSync(folder.madeMark)) return 'it was never finished'
+  if (!existsSync(folder.openMark)) return undefined
+  const usedBy = readFileSync(folder.openMark, 'utf8')
+  if (folder.boot !== null && usedBy === folder.boot) return undefined
   return 'the machine stopped while it was open'
 }
 

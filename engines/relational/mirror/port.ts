@@ -1,16 +1,15 @@
 /**
- * The relational mirror: the points of every collection as rows of `vectors.embeddings` and `vectors.metadata`, beside
- * the control plane but never in its way: pools of its own on a server, a cluster and thread of its own when embedded.
+ * The relational mirror: the points of every collection as rows of `vectors.embeddings` and `vectors.metadata`. It
+ * never slows the control plane down: on a server it has pools of its own, embedded a cluster and a thread of its
+ * own.
  */
 
 import type { Closeable } from '#lib/resource.ts'
-import type { Relational, SqlResult, SqlValue } from './port.ts'
+import type { Relational, SqlResult, SqlValue } from '../port.ts'
 
 /** One statement of a reader. */
 export interface ReadOptions {
-  /**
-   * The statement ends after so long with SQLSTATE 57014; a caller waits this long at most, whatever the engine does.
-   */
+  /** The statement ends after this time with SQLSTATE 57014; a caller waits no longer, whatever the engine does. */
   timeoutMs: number
   /**
    * Settings of the session that the statement runs under, for example `{ 'hnsw.ef_search': '128' }`. Keep them few and
@@ -19,7 +18,7 @@ export interface ReadOptions {
   settings?: Record<string, string>
 }
 
-/** One point as it stands in the tables. */
+/** One point as a row of the tables. */
 export interface MirrorRow {
   embedding: Float32Array
   title: string | null
@@ -60,8 +59,8 @@ export interface Mirror extends Closeable {
   prepare(): Promise<void>
 
   /**
-   * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it is
-   * one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
+   * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it
+   * is one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
    * time-out.
    */
   read<Row = Record<string, unknown>>(
@@ -74,7 +73,7 @@ export interface Mirror extends Closeable {
   readonly write: Relational
 
   /**
-   * Applies operations in one transaction, the positions with them: per point the last operation counts, and what lies
+   * Applies operations in one transaction, the positions with them: per point the last operation counts, and what is
    * below a position that the tables already hold is left out, so that nothing old ever comes back. A position never
    * goes back either. All resolve together or nothing is applied.
    */
@@ -88,9 +87,9 @@ export interface Mirror extends Closeable {
   adoptGeneration(generation: number): Promise<number>
   /** Makes empty tables of a generation that is not live; half-filled ones of that number are emptied. */
   createGeneration(generation: number): Promise<void>
-  /** Builds what reads will need of a filled generation, its index above all; may take long. Repeating it is no fault. */
+  /** Builds what reads will need of a filled generation, its index above all; may take long. It may be repeated. */
   finishGeneration(generation: number): Promise<void>
-  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one. */
+  /** Replaces the live generation by another one, at once for every reader, and drops the old one. */
   promoteGeneration(generation: number): Promise<void>
   dropGeneration(generation: number): Promise<void>
 

@@ -1,14 +1,17 @@
-/** A database in, one with the mirror's schemas, reading role and live tables out; done again, nothing changes. */
+/**
+ * Brings a database to where the mirror can use it: schemas, reading role and live tables. Running it again changes
+ * nothing.
+ */
 
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
-import { migrate } from './migrate.ts'
-import { createTables, ensureReader, indexStatement, liveTables } from './mirror-tables.ts'
-import { type Relational, sqlState } from './port.ts'
-import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from './racing.ts'
+import { migrate } from '../migrate.ts'
+import { type Relational, sqlState } from '../port.ts'
+import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from '../racing.ts'
+import { createTables, ensureReader, indexStatement, liveTables } from './tables.ts'
 
-const migrations = fileURLToPath(new URL('./mirror-migrations/', import.meta.url))
+const migrations = fileURLToPath(new URL('./migrations/', import.meta.url))
 const atOnce = [...createdAtOnce, ...changedAtOnce, ...lockedOut]
 const pauseMs = 250
 

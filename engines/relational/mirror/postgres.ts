@@ -1,13 +1,16 @@
-/** The mirror on a PostgreSQL server: a pool for writing, one for reading, and a connection for what takes long. */
+/**
+ * The mirror on a PostgreSQL server: a pool for writing, a pool for reading, and a connection for work that takes
+ * long.
+ */
 
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
+import type { Relational } from '../port.ts'
+import { openPostgres } from '../postgres.ts'
 import { createMirror } from './mirror.ts'
-import type { Mirror } from './mirror-port.ts'
-import { openReadPool } from './mirror-read-pool.ts'
-import { buildingTables, indexName, indexStatement } from './mirror-tables.ts'
-import type { Relational } from './port.ts'
-import { openPostgres } from './postgres.ts'
+import type { Mirror } from './port.ts'
+import { openReadPool } from './read-pool.ts'
+import { buildingTables, indexName, indexStatement } from './tables.ts'
 
 const writeConnections = 4
 /** A batch of some hundred rows goes into the vector index one by one. */

@@ -1,11 +1,14 @@
-/** The embedded mirror: a cluster and a thread of its own, so that a scan never delays a handshake; exact, without an index. */
+/**
+ * The embedded mirror. It has a cluster and a thread of its own, so that a scan never delays a handshake, and no
+ * vector index.
+ */
 
 import type { Logger } from 'pino'
+import { openPglite, type Pglite } from '../pglite.ts'
+import { type MirrorFolder, openMirrorFolder } from './folder.ts'
 import { createMirror } from './mirror.ts'
-import { type MirrorFolder, openMirrorFolder } from './mirror-folder.ts'
-import type { Mirror, ReadOptions } from './mirror-port.ts'
-import { readerRole } from './mirror-tables.ts'
-import { openPglite, type Pglite } from './pglite.ts'
+import type { Mirror, ReadOptions } from './port.ts'
+import { readerRole } from './tables.ts'
 
 /** Nothing is opened before the first use: a platform whose services do not touch it pays for no second engine. */
 export function openPgliteMirror(options: { directory: string; log: Logger }): Mirror {

@@ -1,7 +1,10 @@
-/** Generations of the mirror's tables: made beside the live ones, put in their place in one transaction, dropped. */
+/**
+ * Creates, promotes and drops generations of the mirror's tables; promoting one replaces the live tables in one
+ * transaction.
+ */
 
-import { buildingTables, createTables, dropTables, liveTables } from './mirror-tables.ts'
-import type { Relational, SqlExecutor } from './port.ts'
+import type { Relational, SqlExecutor } from '../port.ts'
+import { buildingTables, createTables, dropTables, liveTables } from './tables.ts'
 
 export async function readLiveGeneration(executor: SqlExecutor): Promise<number> {
   const { rows } = await executor.query<{ generation: number }>(
@@ -33,8 +36,8 @@ export async function createGeneration(relational: Relational, generation: numbe
 }
 
 /**
- * Writers keep a lock while they write, so none is at work on either generation meanwhile; readers of the old tables end
- * first, and those that come wait for the new ones. Rights stay with a table that moves.
+ * Writers keep a lock while they write, so none is at work on either generation meanwhile; readers of the old tables
+ * end first, and those that come wait for the new ones. Rights stay with a table that moves.
  */
 export async function promoteGeneration(relational: Relational, generation: number): Promise<void> {
   const { embeddings, metadata } = buildingTables(generation)

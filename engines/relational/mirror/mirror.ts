@@ -1,26 +1,26 @@
-/** The mirror above a relational engine that is opened at the first use: what both drivers share. */
+/** What both drivers of the mirror share: everything above a relational engine that is opened at its first use. */
 
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
-import { applyOperations, readPositions } from './mirror-apply.ts'
+import { type Relational, sqlState } from '../port.ts'
+import { relationalUnavailable } from '../sql-faults.ts'
+import { applyOperations, readPositions } from './apply.ts'
 import {
   adoptGeneration,
   createGeneration,
   dropGeneration,
   promoteGeneration,
   readLiveGeneration,
-} from './mirror-generations.ts'
-import type { Mirror } from './mirror-port.ts'
-import { prepareMirror } from './mirror-prepare.ts'
-import { type Relational, sqlState } from './port.ts'
-import { relationalUnavailable } from './sql-faults.ts'
+} from './generations.ts'
+import type { Mirror } from './port.ts'
+import { prepareMirror } from './prepare.ts'
 
 export interface MirrorDriver {
   driver: Mirror['driver']
   log: Logger
   /** Opens the engine; called once, and again after it failed. */
   open(): Promise<OpenedMirror>
-  /** Told once the tables stand. */
+  /** Called once the tables are ready. */
   prepared?(): void
   close(): Promise<void>
 }
@@ -82,23 +82,26 @@ export function createMirror(parts: MirrorDriver): Mirror {
   }
 }
 
-/** An engine that is there at once and opened when it is used. */
+/** An engine that can be passed on at once and is opened when it is used. */
 function writerOf(driver: Mirror['driver'], engine: () => Promise<Relational>): Relational {
   return {
     driver,
     query: async (text, params) => (await engine()).query(text, params),
     transaction: async (work) => (await engine()).transaction(work),
     copy: async (table, columns, rows) => (await engine()).copy(table, columns, rows),
-    listen: async (channel, heard) => (await engine()).listen(channel, heard),
+    listen: async (channel, listener) => (await engine()).listen(channel, listener),
     ping: async (timeoutMs) => (await engine()).ping(timeoutMs),
     async close() {},
   }
 }
 
-/** Data that no table takes, a row that is too large, a rule of the tables: the same rows will never do. */
+/** Data that no table takes, a row that is too large, a rule of the tables: the same rows can never be stored. */
 const refusedStates = /^(22|23|54)/
 
-/** Every other fault of a statement is the engine's own, however it came about: waiting helps, giving rows up does not. */
+/**
+ * Every other fault of a statement is the engine's own, however it came about: waiting helps, giving rows up does
+ * not.
+ */
 async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -1,16 +1,17 @@
-/** Read-only statements in, rows out: connections of a PostgreSQL server that act as the reading role and nothing else. */
+/** Runs read-only statements on connections that act as the reading role and nothing else. */
 
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { vectorBytes } from './copy-format.ts'
-import type { Mirror, ReadOptions } from './mirror-port.ts'
-import { createReadSessions } from './mirror-read-session.ts'
-import { type SqlResult, type SqlValue, sqlState } from './port.ts'
-import { relationalUnavailable, translateFault } from './sql-faults.ts'
-import { fromTextResult, toSqlText } from './sql-values.ts'
-import { createStatementNames } from './statement-names.ts'
+import { vectorBytes } from '../copy-format.ts'
+import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
+import { relationalUnavailable, translateFault } from '../sql-faults.ts'
+import { fromTextResult, toSqlText } from '../sql-values.ts'
+import { createStatementNames } from '../statement-names.ts'
+import { textTypes } from '../text-types.ts'
+import type { Mirror, ReadOptions } from './port.ts'
+import { createReadSessions } from './read-session.ts'
 
 const connectionsMax = 10
 /** Reads that wait for a connection at once. */
@@ -59,7 +60,7 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
       return result
     } catch (error) {
       const fault = translateFault(error)
-      // A connection that is not as it should be is never used again.
+      // A connection with the wrong settings is never used again.
       client.release(fault instanceof AppError || !sessions.isSettled(client))
       throw fault
     }
@@ -89,7 +90,7 @@ function openPool(url: string, log: Logger): pg.Pool {
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     max: connectionsMax,
-    types: { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig,
+    types: textTypes,
   })
   pool.on('error', (error) => log.warn({ reason: describeError(error) }, 'mirror.connection-lost'))
   pool.on('connect', (client) => client.on('error', () => {}))
@@ -97,7 +98,8 @@ function openPool(url: string, log: Logger): pg.Pool {
 }
 
 async function query<Row>(client: pg.ClientBase, { text, params, name }: Statement, timeoutMs: number) {
-  const result = await client.query({
+  // pg has these two options of a query; its types lack them.
+  const config: pg.QueryArrayConfig & { queryMode: 'extended'; query_timeout: number } = {
     text,
     values: params.map(parameterOf),
     rowMode: 'array',
@@ -105,7 +107,8 @@ async function query<Row>(client: pg.ClientBase, { text, params, name }: Stateme
     queryMode: 'extended',
     query_timeout: timeoutMs,
     ...(name === undefined ? {} : { name }),
-  } as unknown as pg.QueryArrayConfig)
+  }
+  const result = await client.query(config)
   return fromTextResult<Row>({
     fields: result.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
     rows: result.rows as (string | null)[][],

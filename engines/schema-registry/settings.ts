@@ -1,0 +1,8 @@
+/** The environment variable that chooses and reaches the schema registry. */
+
+import { Type } from 'typebox'
+import { optionalText } from '#lib/config.ts'
+
+export const schemaRegistrySettings = Type.Object({
+  SCHEMA_REGISTRY_URL: optionalText('Confluent-compatible API; without it the schemas folder'),
+})

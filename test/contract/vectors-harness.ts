@@ -1,0 +1,24 @@
+/** What a driver hands to the suites of the vector engine, and what the suites work with. */
+
+import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+
+/** Where the points of one test are kept. */
+export interface VectorsPlace {
+  collections: readonly [string, string]
+  open(): Promise<VectorStore>
+}
+
+export interface VectorsHarness {
+  dimension: number
+  /** A new, empty place, removed when the running test ends. */
+  place(): Promise<VectorsPlace>
+}
+
+/** What the suites work with. */
+export interface VectorsContext {
+  dimension: number
+  /** A store in a new place, closed after the test, and its first collection. */
+  fresh(): Promise<{ store: VectorStore; name: string; other: string; place: VectorsPlace }>
+  vector(...head: number[]): Float32Array
+  upsert(id: string, vector: Float32Array, payload?: object): PointOperation
+}
