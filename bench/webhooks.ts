@@ -32,6 +32,9 @@ const takenUpMs = 2_500
 /** Of the best of three open relays, measured on two busy cores: in-order deliveries a second and target, ms at 20 a second. */
 const bestPeer = { perTarget: 153, p50: 10 }
 
+/** p95 from publishing to arrival, as a multiple of that of undici alone: on Kafka, fetching takes most of it. */
+const p95TimesMax = { embedded: 5, Kafka: 10 }
+
 export const webhooksBench: Bench = {
   name: 'webhooks',
   purpose: `webhooks delivered in order to ${sinkCount} local sinks, each event about 1 KB, compared with the same POSTs sent by undici alone`,
@@ -125,7 +128,7 @@ function drainRows(driver: Driver, { courier, floor, bare }: Drained): BenchRow[
       unit: 'deliveries/s',
       measured: median(courier) / sinkCount,
       peer: { what: 'best, measured elsewhere', value: bestPeer.perTarget },
-      bar: { min: 3 },
+      goal: { min: 3 },
     },
   ]
 }
@@ -183,23 +186,16 @@ function latencyRows(
   driver: Driver,
   { courier, floor }: { courier: Latency[]; floor: Latency[] },
 ): BenchRow[] {
-  const p50 = median(courier.map((one) => one.p50))
-  const beyond = median(courier.map((one, round) => one.p95 - floor[round]!.p95))
+  const rowOf = (quantity: 'p50' | 'p95') => ({
+    what: `publishing to arrival, ${quantity} at ${perSecond} events a second, ${driver}`,
+    unit: 'ms',
+    measured: median(courier.map((one) => one[quantity])),
+    peer: { what: 'undici alone', value: median(floor.map((one) => one[quantity])) },
+    ratio: median(courier.map((one, round) => one[quantity] / floor[round]![quantity])),
+  })
   return [
-    {
-      what: `publishing to arrival, p50 at ${perSecond} events a second, ${driver}`,
-      unit: 'ms',
-      measured: p50,
-      bar: { max: bestPeer.p50 },
-      note: `best of other relays: ${bestPeer.p50} ms; undici alone ${median(floor.map((one) => one.p50)).toFixed(1)} ms`,
-    },
-    {
-      what: `p95 of it beyond that of undici alone, ${driver}`,
-      unit: 'ms',
-      measured: beyond,
-      bar: { max: 10 },
-      note: `p95 ${median(courier.map((one) => one.p95)).toFixed(1)} ms, undici alone ${median(floor.map((one) => one.p95)).toFixed(1)} ms`,
-    },
+    { ...rowOf('p50'), note: `best of other relays, measured elsewhere: ${bestPeer.p50} ms` },
+    { ...rowOf('p95'), bar: { max: p95TimesMax[driver] } },
   ]
 }
 
