@@ -1,4 +1,4 @@
-/** What the courier has to read as well, by its bare parts: kafkajs reads and commits, undici sends, in the order of each partition. */
+/** The fair comparison on Kafka: kafkajs reads and commits, undici sends, in the order of each partition, and no more. */
 
 import { randomUUID } from 'node:crypto'
 import { Kafka, logLevel } from 'kafkajs'

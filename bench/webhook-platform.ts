@@ -1,4 +1,4 @@
-/** The process under measurement: log and database, a courier that starts and stops as told, and a relay beside it. */
+/** The measured process of the webhooks bench: log, database, a courier that the bench starts and stops, and a relay. */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -79,6 +79,7 @@ const handlers = {
   async startCourier(_: null): Promise<void> {
     const service = services.find((one) => one.name === 'webhook-courier')
     if (service?.kind !== 'worker' || !platform) throw new Error('there is no courier')
+    // A Service keeps no types of its engines and settings.
     courier = await service.start(contextOf(service, platform, env) as never)
   },
   /** Another targets file for the courier that runs. */

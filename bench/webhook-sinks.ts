@@ -1,4 +1,4 @@
-/** Four receivers of webhooks in one process: they answer at once, or as badly as a round wants, and keep the times. */
+/** Four receivers of webhooks in one process: they answer well or badly, as a round asks, and record the times. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,7 +7,7 @@ import { serveForked, sharedNow } from './forked.ts'
 const sinkCount = 4
 
 export interface Round {
-  /** Every so many sequences fail at their first attempt; 0: none. */
+  /** Sequences divisible by this fail at their first attempt; 0: none. */
   failEvery: number
   /** This sink never answers; null: all do. */
   hanging: number | null

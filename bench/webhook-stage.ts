@@ -1,4 +1,4 @@
-/** Sinks and a courier in processes of their own, and this process as the floor: the same POSTs by undici alone. */
+/** Starts sinks and courier in processes of their own, and sends the same POSTs by undici alone to compare with. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -61,7 +61,7 @@ export function rateOf(reports: SinkReport[]): number {
   return (delivered - busy.length) / ((lastAt - firstAt) / 1_000)
 }
 
-/** What the floor sends: one of the courier's own requests, numbered anew. */
+/** What the comparison sends: one of the courier's own requests, with new numbers. */
 export interface Sample {
   /** Those that all requests have in common, by their names as the courier writes them. */
   headers: Record<string, string>

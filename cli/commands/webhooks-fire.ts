@@ -7,7 +7,7 @@ import type { FireAnswer, FiredEvent } from '#client/types.ts'
 import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
 import { readAddresses } from '#runtime/addresses.ts'
 import { homeOf } from '#runtime/settings.ts'
-import { webhookEvents } from '#services/webhooks/targets/event-kinds.ts'
+import { webhookEvents } from '#services/webhooks/event.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 

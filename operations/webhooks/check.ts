@@ -2,9 +2,9 @@
 
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
-import { backoffWithin, type LaneTraffic, laneLoad } from '#services/webhooks/targets/lane-load.ts'
 import { redact } from '#services/webhooks/targets/secrets.ts'
 import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
+import { backoffWithin, type TargetTraffic, targetLoad } from '#services/webhooks/targets/target-load.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 
 /** Above this share of busy time an ordered lane takes long to catch up after any delay. */
@@ -29,7 +29,7 @@ interface CheckedTarget {
   signed: boolean
 }
 
-export function checkTargetsFile(path: string, env: Environment, traffic: LaneTraffic): CheckResult {
+export function checkTargetsFile(path: string, env: Environment, traffic: TargetTraffic): CheckResult {
   const found: CheckResult = { ok: true, file: path, faults: [], targets: [], warnings: [] }
   try {
     const loaded = loadTargets(path, env)
@@ -68,10 +68,10 @@ function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets): CheckedT
   }
 }
 
-function warningsOf(target: WebhookTarget, traffic: LaneTraffic): CheckResult['warnings'] {
+function warningsOf(target: WebhookTarget, traffic: TargetTraffic): CheckResult['warnings'] {
   // How the rate divides among the lanes of agents is not known beforehand.
   if (target.ordering === 'agent') return []
-  const load = laneLoad(target, traffic)
+  const load = targetLoad(target, traffic)
   if (load <= loadMax) return []
   const { ratePerS, failedShare, callMs } = traffic
   const enough = backoffWithin(loadMax, target.retry, traffic)

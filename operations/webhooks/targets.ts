@@ -1,7 +1,7 @@
 /** The status of every webhook target: what waits for it, its breaker, and its last attempt. */
 
 import { Type } from 'typebox'
-import { readStandings, type TargetStanding } from '#services/webhooks/targets/standing.ts'
+import { readTargetStatuses, type TargetStatus } from '#services/webhooks/targets/target-status.ts'
 import { defineOperation } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
@@ -39,7 +39,7 @@ export const listTargetsOperation = defineOperation({
     const { eventLog, relational } = platform.engines
     const { places, codec } = platform
     const { path, names } = namedTargets(platform.env)
-    const { couriers, targets } = await readStandings(
+    const { couriers, targets } = await readTargetStatuses(
       { eventLog, relational, places, codec, signal },
       names ?? [],
     )
@@ -52,14 +52,14 @@ export const listTargetsOperation = defineOperation({
   },
 })
 
-function listed(standing: TargetStanding, names: ReadonlySet<string> | null): ListedTarget {
-  const { target, partition, lag, head, told, last } = standing
+function listed(status: TargetStatus, names: ReadonlySet<string> | null): ListedTarget {
+  const { target, partition, lag, head, lastReport, last } = status
   // What the courier said while something waited is over once nothing does.
-  const open = lag > 0 && told?.breaker === 'open'
-  const nextAt = lag > 0 ? (told?.next_attempt_at ?? null) : null
+  const open = lag > 0 && lastReport?.breaker === 'open'
+  const nextAt = lag > 0 ? (lastReport?.next_attempt_at ?? null) : null
   return {
     target,
-    state: stateOf(standing, names, open),
+    state: stateOf(status, names, open),
     partition,
     lag,
     head_sequence: head?.sequence ?? null,
@@ -75,7 +75,7 @@ function listed(standing: TargetStanding, names: ReadonlySet<string> | null): Li
 }
 
 function stateOf(
-  { target, partition, lag, last, head }: TargetStanding,
+  { target, partition, lag, last, head }: TargetStatus,
   names: ReadonlySet<string> | null,
   open: boolean,
 ): TargetState {

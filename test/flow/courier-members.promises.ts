@@ -43,6 +43,7 @@ export function describeCouriers(
   async function join(): Promise<Closeable> {
     const context = contextOf(webhookCourier, world.platform, { FLOTILLA_HOME: world.home, ...env })
     if (webhookCourier.kind !== 'worker') throw new Error('a courier is a worker')
+    // A Service keeps no types of its engines and settings.
     const courier = await webhookCourier.start(context as never)
     onTestFinished(() => courier.close())
     return courier
@@ -70,7 +71,7 @@ export function describeCouriers(
       }
     }, 300_000)
 
-    test('take new partitions up while they deliver, and disturb nobody for it', async () => {
+    test('take up new partitions while they deliver, without disturbing any target', async () => {
       const { engines, places } = world.platform
       const parts = { eventLog: engines.eventLog, relational: engines.relational, places }
       const partitions: number[] = []

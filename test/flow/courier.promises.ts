@@ -123,11 +123,11 @@ export function describeCourier(
       await arrived(sink, 3)
       expect(sink.firstSuccesses()).toEqual(sequences)
       expect(await lettersOf('outage')).toEqual([])
-      const told = await eventually('it is told', async () => {
+      const reported = await eventually('it is reported', async () => {
         const attempts = (await world.attempts()).filter((one) => one.target === 'outage')
         return attempts.filter(({ kind }) => kind === 'success').length === 3 ? attempts : null
       })
-      expect(told.filter(({ kind }) => kind === 'state').map(({ breaker }) => breaker)).toEqual([
+      expect(reported.filter(({ kind }) => kind === 'state').map(({ breaker }) => breaker)).toEqual([
         'open',
         'closed',
       ])
@@ -187,7 +187,7 @@ export function describeCourier(
       await down.down()
       for (const name of ['hanging', 'dripping', 'down']) await world.fire(name, many(20))
       const busy = () => hanging.inFlight === 1 && dripping.inFlight === 1
-      await eventually('they are at it', busy, patienceMs)
+      await eventually('both calls run', busy, patienceMs)
       const calls = hanging.received.length
       await world.fire('quick', many(30))
       await arrived(quick, 30)

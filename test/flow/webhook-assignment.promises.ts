@@ -49,7 +49,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
     it('70 targets of three processes at once have 70 partitions, none moves; one is forgotten', async () => {
       const env = await newHome()
       const platform = await open(env)
-      // Each process has a map of its own, and hears of growth by itself.
+      // Each process has a map of its own, and learns of growth by itself.
       const processes = [1, 2, 3].map(() => ({ ...partsOf(platform), places: new Map(platform.places) }))
       const early = ['first', 'second']
       for (const [n, name] of early.entries()) {
@@ -64,11 +64,9 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       expect(early.map((name) => taken.get(name))).toEqual([0, 1])
       for (const { places } of processes) expect(places.get(topic.name)!.partitions).toBe(128)
       const last = await assignPartition(processes[0]!, names.at(-1)!)
-      const [position] = await platform.publisher.publish(
-        topic as never,
-        [{ key: 'k' as never, value: null }],
-        { partition: Math.max(...taken.values()) },
-      )
+      const [position] = await platform.publisher.publish(topic, [{ key: 'k', value: null }], {
+        partition: Math.max(...taken.values()),
+      })
       expect(position).toEqual({ partition: 69, offset: 0 })
       expect(last).toBe(answers[0]!.at(-1))
 
@@ -115,21 +113,21 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
     it('a group that is running reads what is written to partitions that were added meanwhile', async () => {
       const env = await newHome()
       const platform = await open(env)
-      const heard: number[] = []
+      const read: number[] = []
       const { engines, codec, publisher, log, metrics } = platform
       const start = () =>
         startLaneConsumer(
           { eventLog: engines.eventLog, codec, publisher, log, metrics },
           {
             group,
-            topic: webhooksDeliveries as never,
+            topic: webhooksDeliveries,
             concurrency: 4,
             callTimeoutMs: 1_000,
             retriesMax: 0,
             backoff: { baseMs: 10, maxMs: 100 },
             onAssigned: handOverAdded(engines.relational, topic, group),
             async handle(message) {
-              heard.push(message.partition)
+              read.push(message.partition)
               return { kind: 'done' }
             },
           },
@@ -159,19 +157,19 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       let member = await start()
       onTestFinished(() => member.close())
       await write(3)
-      await eventually('the group reads', () => heard.length === 1)
+      await eventually('the group reads', () => read.length === 1)
       for (let n = 0; n < 65; n++) await assignPartition(partsOf(platform), `t${n}`)
       await write(64)
-      await eventually('the added partition is read', () => heard.includes(64), 60_000)
+      await eventually('the added partition is read', () => read.includes(64), 60_000)
       expect(member.state().stopped).toEqual([])
       await member.close()
 
-      // A restart finds a position like any other: the row that stood for one goes.
+      // A restart finds a position like any other: the row that replaced one is deleted.
       member = await start()
       await write(64)
       await eventually(
         'it is read again',
-        () => heard.filter((partition) => partition === 64).length === 2,
+        () => read.filter((partition) => partition === 64).length === 2,
         60_000,
       )
       await eventually('the row is gone', async () => {

@@ -18,7 +18,7 @@ const event = { event: 'task.completed', agent: 'WHALE', task_id: 't1', result: 
 export function describeRelay(driver: string, environment: () => Promise<Record<string, string>>): void {
   let relay: RelayPlatform
   let listening: Server
-  /** Accepts connections and says nothing; one port further nobody listens. */
+  /** Accepts connections and says nothing; one port further is closed. */
   let reachable: string
   const targets = (more = '') => `targets:
   audit:
@@ -148,7 +148,7 @@ ${more}`
       expect((await deliveries()).length).toBe(before)
     })
 
-    it('refuses an event that holds a secret, and tells it nowhere', async () => {
+    it('refuses an event that holds a secret, and shows the secret nowhere', async () => {
       for (const result of [
         secret,
         { [secret]: 1 },
@@ -192,7 +192,7 @@ ${more}`
       )
     })
 
-    it('tells how the targets are: from probes, from attempts, and how much waits', async () => {
+    it('reports the targets: from probes, from attempts, and how much waits', async () => {
       const health = async () =>
         (await relay.get('/health')).json.targets as Record<string, Record<string, unknown>>
       const probed = await eventually('the first probes', async () => {
@@ -303,7 +303,7 @@ ${more}`
       expect(relay.lines.join('')).not.toContain(secret)
     }, 90_000)
 
-    it('tells targets that an agent was deleted', async () => {
+    it('sends targets the event that an agent was deleted', async () => {
       const { relational } = relay.platform.engines
       await provisionAgent(relational, { agentId: 'Kraken' })
       await deleteAgent(relational, 'kraken')
@@ -319,6 +319,7 @@ ${more}`
       const { publisher } = relay.platform
       const { publish } = publisher
       let away = true
+      // The publisher's method is generic, which one fake for all topics cannot be.
       publisher.publish = ((topic: { name: string }, messages: { key: string }[], options: object) => {
         const refused = away && topic.name === webhooksDeliveries.name && messages[0]!.key === 'pulses'
         if (refused) return Promise.reject(new AppError('log_unavailable', 'connect ECONNREFUSED 10.1.2.3'))

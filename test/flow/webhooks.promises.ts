@@ -43,22 +43,22 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
   afterEach(() => world?.clear())
   afterAll(() => world?.close())
 
-  const standing = async (target: string) => {
+  const statusOf = async (target: string) => {
     const { targets } = await world.operate(listTargetsOperation, {})
     return targets.find((one) => one.target === target)
   }
-  /** What is told of a target is a moment old: commits and attempts are gathered. */
-  const stands = (target: string, wanted: object) =>
+  /** What is reported of a target is a moment old: commits and attempts are gathered. */
+  const statusBecomes = (target: string, wanted: object) =>
     eventually(
-      `${target} stands as expected`,
+      `${target} has the status`,
       async () => {
-        expect(await standing(target)).toMatchObject(wanted)
+        expect(await statusOf(target)).toMatchObject(wanted)
         return true
       },
       longMs,
     )
   const settled = (target: string) =>
-    eventually(`nothing waits for ${target}`, async () => (await standing(target))?.lag === 0, longMs)
+    eventually(`nothing waits for ${target}`, async () => (await statusOf(target))?.lag === 0, longMs)
   const arrived = (sink: WebhookSink, count: number) =>
     eventually(
       `${count} arrived, not ${sink.firstSuccesses().length}`,
@@ -139,7 +139,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const outage = await eventually(
         'the outages are known',
         async () => {
-          const all = await Promise.all(['hanging', 'slow', 'down'].map(standing))
+          const all = await Promise.all(['hanging', 'slow', 'down'].map(statusOf))
           return all.every((one) => one?.state === 'outage') ? all : null
         },
         longMs,
@@ -189,7 +189,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await arrived(sink, 3)
       await sink.down()
       const during = await world.fire(12)
-      await stands('away', {
+      await statusBecomes('away', {
         state: 'outage',
         lag: 12,
         breaker: 'open',
@@ -204,11 +204,11 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await sink.up()
       await arrived(sink, 18)
       expect(sink.firstSuccesses()).toEqual([before, during, after].flatMap((fired) => fired.get('away')!))
-      // The attempts before the restart count: it does not begin anew.
+      // The attempts before the restart count: they do not begin again.
       const head = sink.received.find(({ sequence }) => sequence === during.get('away')![0])!
       expect(head.attempt).toBeGreaterThan(2)
       expect(head.previous).toBe(before.get('away')!.at(-1))
-      await stands('away', { state: 'idle', lag: 0, breaker: 'closed', last_status: 204 })
+      await statusBecomes('away', { state: 'idle', lag: 0, breaker: 'closed', last_status: 204 })
       expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
@@ -287,7 +287,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         () => sink.received.filter(({ sequence }) => sequence === 1).length > 2,
       )
       expect(sink.firstSuccesses()).toEqual([0])
-      await stands('held', { state: 'retrying', lag: 3, head_sequence: 1, last_status: 500 })
+      await statusBecomes('held', { state: 'retrying', lag: 3, head_sequence: 1, last_status: 500 })
       expect(await world.operate(skipHeadOperation, { target: 'held' })).toEqual({
         target: 'held',
         sequence: 1,
@@ -335,16 +335,16 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.fire(3, { targets: ['gone'] })
       await world.targets({ kept: entry(kept) })
       await expect(world.fire(1, { targets: ['gone'] })).rejects.toMatchObject({ code: 'unknown_target' })
-      await stands('gone', { state: 'removed', lag: 3 })
+      await statusBecomes('gone', { state: 'removed', lag: 3 })
       await expect(
         world.operate(forgetTargetOperation, { target: 'gone', force: false }),
       ).rejects.toMatchObject({
         code: 'conflict',
       })
-      const { partition } = (await standing('gone'))!
+      const { partition } = (await statusOf('gone'))!
       const forgotten = await world.operate(forgetTargetOperation, { target: 'gone', force: true })
       expect(forgotten).toEqual({ target: 'gone', partition, discarded: 3, dead_letters: 0 })
-      expect(await standing('gone')).toBeUndefined()
+      expect(await statusOf('gone')).toBeUndefined()
 
       const refused = () =>
         world.lines.filter(({ msg }) => String(msg).startsWith('webhooks.targets-refused')).length
@@ -359,7 +359,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const sequences = await world.fire(2)
       await arrived(late, 2)
       expect(late.firstSuccesses()).toEqual(sequences.get('late'))
-      await stands('late', { partition, state: 'idle', lag: 0 })
+      await statusBecomes('late', { partition, state: 'idle', lag: 0 })
       expect(late.received[0]?.previous).toBeNull()
     }, 240_000)
 
@@ -369,7 +369,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const names = Array.from({ length: 70 }, (_, n) => `target-${n}`)
       await world.targets(Object.fromEntries(names.map((name) => [name, { url: `${sink.url}/${name}` }])))
       for (let n = 0; n < 3; n++) {
-        // While the partitions are still being made, a fire may be told to come again: the client does.
+        // While the partitions are still being made, a fire may be answered 503: the client repeats it.
         await eventually('the event is accepted', () => world.fire(1).catch(() => null), longMs)
       }
       await eventually(

@@ -27,7 +27,7 @@ export interface CourierPlatform {
   targets(entries: Record<string, TargetEntry>): void
   /** Publishes events for a target; resolves with their sequences. */
   fire(target: string, events: FiredEvent[]): Promise<number[]>
-  /** Reasons of the dead letters that stand, by `<partition>/<offset>`. */
+  /** Reasons of the dead letters that remain, by `<partition>/<offset>`. */
   deadLetters(): Promise<{ offset: number; reason: string; attempts: number; recordKey: string | null }[]>
   attempts(): Promise<WebhookAttempt[]>
   /** Stops the courier and starts it again on the same folder. */

@@ -37,7 +37,7 @@ export type Answer =
   | { hang: true }
   /** Resets the connection without an answer. */
   | { reset: true }
-  /** Sends the head at once and then one byte of the body every so many ms, for ever. */
+  /** Sends the head at once and then one byte of the body each time this many ms have passed, for ever. */
   | { dripMs: number; status?: number }
   /** Sends the head and then this many bytes as fast as they are taken. */
   | { floodBytes: number; status?: number }

@@ -1,4 +1,4 @@
-/** Relay and couriers on one set of engines in this process, sinks beside them, and what an operator does. */
+/** Relay and couriers on one set of engines in this process, with sinks and what an operator does. */
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -96,6 +96,7 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
     },
     async startCourier() {
       if (webhookCourier.kind !== 'worker') throw new Error('the courier is a worker')
+      // A Service keeps no types of its engines and settings.
       const started = await webhookCourier.start(contextOf(webhookCourier, platform, everything) as never)
       const courier = {
         courier: true,

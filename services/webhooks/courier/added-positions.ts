@@ -1,4 +1,4 @@
-/** Where work begins in partitions that were added while the group runs, also while they are still being added. */
+/** Where reading begins in partitions that are added while the group runs. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { readPlace } from '#runtime/added-partitions.ts'
@@ -7,18 +7,18 @@ import { webhooksDeliveries } from '#topics/catalog.ts'
 type Gained = { partition: number; committed: number | null }[]
 type Positions = Map<number, number> | undefined
 
-/** The log may hand out a partition before its row is there: nothing can have been written to it by then. */
+/** The log may assign a partition before its row exists: nothing can have been written to it by then. */
 export function positionsOfAdded(
   relational: SqlExecutor,
   handOver: (gained: Gained) => Promise<Positions>,
 ): (gained: Gained) => Promise<Positions> {
   return async (gained) => {
     if (gained.every(({ committed }) => committed !== null)) {
-      // Rows that are not needed any more go some time: nothing waits for the database.
+      // Deletes rows that are no longer needed: nothing waits for the database.
       handOver(gained).catch(() => {})
       return undefined
     }
-    // Asked first: a partition that is counted here has its row by the time that those are read.
+    // Read first: a partition that is counted here has its row by the time that rows are read.
     const { partitions } = await readPlace(relational, webhooksDeliveries)
     const positions = new Map(await handOver(gained))
     for (const { partition, committed } of gained) {

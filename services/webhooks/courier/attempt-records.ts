@@ -1,4 +1,4 @@
-/** An attempt, or how a target stands, as webhooks.attempts tells it. */
+/** The records of webhooks.attempts: one for each attempt, and one for the state of a target. */
 
 import type { Logger } from 'pino'
 import type { WebhookAttempt } from '#schemas/types.ts'
@@ -7,7 +7,7 @@ import type { Head } from './heads.ts'
 import type { TargetState } from './target-state.ts'
 import type { CallResult } from './verdict.ts'
 
-/** What was tried: a delivery at work. */
+/** A delivery that was tried. */
 export interface Tried {
   state: TargetState
   head: Head
@@ -17,7 +17,7 @@ export interface Tried {
 
 type Kind = 'success' | 'retry' | 'dead_letter'
 
-/** Into the topic, and one line into the log where somebody wants to see all of them. `result`: null, no call was made. */
+/** Publishes the attempt, and logs it at the level `debug`. `result`: null when no call was made. */
 export function tellAttempt(
   { attempts, log }: { attempts: Attempts; log: Logger },
   tried: Tried,

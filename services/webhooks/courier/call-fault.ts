@@ -1,4 +1,4 @@
-/** What undici, TLS or the resolver threw in, a short code out: their texts may name addresses and never leave. */
+/** Names the fault of a call by a short code: the texts of undici, TLS and the resolver may hold addresses. */
 
 import { NameFault } from '../targets/name-lookup.ts'
 import type { CallFault } from './verdict.ts'
@@ -24,7 +24,7 @@ const unsendableCodes: ReadonlySet<string> = new Set([
   'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH',
   'ERR_INVALID_CHAR',
 ])
-/** OpenSSL's verdicts on certificates have no common beginning. */
+/** The codes of OpenSSL for certificates have no common prefix. */
 const tlsCodes = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|EPROTO|INVALID_|HOSTNAME_)/
 
 /** A fault of our own, thrown where the code is known. */
@@ -40,7 +40,7 @@ export class CallError extends Error {
 
 export function callFaultOf(error: unknown): CallFault {
   if (error instanceof CallError || error instanceof NameFault) return error.fault
-  // Several addresses were tried: they mostly failed alike.
+  // Several addresses were tried: they mostly fail in the same way.
   if (error instanceof AggregateError && error.errors.length > 0) return callFaultOf(error.errors[0])
   const code = String((error as { code?: unknown } | null)?.code ?? '')
   if (connectCodes.has(code)) return 'connect'

@@ -1,11 +1,9 @@
-/** One connection to one target, with one clock for all of a call. */
+/** Makes the HTTP calls to one target over one kept connection, each within five seconds, and says how each ended. */
 
 import type { LookupFunction } from 'node:net'
-import { Client, type Dispatcher } from 'undici'
+import { Client } from 'undici'
 import { CallError, callFaultOf } from './call-fault.ts'
-import { joiningConnector } from './joined-writes.ts'
-import { sharedReads } from './shared-reads.ts'
-import type { CallResult } from './verdict.ts'
+import type { CallFault, CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
 export const callMs = 5_000
@@ -32,11 +30,10 @@ export interface Request {
 export class Connection {
   readonly #options: ConnectionOptions
   readonly #path: string
-  #client: Client | null = null
-  #exchange: Exchange | null = null
   readonly #callMs: number
-  /** One for all calls: it rings when the first of them would be late, and is wound up again for the one that runs then. */
-  #clock: NodeJS.Timeout | undefined
+  #client: Client | null = null
+  /** Ends the call that runs; null while none does. */
+  #end: ((fault: CallFault) => void) | null = null
   #closed = false
 
   constructor(options: ConnectionOptions) {
@@ -46,52 +43,44 @@ export class Connection {
   }
 
   get busy(): boolean {
-    return this.#exchange !== null
+    return this.#end !== null
   }
 
   /** Never rejects. One at a time: a second request is never sent behind the first. */
-  send({ headers, body, signal }: Request): Promise<CallResult> {
-    const { promise, resolve } = Promise.withResolvers<CallResult>()
+  async send({ headers, body, signal }: Request): Promise<CallResult> {
+    const startedAt = performance.now()
     const client = this.#open()
-    const exchange = new Exchange((result, reusable) => {
-      this.#exchange = null
-      // Whatever is left of the call ends with its connection.
-      if (!reusable || this.#closed) this.#drop(client)
-      resolve(result)
-    })
-    this.#exchange = exchange
-    this.#startClock()
-    if (signal?.aborted) exchange.stop()
-    else signal?.addEventListener('abort', exchange.stop, { once: true })
-    if (exchange.over) return promise
+    // undici's own time-outs and signals begin after connecting: to destroy the client ends a call at any point.
+    const end = (fault: CallFault) => destroy(client, new CallError(fault))
+    const stop = () => end('stopped')
+    const clock = setTimeout(end, this.#callMs, 'timeout')
+    signal?.addEventListener('abort', stop, { once: true })
+    this.#end = end
+    let answer: Answer
     try {
-      client.dispatch({ path: this.#path, method: 'POST', headers, body }, exchange)
+      if (signal?.aborted) throw new CallError('stopped')
+      answer = await post(client, { path: this.#path, headers, body })
     } catch (error) {
-      exchange.onError(error)
+      answer = { ...noAnswer, fault: callFaultOf(error) }
     }
-    return promise
+    this.#end = null
+    clearTimeout(clock)
+    signal?.removeEventListener('abort', stop)
+    // Whatever is left of the call ends with its connection.
+    if (!answer.reusable || this.#closed) this.#drop(client)
+    const { status, fault, retryAfter, location } = answer
+    return { status, fault, retryAfter, location, tookMs: performance.now() - startedAt }
   }
 
   /** A call that runs ends as it is, with the fault `stopped`. */
   stop(): void {
-    this.#exchange?.stop()
+    this.#end?.('stopped')
   }
 
   /** A call that runs may end; no other will come. */
   close(): void {
     this.#closed = true
     if (!this.busy && this.#client) this.#drop(this.#client)
-  }
-
-  #startClock(leftMs = this.#callMs): void {
-    this.#clock ??= setTimeout(() => {
-      this.#clock = undefined
-      const exchange = this.#exchange
-      if (exchange === null) return
-      const left = this.#callMs - exchange.tookMs()
-      if (left > 0) this.#startClock(left)
-      else exchange.onError(new CallError('timeout'))
-    }, leftMs)
   }
 
   #open(): Client {
@@ -103,98 +92,49 @@ export class Connection {
       // The clock of the call is the only one.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: joiningConnector({
-        lookup,
-        timeout: this.#callMs,
-        autoSelectFamily: true,
-        onread: sharedReads,
-      }),
+      connect: { lookup, timeout: this.#callMs, autoSelectFamily: true },
     })
     return this.#client
   }
 
   #drop(client: Client): void {
     if (this.#client === client) this.#client = null
-    clearTimeout(this.#clock)
-    this.#clock = undefined
-    client.destroy(null).catch(() => {})
+    destroy(client, null)
   }
 }
 
-/**
- * Speaks the form of handler that undici 7 itself calls: the newer one is a wrapper around it that makes an object of all
- * headers of every answer, of which two are read here, and those seldom.
- */
-class Exchange implements Dispatcher.DispatchHandler {
-  readonly #startedAt = performance.now()
-  #end: ((result: CallResult, reusable: boolean) => void) | null
-  #status = 0
-  #retryAfter: string | null = null
-  #location: string | null = null
-  #bytes = 0
+interface Answer extends Omit<CallResult, 'tookMs'> {
+  /** It was read to its end: the connection can take another request. */
+  reusable: boolean
+}
 
-  constructor(end: (result: CallResult, reusable: boolean) => void) {
-    this.#end = end
+const noAnswer: Answer = { status: null, fault: null, retryAfter: null, location: null, reusable: false }
+
+/** The status counts once the answer is whole, or longer than anyone reads. Redirects are not followed. */
+async function post(
+  client: Client,
+  request: { path: string; headers: string[]; body: Buffer },
+): Promise<Answer> {
+  const { statusCode, headers, body } = await client.request({ ...request, method: 'POST' })
+  let bytes = 0
+  for await (const chunk of body) {
+    bytes += (chunk as Buffer).length
+    if (bytes > answerBytesMax) break
   }
-
-  get over(): boolean {
-    return this.#end === null
-  }
-
-  onConnect(): void {}
-
-  onHeaders(status: number, headers: Buffer[]): boolean {
-    // Hints that come before the answer.
-    if (status < 200) return true
-    this.#status = status
-    if (status >= 300) {
-      this.#retryAfter = headerOf(headers, 'retry-after')
-      this.#location = headerOf(headers, 'location')
-    }
-    return true
-  }
-
-  onData(chunk: Buffer): boolean {
-    this.#bytes += chunk.length
-    if (this.#bytes > answerBytesMax) this.#finish(false)
-    return true
-  }
-
-  onComplete(): void {
-    this.#finish(true)
-  }
-
-  onError(error: unknown): void {
-    const fault = callFaultOf(error)
-    this.#settle({ status: null, fault, retryAfter: null, location: null, tookMs: this.tookMs() }, false)
-  }
-
-  /** The status counts once the answer is whole, or longer than anyone reads. */
-  #finish(reusable: boolean): void {
-    const [retryAfter, location] = [this.#retryAfter, this.#location]
-    this.#settle({ status: this.#status, fault: null, retryAfter, location, tookMs: this.tookMs() }, reusable)
-  }
-
-  #settle(result: CallResult, reusable: boolean): void {
-    const end = this.#end
-    if (end === null) return
-    this.#end = null
-    end(result, reusable)
-  }
-
-  readonly stop = () => this.onError(new CallError('stopped'))
-
-  tookMs(): number {
-    return performance.now() - this.#startedAt
+  return {
+    status: statusCode,
+    fault: null,
+    retryAfter: first(headers['retry-after']),
+    location: first(headers.location),
+    reusable: bytes <= answerBytesMax,
   }
 }
 
-/** The first header of this name among names and values in turn; null when there is none. */
-function headerOf(headers: Buffer[], name: string): string | null {
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    const one = headers[at]!
-    if (one.length !== name.length || one.toString('latin1').toLowerCase() !== name) continue
-    return headers[at + 1]!.toString('latin1')
-  }
-  return null
+function first(header: string | string[] | undefined): string | null {
+  return (Array.isArray(header) ? header[0] : header) ?? null
+}
+
+/** A request that runs on the client fails with `error`. */
+function destroy(client: Client, error: Error | null): void {
+  client.destroy(error).catch(() => {})
 }

@@ -1,4 +1,4 @@
-/** A verdict and what went before it in, what becomes of the event out: the rules of retry, poison and outage. */
+/** The rules of retry, poison and outage: what becomes of an event after a call, by its verdict and its history. */
 
 import type { WebhookTarget } from '../targets/target.ts'
 import type { Verdict } from './verdict.ts'

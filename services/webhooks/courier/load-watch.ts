@@ -1,22 +1,22 @@
-/** Warns of targets whose back-off makes their lane grow without end at the rate that was seen, before it happens. */
+/** Warns of an ordered target whose back-off lets its backlog grow without end at the rate that was measured. */
 
 import type { Logger } from 'pino'
-import { backoffWithin, type LaneTraffic, laneLoad } from '../targets/lane-load.ts'
 import type { WebhookTarget } from '../targets/target.ts'
+import { backoffWithin, type TargetTraffic, targetLoad } from '../targets/target-load.ts'
 
-/** Until a courier has seen better: every tenth attempt fails, a call takes this long. */
+/** Assumed until enough calls were measured: every tenth attempt fails, and a call takes this long. */
 const assumedFailedShare = 0.1
 const assumedCallMs = 20
-/** Fewer attempts than these say nothing of a share. */
+/** Fewer attempts than these give no share. */
 const attemptsMin = 50
 const recommendedLoad = 0.5
-/** A rate is that of a quarter of an hour at most, and of a minute at least: a burst says nothing. */
+/** A rate is measured over a minute at least, so that a burst does not count, and a quarter of an hour at most. */
 const windowMsMax = 15 * 60_000
 const windowSMin = 60
 const recordsMin = 20
 
-interface Seen {
-  /** Records read back: how many, the time of the first and of the last. */
+interface Measured {
+  /** Records appended: how many, the time of the first and of the last. */
   count: number
   firstMs: number
   lastMs: number
@@ -28,7 +28,7 @@ interface Seen {
 
 export class LoadWatch {
   readonly #log: Logger
-  readonly #seen = new Map<string, Seen>()
+  readonly #measured = new Map<string, Measured>()
 
   constructor(log: Logger) {
     this.#log = log
@@ -36,43 +36,43 @@ export class LoadWatch {
 
   /** A record was appended for this target at this time. */
   came(target: string, atMs: number): void {
-    const seen = this.#of(target)
-    if (seen.count === 0 || atMs - seen.firstMs > windowMsMax) {
-      seen.firstMs = atMs
-      seen.count = 0
+    const measured = this.#of(target)
+    if (measured.count === 0 || atMs - measured.firstMs > windowMsMax) {
+      measured.firstMs = atMs
+      measured.count = 0
     }
-    seen.count++
-    seen.lastMs = atMs
+    measured.count++
+    measured.lastMs = atMs
   }
 
   tried(target: string, failed: boolean, tookMs: number): void {
-    const seen = this.#of(target)
+    const measured = this.#of(target)
     // Halving keeps the newest hundreds in the majority.
-    if (seen.attempts >= 1_000) {
-      seen.attempts /= 2
-      seen.failed /= 2
+    if (measured.attempts >= 1_000) {
+      measured.attempts /= 2
+      measured.failed /= 2
     }
-    seen.attempts++
-    if (failed) seen.failed++
-    else seen.callMs += (tookMs - seen.callMs) / Math.min(seen.attempts, 100)
+    measured.attempts++
+    if (failed) measured.failed++
+    else measured.callMs += (tookMs - measured.callMs) / Math.min(measured.attempts, 100)
   }
 
-  /** The file was read anew: what was warned of may be mended. */
+  /** The targets file changed: what was warned of may be corrected. */
   renewed(): void {
-    for (const seen of this.#seen.values()) seen.warned = false
+    for (const measured of this.#measured.values()) measured.warned = false
   }
 
   /** Warns of each target once. */
   look(targets: Iterable<WebhookTarget>): void {
     for (const target of targets) {
-      const seen = this.#seen.get(target.name)
-      if (!seen) continue
-      const traffic = trafficOf(seen)
+      const measured = this.#measured.get(target.name)
+      if (!measured) continue
+      const traffic = trafficOf(measured)
       const { name, ordering, backoffMs, retry } = target
-      // Lanes of agents share the rate in a way that nobody knows.
-      if (traffic && ordering === 'target' && !seen.warned && laneLoad(target, traffic) >= 1) {
-        seen.warned = true
-        const load = Number(laneLoad(target, traffic).toFixed(2))
+      // With ordering by agent it is not known how the agents share the rate.
+      if (traffic && ordering === 'target' && !measured.warned && targetLoad(target, traffic) >= 1) {
+        measured.warned = true
+        const load = Number(targetLoad(target, traffic).toFixed(2))
         const enough = backoffWithin(recommendedLoad, retry, traffic)
         this.#log.warn(
           { target: name, load, ...rounded(traffic), backoff_ms: backoffMs, backoff_ms_enough: enough },
@@ -82,24 +82,32 @@ export class LoadWatch {
     }
   }
 
-  #of(target: string): Seen {
-    let seen = this.#seen.get(target)
-    if (!seen) {
-      seen = { count: 0, firstMs: 0, lastMs: 0, attempts: 0, failed: 0, callMs: assumedCallMs, warned: false }
-      this.#seen.set(target, seen)
+  #of(target: string): Measured {
+    let measured = this.#measured.get(target)
+    if (!measured) {
+      measured = {
+        count: 0,
+        firstMs: 0,
+        lastMs: 0,
+        attempts: 0,
+        failed: 0,
+        callMs: assumedCallMs,
+        warned: false,
+      }
+      this.#measured.set(target, measured)
     }
-    return seen
+    return measured
   }
 }
 
-function trafficOf({ count, firstMs, lastMs, attempts, failed, callMs }: Seen): LaneTraffic | null {
+function trafficOf({ count, firstMs, lastMs, attempts, failed, callMs }: Measured): TargetTraffic | null {
   if (count < recordsMin) return null
   const ratePerS = (count - 1) / Math.max(windowSMin, (lastMs - firstMs) / 1_000)
   const failedShare = attempts >= attemptsMin ? failed / attempts : assumedFailedShare
   return { ratePerS, failedShare, callMs }
 }
 
-function rounded({ ratePerS, failedShare, callMs }: LaneTraffic) {
+function rounded({ ratePerS, failedShare, callMs }: TargetTraffic) {
   return {
     rate_per_s: Number(ratePerS.toFixed(2)),
     failed_share: Number(failedShare.toFixed(3)),

@@ -1,9 +1,9 @@
-/** The sequence that was settled last in each lane, so that a receiver can tell a gap; bounded for each partition. */
+/** The last settled sequence of each lane, sent along so that receivers can notice a gap; bounded for each partition. */
 
 const lanesMax = 10_000
 
 interface Sequences {
-  /** By lane; the one that was used longest ago stands first. */
+  /** By lane; the least recently used one is first. */
   lanes: Map<string, number>
   newest: string | null
 }
@@ -23,7 +23,7 @@ export class PreviousSequences {
       this.#partitions.set(partition, known)
     }
     const { lanes } = known
-    // To delete and set again makes the map anew every few times: only where it changes the order.
+    // Deleting and setting again makes the map rehash every few times: only where it changes the order.
     if (lane !== known.newest && !lanes.delete(lane) && lanes.size >= lanesMax) {
       lanes.delete(lanes.keys().next().value as string)
     }
@@ -31,7 +31,7 @@ export class PreviousSequences {
     lanes.set(lane, sequence)
   }
 
-  /** Another member may have gone on in the meantime. */
+  /** Another member may have delivered in this partition meanwhile. */
   forget(partition: number): void {
     this.#partitions.delete(partition)
   }

@@ -1,4 +1,4 @@
-/** A delivery in, the headers of its request out: the target's own, the platform's, and the signatures. */
+/** The headers of a request: the target's own, the platform's, and the signatures. */
 
 import { createHmac } from 'node:crypto'
 import type { WebhookDelivery } from '#schemas/types.ts'
@@ -19,8 +19,8 @@ export interface HeaderBase {
   keys: readonly Buffer[]
 }
 
-/** The platform says its own headers itself: no target's may take their place. */
-export function headerBaseOf(target: WebhookTarget): HeaderBase {
+/** A target cannot replace the headers that the platform sets. */
+export function headerBaseOf(target: Pick<WebhookTarget, 'headers' | 'signingSecrets'>): HeaderBase {
   const own = Object.entries(target.headers).filter(([name]) => !platformHeaders.has(name.toLowerCase()))
   const named = own.some(([name]) => name.toLowerCase() === 'user-agent')
   const fixed = ['content-type', 'application/json', ...(named ? [] : ['user-agent', 'flotilla-webhooks'])]

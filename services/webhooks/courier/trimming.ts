@@ -1,4 +1,4 @@
-/** Cuts webhooks.deliveries behind what is settled for good; what the event ids are read back from stays. */
+/** Deletes settled records of webhooks.deliveries, but for the last ones, whose event ids are needed to drop repeats. */
 
 import type { Logger } from 'pino'
 import type { EventLog } from '#engines/event-log/port.ts'
@@ -7,28 +7,32 @@ import { ringIdsMax } from '#runtime/consumer/limits.ts'
 import type { PartitionReading } from '#runtime/consumer.ts'
 
 /** Fewer records than these are not worth a call. */
-const cutRecordsMin = 1_024
+const trimRecordsMin = 1_024
 
 /** Deletes settled records of these partitions beyond the last `kept` (default: as many ids as are read back). */
 export async function trimDelivered(
-  { eventLog, topic, log }: { eventLog: EventLog; topic: string; log: Logger },
+  {
+    eventLog,
+    topic,
+    log,
+  }: { eventLog: Pick<EventLog, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
   readings: readonly PartitionReading[],
   kept = ringIdsMax,
 ): Promise<number> {
-  if (readings.every(({ committed }) => committed < kept + cutRecordsMin)) return 0
+  if (readings.every(({ committed }) => committed < kept + trimRecordsMin)) return 0
   const starts = new Map((await eventLog.offsets(topic)).map(({ partition, start }) => [partition, start]))
-  let cut = 0
+  let trimmed = 0
   for (const { partition, committed } of readings) {
     const before = committed - kept
     const records = before - (starts.get(partition) ?? before)
-    if (records < cutRecordsMin) continue
+    if (records < trimRecordsMin) continue
     try {
       await eventLog.deleteRecords(topic, partition, before)
-      cut += records
+      trimmed += records
     } catch (error) {
       log.warn({ partition, reason: describeError(error) }, 'webhooks.trim-failed: it is tried again')
     }
   }
-  if (cut > 0) log.info({ cut }, 'webhooks.trimmed')
-  return cut
+  if (trimmed > 0) log.info({ trimmed }, 'webhooks.trimmed')
+  return trimmed
 }

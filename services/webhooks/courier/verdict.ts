@@ -1,4 +1,4 @@
-/** How one call ended in; what it means for its event, and how long to wait before the next try, out. */
+/** What the end of a call means for its event, and how long to wait before the next try. */
 
 import { backoffMs } from '#lib/backoff.ts'
 
@@ -28,16 +28,16 @@ export interface CallResult {
 export type Verdict =
   /** 2xx. */
   | 'delivered'
-  /** It can never work: the dead letters, at once. */
+  /** It can never work: a dead letter at once. */
   | 'refused'
-  /** Worth a retry; the event is poison when its retries are used up. */
+  /** Worth a retry; when the retries are used up, the event is at fault. */
   | 'failed'
-  /** Worth a retry; when they are used up it is the target that is ill, not the event. */
+  /** Worth a retry; when the retries are used up, the target is at fault, not the event. */
   | 'away'
 
-/** Retried although the target has answered: the same request may fare better. */
+/** Retried although the target refused: the same request may succeed later. */
 const retriedRefusals: ReadonlySet<number> = new Set([408, 425])
-/** What a target, or what stands before it, answers while it cannot take events. */
+/** What a target, or a proxy in front of it, answers while it cannot take events. */
 const awayStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
 export function verdictOf({ status, fault }: CallResult): Verdict {
@@ -56,7 +56,7 @@ export function codeOf({ status, fault }: CallResult): string {
 
 /** Longest wait between two tries of one event. */
 export const waitMsMax = 60_000
-/** Longest time that a target's Retry-After is heeded for. */
+/** The longest Retry-After of a target that is respected. */
 export const retryAfterMsMax = 15 * 60_000
 
 /** Before retry `n` (1 is the first): full jitter, but no sooner than the target asked for. */

@@ -1,4 +1,4 @@
-/** The engines in, what the relay's routes work with out; it also fires what arrives in fleet.events. */
+/** Opens what the routes of the relay work with, and starts firing what arrives in fleet.events. */
 
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
@@ -26,21 +26,25 @@ export interface Relay extends Closeable {
 
 /** Throws AppError `invalid_configuration` when the targets file is faulty. */
 export async function openRelay(context: RelayContext): Promise<Relay> {
-  const { engines, publisher, codec, log, metrics, env } = context
+  const { engines, publisher, codec, log, metrics, env, places } = context
+  const { eventLog } = engines
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
     const targets = scope.add('targets file', watchTargets({ ...targetsFileOf(env), env, log }))
-    const assignments = scope.add('assignments', await openAssignments({ context, targets }))
+    const assignments = scope.add('assignments', await openAssignments({ ...engines, places, targets, log }))
     const deliveries = createDeliveries(publisher, assignments)
     const attempts = scope.add(
       'attempts',
       await openAttempts({ engines, publisher, codec, log, metrics, targets }),
     )
     const probes = scope.add('probes', openProbes(targets))
-    scope.add('fleet events', await startFleetEvents({ context, targets, deliveries }))
-    const lag = createLag({ eventLog: engines.eventLog, places: context.places, assignments })
+    scope.add(
+      'fleet events',
+      await startFleetEvents({ eventLog, codec, publisher, log, metrics }, { targets, deliveries }),
+    )
+    const lag = createLag({ eventLog, places, assignments })
     return { targets, assignments, deliveries, attempts, probes, lag, close: () => scope.close() }
   } catch (error) {
     await scope.close()

@@ -1,4 +1,4 @@
-/** Names of webhook targets in, the partitions that they own out: one each, for as long as the target's row stands. */
+/** Which partition of webhooks.deliveries a target owns: one each, for as long as its row exists. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
@@ -51,8 +51,8 @@ export async function readAssignments(executor: SqlExecutor): Promise<Map<string
 }
 
 /**
- * Gives the target's partition back; whoever comes next may own it. Throws AppError `not_found`, or `conflict` while
- * records of the target wait in it. Take the target out of every targets file first: else it takes a partition again.
+ * Frees the target's partition for another one. Throws AppError `not_found`, or `conflict` while
+ * records of the target wait in it. Remove the target from every targets file first, or it takes a partition again.
  * A relay that still has it in its file may write to the old partition for five seconds more.
  */
 export async function forgetTarget(
@@ -94,7 +94,7 @@ const freePartitions = `
   where t.name = $1 and not exists (select 1 from platform.webhook_targets w where w.partition = free.p)
   order by free.p limit 1`
 
-/** Null when nothing was free, or when somebody else was first: with this partition, or with this very target. */
+/** Null when nothing was free, or when another process was first with this partition or this target. */
 async function takeFree(executor: SqlExecutor, name: string): Promise<number | null> {
   const { rows } = await executor.query<{ partition: number }>(
     `insert into platform.webhook_targets (name, partition)

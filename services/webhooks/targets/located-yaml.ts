@@ -1,4 +1,4 @@
-/** YAML text in, plain values that know their line and path out; every fault of the text is told by its line. */
+/** Parses YAML into values that know their line and path, so that every fault can name its place. */
 
 import {
   isAlias,
@@ -29,7 +29,7 @@ export type Located =
   | { kind: 'list'; place: Place; items: Located[] }
   | { kind: 'map'; place: Place; entries: { name: string; place: Place; value: Located }[] }
 
-/** Aliases are followed: so many values may come of a text at most, however it is written. */
+/** Aliases are followed, so that a short text can become many values: this is the limit. */
 const valuesMax = 50_000
 /** Finding an anchor means looking through the text. */
 const aliasesMax = 1_000
@@ -105,15 +105,15 @@ const explanations: Partial<Record<YAMLError['code'], string>> = {
   BAD_DQ_ESCAPE: 'a text in double quotes holds an escape that YAML does not know; use single quotes',
   BAD_INDENT: 'the indentation is wrong: entries of one map begin in one column',
   BAD_SCALAR_START: 'a text that begins with this character must be put in quotes',
-  BLOCK_AS_IMPLICIT_KEY: 'a colon and a value stand where a plain text is expected; put the text in quotes',
-  DUPLICATE_KEY: 'a key stands twice in one map; remove one',
+  BLOCK_AS_IMPLICIT_KEY: 'a colon and a value follow where a plain text is expected; put the text in quotes',
+  DUPLICATE_KEY: 'a key appears twice in one map; remove one',
   MISSING_CHAR: 'a closing quote, a bracket, a comma or a space after a colon is missing',
   MULTILINE_IMPLICIT_KEY: 'a colon is missing after the key, or a text must be put in quotes',
   MULTIPLE_DOCS: 'a second document begins (---); keep one',
   NON_STRING_KEY: 'a key is not a text',
   TAB_AS_INDENT: 'a tab is used to indent; use spaces',
   TAG_RESOLVE_FAILED: 'a tag (!name) is not known; remove it',
-  UNEXPECTED_TOKEN: 'something stands where YAML does not expect it; check quotes, colons and indentation',
+  UNEXPECTED_TOKEN: 'there is something that YAML does not expect here; check quotes, colons and indentation',
 }
 
 /** In our own words: the parser's quote the text, which may hold a secret. */

@@ -1,8 +1,12 @@
 /**
- * Names of targets in, addresses to dial out. The system's own resolver runs on four threads that the whole process
- * shares, so that one dead name could hold up the lookups of all: names are asked of the DNS directly, each with its
- * own time-out, and remembered for a while. Addresses where machines keep their credentials are left out, at each
- * dialling anew: what a name stands for may change after its target was checked.
+ * Resolves the names of targets. The system's resolver runs on four threads that the whole process shares, so that one
+ * dead name could hold up the lookups of all: here each name is asked of the DNS by itself, with its own time-out.
+ * Link-local addresses, where machines keep their credentials, are left out at each connection: what a name resolves to
+ * may change after its target was checked.
+ *
+ * lru-cache keeps the answers. No package does the rest: cacheable-lookup asks the DNS before the hosts file, waits for
+ * the slower of A and AAAA, and sends any number of unknown names to the system's threads; undici's `interceptors.dns`
+ * is a cache alone, and cannot serve the probes, which make no HTTP calls.
  */
 
 import { type LookupAddress, lookup as systemLookup } from 'node:dns'
@@ -10,10 +14,11 @@ import { Resolver } from 'node:dns/promises'
 import { readFileSync, statSync } from 'node:fs'
 import type { LookupFunction } from 'node:net'
 import { isIP } from 'node:net'
+import { LRUCache } from 'lru-cache'
 import { sleep } from '#lib/backoff.ts'
 import { isLinkLocal } from '#lib/hosts.ts'
 
-/** Why there is no address: `blocked` when the name only stands for ones that are never called. */
+/** Why there is no address; `blocked`: the name has link-local addresses only. */
 export class NameFault extends Error {
   readonly fault: 'dns' | 'blocked'
 
@@ -33,13 +38,8 @@ export interface NameLookupOptions {
 
 export interface NameLookup {
   lookup: LookupFunction
-  /** A connection to it failed: it is asked for anew. */
+  /** A connection to it failed: the next lookup asks again. */
   forget(hostname: string): void
-}
-
-interface Known {
-  addresses: LookupAddress[]
-  untilMs: number
 }
 
 const namesMax = 2_000
@@ -47,7 +47,7 @@ const keptSMin = 1
 const keptSMax = 30
 const tryMs = 1_500
 const otherFamilyMs = 50
-/** Calls of the system's resolver at once, so that it always has threads for others. */
+/** At once, so that the system's resolver always has threads for others. */
 const systemLookupsMax = 2
 
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
@@ -55,29 +55,24 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   if (options.servers) resolver.setServers(options.servers)
   const hosts = createHostsFile(options.hostsFile ?? '/etc/hosts')
   const askSystem = createSystemLookup()
-  const known = new Map<string, Known>()
-  const asking = new Map<string, Promise<LookupAddress[]>>()
+  const cache = new LRUCache<string, LookupAddress[]>({
+    max: namesMax,
+    ttl: keptSMin * 1_000,
+    // Callers that wait for a name get its answer, also when it is forgotten meanwhile.
+    ignoreFetchAbort: true,
+    async fetchMethod(name, _stale, { options: kept }) {
+      const found = await askDns(resolver, name)
+      // Not a name of the DNS: it may be one that only the system knows.
+      if (found === null) return askSystem(name)
+      kept.ttl = Math.min(keptSMax, Math.max(keptSMin, found.seconds)) * 1_000
+      return found.addresses
+    },
+  })
 
-  async function ask(name: string): Promise<LookupAddress[]> {
-    const found = await askDns(resolver, name)
-    // Not a name of the DNS: it may be one that only the system knows.
-    const { addresses, seconds } = found ?? { addresses: await askSystem(name), seconds: keptSMin }
-    known.delete(name)
-    if (known.size >= namesMax) known.delete(known.keys().next().value as string)
-    const keptS = Math.min(keptSMax, Math.max(keptSMin, seconds))
-    known.set(name, { addresses, untilMs: performance.now() + keptS * 1_000 })
-    return addresses
-  }
   async function addressesOf(hostname: string): Promise<LookupAddress[]> {
-    const name = hostname.toLowerCase().replace(/\.$/, '')
+    const name = plainName(hostname)
     if (name === 'localhost' || name.endsWith('.localhost')) return hosts('localhost') ?? loopback
-    const local = hosts(name)
-    if (local) return local
-    const fresh = known.get(name)
-    if (fresh && fresh.untilMs > performance.now()) return fresh.addresses
-    const answer = asking.get(name) ?? ask(name).finally(() => asking.delete(name))
-    asking.set(name, answer)
-    return answer
+    return hosts(name) ?? (await cache.fetch(name)) ?? []
   }
   const lookup: LookupFunction = (hostname, wanted, callback) => {
     addressesOf(hostname).then(
@@ -85,7 +80,11 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
       (error) => callback(error instanceof NameFault ? error : new NameFault('dns'), '', 0),
     )
   }
-  return { lookup, forget: (hostname) => void known.delete(hostname.toLowerCase().replace(/\.$/, '')) }
+  return { lookup, forget: (hostname) => void cache.delete(plainName(hostname)) }
+}
+
+function plainName(hostname: string): string {
+  return hostname.toLowerCase().replace(/\.$/, '')
 }
 
 const loopback: LookupAddress[] = [
@@ -105,7 +104,7 @@ function answerWith(
   else callback(null, first.address, first.family)
 }
 
-/** Null when the DNS knows no such name; throws when it does not answer. */
+/** Null when the DNS has no such name; throws when it does not answer. */
 async function askDns(
   resolver: Resolver,
   name: string,
@@ -119,7 +118,7 @@ async function askDns(
   const four = resolver.resolve4(name, { ttl: true }).then(take(4)).catch(note)
   const six = resolver.resolve6(name, { ttl: true }).then(take(6)).catch(note)
   await Promise.race([four, six])
-  // With addresses of one kind at hand, a server that is slow about the other one holds up nobody.
+  // Once there are addresses of one kind, a server that is slow about the other kind delays nobody.
   await Promise.race([Promise.all([four, six]), ...(records.length > 0 ? [sleep(otherFamilyMs)] : [])])
   if (records.length === 0) {
     if (faults.every((code) => code === 'ENOTFOUND' || code === 'ENODATA')) return null
@@ -146,7 +145,7 @@ function createSystemLookup(): (name: string) => Promise<LookupAddress[]> {
 const hostsLookEveryMs = 2_000
 const hostsBytesMax = 1024 * 1024
 
-/** What the operator wrote by hand wins over the DNS, as it does for other programs. */
+/** What an operator wrote by hand wins over the DNS, as it does for other programs. */
 function createHostsFile(path: string): (name: string) => LookupAddress[] | undefined {
   let lookedAt = Number.NEGATIVE_INFINITY
   let stamp = ''

@@ -1,16 +1,24 @@
-/** Texts in, whether they hold a secret of the targets file or of the platform out; or the text without it. */
+/**
+ * Finds and removes secrets: those of the targets file and the platform's own keys. Used before anything of an event is
+ * logged, answered or kept as a dead letter.
+ */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Codec } from '#runtime/messages.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
 
 /** Shown in place of a secret. */
 const cut = '[cut]'
 /** Values shorter than this are no secrets: they would be found everywhere. */
 export const secretLengthMin = 8
-/** A text inside a text inside a text: escapes are undone this often. */
+/** A text may be escaped inside a text that is escaped: escapes are undone this often. */
 const unescapesMax = 3
 
-/** Agent keys, gateway keys and the first line of a private key, whoever they belong to. */
+/** Agent keys, gateway keys and the first line of a private key. */
 const platformSecrets = /svc_[0-9a-f]{64}|vk_live_[A-Za-z0-9_-]{43}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/g
 
-/** True when the text, or what its JSON or percent escapes stand for, holds one of `secrets` or a key of the platform. */
+/** True when the text, as it is or with its JSON or percent escapes undone, holds one of `secrets` or a key of the platform. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
   const tried = new Set<string>()
   let forms = [text]
@@ -26,7 +34,7 @@ export function containsSecret(text: string, secrets: readonly string[]): boolea
   return false
 }
 
-/** The text with every secret cut out, in the form that it has and as JSON writes it. */
+/** The text with every secret cut out, also where it is written with JSON or percent escapes. */
 export function redact(text: string, secrets: readonly string[]): string {
   let clean = text.replace(platformSecrets, cut)
   const longestFirst = [...secrets].sort((a, b) => b.length - a.length)
@@ -36,7 +44,7 @@ export function redact(text: string, secrets: readonly string[]): string {
       clean = clean.replaceAll(form, cut)
     }
   }
-  // What is hidden by other escapes cannot be cut at its place.
+  // A secret behind other escapes cannot be cut out by itself.
   return containsSecret(clean, secrets) ? cut : clean
 }
 
@@ -61,4 +69,63 @@ function withoutPercents(text: string): string {
   return text.replace(/(?:%[0-9a-fA-F]{2})+/g, (bytes) =>
     Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
   )
+}
+
+export interface WithoutSecretsParts<S extends SchemaName> {
+  codec: Codec
+  topic: Topic<S>
+  /** Those of now: the targets file may have changed since the record was written. */
+  secrets(): readonly string[]
+}
+
+/**
+ * For a consumer's `keptOf`. Texts of the record lose their secrets; a record that holds one and cannot be read loses
+ * its value.
+ */
+export function withoutSecrets<S extends SchemaName>({ codec, topic, secrets }: WithoutSecretsParts<S>) {
+  return async (record: StoredRecord): Promise<StoredRecord> => {
+    const now = secrets()
+    const clean = (text: string) => redact(text, now)
+    if (!mayHold(record, now)) return record
+    const { partition, offset, timestamp, key, value } = record
+    const headers = Object.fromEntries(
+      Object.entries(record.headers).map(([name, text]) => [name, clean(text)]),
+    )
+    return {
+      partition,
+      offset,
+      timestamp,
+      key: key && Buffer.from(clean(key.toString('utf8'))),
+      value: value && (await cleanValue(record)),
+      headers,
+    }
+
+    async function cleanValue(whole: StoredRecord): Promise<Buffer | null> {
+      const decoded = await decode(whole)
+      if (decoded === null) return null
+      const fields = Object.entries(decoded).map(([name, field]) => [name, cleanField(field, clean)])
+      return codec.encode(topic, Object.fromEntries(fields) as Schemas[S])
+    }
+  }
+
+  async function decode(record: StoredRecord): Promise<object | null> {
+    try {
+      return (await codec.decode(topic, record)).value as object | null
+    } catch (error) {
+      // The registry is away: the caller tries again.
+      if ((error as { code?: unknown }).code === 'registry_unavailable') throw error
+      return null
+    }
+  }
+}
+
+/** Avro keeps texts as they are, so the bytes can be searched. */
+function mayHold({ key, value, headers }: StoredRecord, secrets: readonly string[]): boolean {
+  const texts = [key, value].map((bytes) => bytes?.toString('utf8') ?? '')
+  return [...texts, ...Object.values(headers)].some((text) => containsSecret(text, secrets))
+}
+
+function cleanField(field: unknown, clean: (text: string) => string): unknown {
+  if (typeof field === 'string') return clean(field)
+  return Buffer.isBuffer(field) ? Buffer.from(clean(field.toString('utf8'))) : field
 }

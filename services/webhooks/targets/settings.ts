@@ -1,4 +1,4 @@
-/** What the environment says about webhooks: where the targets file lies, and where the relay listens. */
+/** The webhook settings of the environment: which targets file the relay and the courier read. */
 
 import { join, resolve } from 'node:path'
 import { type Static, Type } from 'typebox'

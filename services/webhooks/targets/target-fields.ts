@@ -1,14 +1,15 @@
-/** One entry of a targets file in, a target out; every fault is told, not the first one alone. */
+/** Reads one target of the targets file, field by field, and records every fault, not just the first. */
 
+import { isIPv6 } from 'node:net'
+import { isLinkLocal, isLoopbackHost } from '#lib/hosts.ts'
 import { nearestName } from '#lib/nearest-name.ts'
-import { eventPart, webhookEvents } from './event-kinds.ts'
+import { eventPart, isWebhookEvent, webhookEvents } from '../event.ts'
 import type { Located, Place } from './located-yaml.ts'
 import type { WebhookTarget } from './target.ts'
 import { readHeaders } from './target-headers.ts'
 import type { TargetReading } from './target-reading.ts'
-import { checkUrl } from './target-url.ts'
 
-/** Ten minutes of tries with the back-off's defaults would be an outage's business, not an event's. */
+/** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
 export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
 
 const limits = {
@@ -74,7 +75,7 @@ export function readTarget(
     backoffMs: read('backoff_ms', targetDefaults.backoffMs, (given) =>
       reading.number(given, limits.backoffMs),
     ),
-    events: read('events', null, (given) => readList(given, reading, isEvent, eventFault)),
+    events: read('events', null, (given) => readList(given, reading, isWebhookEvent, eventFault)),
     agents: read('agents', null, (given) => readList(given, reading, isAgent, agentFault)),
     ordering,
     onExhausted,
@@ -100,11 +101,33 @@ function readUrl(fields: Map<FieldName, Located>, place: Place, reading: TargetR
     return null
   }
   const text = reading.text(given)
-  // A faulty allow_insecure is told already: no second fault because of it.
+  // A faulty allow_insecure is recorded already: no second fault because of it.
   return text === null ? null : checkUrl(text, allowInsecure ?? true, given.place, reading)
 }
 
-const isEvent = (text: string) => (webhookEvents as readonly string[]).includes(text)
+/** Faults never quote the address: variables may have been filled in. */
+function checkUrl(text: string, allowInsecure: boolean, place: Place, reading: TargetReading): URL | null {
+  const problem = (message: string) => {
+    reading.fault(place, message)
+    return null
+  }
+  if (!URL.canParse(text)) return problem('is not a URL: write https://host/path')
+  const url = new URL(text)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return problem('must begin with https://')
+  if (url.username !== '' || url.password !== '') {
+    return problem('holds a user or password: put them into an Authorization header')
+  }
+  if (url.hash !== '') return problem('has a fragment (#), which is never sent; remove it')
+  if (isLinkLocal(host)) return problem('is a link-local address, where machines keep their credentials')
+  if (url.protocol === 'http:' && !allowInsecure && !isLoopbackHost(isIPv6(host) ? `[${host}]` : host)) {
+    return problem(
+      'must begin with https://; for plain HTTP in a network of your own add allow_insecure: true',
+    )
+  }
+  return url
+}
+
 const eventFault = `must be one of ${webhookEvents.join(', ')}`
 const isAgent = (text: string) => eventPart.test(text)
 const agentFault = 'must be an agent: 1 to 128 visible ASCII characters'

@@ -1,4 +1,4 @@
-/** The headers of a target as its file says in, checked and filled-in ones out. */
+/** Reads and checks the `headers` of a target, and names the headers that only the platform may set. */
 
 import type { Located } from './located-yaml.ts'
 import type { TargetReading } from './target-reading.ts'
@@ -45,7 +45,7 @@ export function readHeaders(value: Located, reading: TargetReading): Record<stri
     const lower = name.toLowerCase()
     if (!headerName.test(name)) reading.fault(place, 'is not a name that a header can have')
     else if (platformHeaders.has(lower)) reading.fault(place, 'is set by the platform; remove it')
-    else if (seen.has(lower)) reading.fault(place, 'stands twice, in another case; remove one')
+    else if (seen.has(lower)) reading.fault(place, 'appears twice, in another case; remove one')
     else {
       const text = reading.text(given)
       if (text === null) continue

@@ -1,20 +1,19 @@
-/** What the checks of one targets file share: its faults, the variables, and the secrets that were met. */
+/** Reads single values of a targets file: fills in variables, and collects faults and secrets on the way. */
 
 import type { Environment } from '#lib/config.ts'
 import type { Fault, Located, Place } from './located-yaml.ts'
 import { secretLengthMin } from './secrets.ts'
-import { expandVariables } from './variables.ts'
 
 export interface TargetReading {
   fault(place: Place, message: string): void
-  /** A text with its variables filled in, or null after a fault was told. */
+  /** A text with its variables filled in, or null after a fault was recorded. */
   text(value: Located): string | null
-  /** A text of the file itself, without variables; or null after a fault was told. */
+  /** A text of the file itself, without variables; or null after a fault was recorded. */
   plain(value: Located): string | null
   number(value: Located, limits: NumberLimits): number | null
   boolean(value: Located): boolean | null
   choice<T extends string>(value: Located, choices: readonly T[]): T | null
-  /** Texts that must never be written anywhere. */
+  /** Values that must never be written anywhere. */
   secrets: Set<string>
 }
 
@@ -77,4 +76,37 @@ export function createReading(env: Environment, faults: Fault[]): TargetReading 
       return null
     },
   }
+}
+
+const reference = /\$\$\{|\$\{([^}]*)\}?/g
+const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+interface Expanded {
+  text: string
+  /** Values that were filled in: never to be shown. */
+  values: string[]
+  /** Variables that are unset or empty. */
+  unset: string[]
+  /** Some `${` is not a reference. */
+  malformed: boolean
+}
+
+/** Fills in the variables; `$${` becomes a plain `${`. An empty variable counts as unset. */
+function expandVariables(text: string, env: Environment): Expanded {
+  const expanded: Expanded = { text: '', values: [], unset: [], malformed: false }
+  expanded.text = text.replace(reference, (whole: string, name: string | undefined) => {
+    if (whole === '$${') return '${'
+    if (!whole.endsWith('}') || !variableName.test(name ?? '')) {
+      expanded.malformed = true
+      return ''
+    }
+    const value = Object.hasOwn(env, name as string) ? env[name as string] : undefined
+    if (value === undefined || value === '') {
+      expanded.unset.push(name as string)
+      return ''
+    }
+    expanded.values.push(value)
+    return value
+  })
+  return expanded
 }

@@ -1,9 +1,9 @@
-/** What a webhook target is once its file was read and its variables were filled in. */
+/** A webhook target as relay and courier use it: read from the targets file, with its variables filled in. */
 
 export interface WebhookTarget {
   name: string
   url: URL
-  /** As they travel: the variables are filled in. Never printed. */
+  /** With variables filled in. Never printed. */
   headers: Record<string, string>
   /** Retries after the first attempt. */
   retry: number
@@ -12,9 +12,9 @@ export interface WebhookTarget {
   events: readonly string[] | null
   agents: readonly string[] | null
   ordering: 'target' | 'agent'
-  /** What follows when the retries of a poisonous event are used up. */
+  /** What happens when an event that keeps failing has used up its retries. */
   onExhausted: 'dead_letter' | 'hold'
-  /** An outage ends here: the head is parked when it is older. */
+  /** During an outage the head of the queue is parked when it is older than this. */
   holdHours: number
   /** Newest first; all of them sign. Empty: no signature. */
   signingSecrets: readonly string[]

@@ -1,4 +1,4 @@
-/** The targets file in, checked targets with their variables filled in out; a changed file is taken up while running. */
+/** Loads and checks the targets file, and watches it: a change takes effect while the services run. */
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
@@ -14,13 +14,13 @@ import { createReading, type TargetReading } from './target-reading.ts'
 const fileBytesMax = 1024 * 1024
 const targetsMax = 1_000
 const faultsMax = 20
-/** Names stand in addresses, headers of lists and labels of metrics. */
+/** Names are used in addresses, query lists and labels of metrics. */
 export const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
-/** A change counts when two looks in a row saw the same: an editor may write a file piece by piece. */
-const lookEveryMs = 400
+/** A change counts when two checks in a row saw the same: an editor may write a file piece by piece. */
+const checkEveryMs = 400
 
 export interface TargetsFileOptions {
-  /** True: an absent file stands for no targets. */
+  /** True: an absent file means no targets. */
   optional?: boolean
 }
 
@@ -59,25 +59,25 @@ export interface WatchTargetsOptions extends TargetsFileOptions {
 
 export interface WatchedTargets extends Closeable {
   current(): WebhookTargets
-  /** Why the file as it is now is not in force, or null. */
+  /** Why the file as it is now was refused, or null. */
   refused(): string | null
   onChange(listener: (targets: WebhookTargets) => void): void
 }
 
 /**
- * Loads the file, as `loadTargets` does, and looks again and again: a change is in force within two seconds, however it
- * was written (in place, by rename, through a link). A faulty or vanished file is refused, and the old targets stay.
+ * Loads the file, as `loadTargets` does, and checks it again and again: a change takes effect within two seconds, however
+ * it was written (in place, by rename, through a link). A faulty or missing file is refused, and the old targets stay.
  */
 export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
   const { path, env, log } = options
-  let seen = lookAt(path)
+  let seen = fingerprint(path)
   let taken = seen
   let current = loadTargets(path, env, options)
   let refused: string | null = null
   const listeners: ((targets: WebhookTargets) => void)[] = []
 
-  function look(): void {
-    const now = lookAt(path)
+  function check(): void {
+    const now = fingerprint(path)
     const settled = now === seen
     seen = now
     if (!settled || now === taken) return
@@ -97,7 +97,7 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
     for (const listener of listeners) listener(current)
   }
 
-  const timer = setInterval(look, lookEveryMs)
+  const timer = setInterval(check, checkEveryMs)
   timer.unref()
   const stop = () => clearInterval(timer)
   options.signal?.addEventListener('abort', stop, { once: true })
@@ -200,7 +200,7 @@ function readText(path: string, optional: boolean): string | null {
 
 /** Null when the file is too large: no more than the limit is ever read. */
 function readBytes(path: string): Buffer | null {
-  // Opening a pipe would wait for somebody who writes.
+  // Opening a pipe would block until another process writes.
   if (!statSync(path).isFile()) throw Object.assign(new Error('no file'), { code: 'not a regular file' })
   const file = openSync(path, 'r')
   try {
@@ -217,8 +217,8 @@ function readBytes(path: string): Buffer | null {
 
 const absent = 'absent'
 
-/** What the file holds now, as a short text that changes with it. */
-function lookAt(path: string): string {
+/** A short text that changes with the file's content. */
+function fingerprint(path: string): string {
   try {
     const bytes = readBytes(path)
     return bytes === null ? 'too large' : createHash('sha256').update(bytes).digest('hex')

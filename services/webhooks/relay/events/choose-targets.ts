@@ -1,4 +1,4 @@
-/** An event and the names that the caller gave in, the targets that shall have it out. */
+/** Chooses the targets of an event: by their own lists and by the names that the caller gave. */
 
 import { AppError } from '#lib/errors.ts'
 import type { WebhookTarget, WebhookTargets } from '../../targets/target.ts'

@@ -1,9 +1,8 @@
-/** Events and the targets that shall have them in, one acknowledged record for each of both out. */
+/** Publishes events to webhooks.deliveries, one record for each target that wants them. */
 
 import { createHash } from 'node:crypto'
 import { ulid } from 'ulid'
-import type { OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames, type OutgoingMessage, type Position, type PublishOptions } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Assignments } from '../targets/assignments.ts'
@@ -12,9 +11,9 @@ import type { PreparedEvent } from './event-body.ts'
 export interface DeliveryRequest {
   event: PreparedEvent
   receivedAtMs: number
-  /** Of the record, for example its request id. */
+  /** Headers of the record, for example the request id. */
   headers: Record<string, string>
-  /** Of the fleet event that it comes from: repeats of it get the same event ids, and are dropped by them. */
+  /** Of the fleet event that it comes from: repeats of it get the same event ids, by which consumers drop them. */
   sourceEventId?: string
 }
 
@@ -26,8 +25,19 @@ export interface Deliveries {
   publish(target: string, requests: readonly DeliveryRequest[], timeoutMs: number): Promise<Position[]>
 }
 
+/** What is needed of the platform's publisher. */
+export interface DeliveryPublisher {
+  publish(
+    topic: typeof webhooksDeliveries,
+    messages: DeliveryMessage[],
+    options: PublishOptions,
+  ): Promise<Position[]>
+}
+
+export type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
+
 export function createDeliveries(
-  publisher: Pick<Publisher, 'publish'>,
+  publisher: DeliveryPublisher,
   assignments: Pick<Assignments, 'partitionOf'>,
 ): Deliveries {
   return {
@@ -42,7 +52,7 @@ export function createDeliveries(
 function messageOf(
   target: string,
   { event, receivedAtMs, headers, sourceEventId }: DeliveryRequest,
-): OutgoingMessage<string, WebhookDelivery> {
+): DeliveryMessage {
   const { event: kind, agent, task_id, idempotency_key, body } = event
   return {
     key: target,

@@ -1,11 +1,10 @@
-/** The JSON text of an event in, what is known of it and the text that targets receive out: the same text. */
+/** Checks the JSON text of an event and adds its idempotency key; everything else in the text stays as it was sent. */
 
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
-import { idempotencyKeyOf } from '../../targets/event-kinds.ts'
+import { eventSchema, type FiredEvent, idempotencyKeyOf } from '../../event.ts'
 import { containsSecret } from '../../targets/secrets.ts'
-import { eventSchema, type FiredEvent } from './event-schema.ts'
 import { topLevelMembers } from './top-level-members.ts'
 
 export interface PreparedEvent {
@@ -13,15 +12,15 @@ export interface PreparedEvent {
   agent: string
   task_id: string
   idempotency_key: string
-  /** As it came, numbers and spacing included, with the idempotency key in it. */
+  /** As it was sent, numbers and spacing included, with the idempotency key in it. */
   body: Buffer
 }
 
 const check = compileCheck(eventSchema)
 
 /**
- * Throws AppError `invalid_json` or `validation_failed` with the paths of the faults. Secrets are another matter:
- * `refuseSecrets`.
+ * Throws AppError `invalid_json` or `validation_failed` with the paths of the faults. Does not look for secrets:
+ * `refuseSecrets` does.
  */
 export function prepareEvent(bytes: Buffer): PreparedEvent {
   const value = parseJson(bytes)
@@ -32,7 +31,7 @@ export function prepareEvent(bytes: Buffer): PreparedEvent {
   const members = topLevelMembers(text)
   const twice = members.find(({ name }, n) => members.findIndex((other) => other.name === name) !== n)
   // Receivers would not agree on which of the two counts.
-  if (twice) throw validationFailed([{ path: `/${twice.name}`, message: 'stands twice' }])
+  if (twice) throw validationFailed([{ path: `/${twice.name}`, message: 'appears twice' }])
   const key = idempotencyKeyOf(event)
   if (event.idempotency_key !== undefined && event.idempotency_key !== key) throw validationFailed([keyFault])
   const { event: kind, agent, task_id } = event
@@ -42,7 +41,7 @@ export function prepareEvent(bytes: Buffer): PreparedEvent {
 
 const keyFault: FieldError = {
   path: '/idempotency_key',
-  message: 'must be <agent>-<task_id>-<event> of this very event; leave it out to have it made',
+  message: 'must be <agent>-<task_id>-<event> of this event; leave it out to have it made',
 }
 
 function withKey(text: string, end: number, key: string): Buffer {

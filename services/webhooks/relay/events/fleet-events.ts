@@ -1,14 +1,13 @@
-/** Records of fleet.events in, deliveries to every target that wants them out: like fired ones. */
+/** Delivers the platform's own events, the records of fleet.events, to targets as if they had been fired. */
 
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
-import { type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
+import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import { headerNames, type Message } from '#runtime/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
+import { withoutSecrets } from '../../targets/secrets.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import { withoutSecrets } from '../../targets/without-secrets.ts'
-import type { RelayContext } from '../relay.ts'
 import { chooseTargets } from './choose-targets.ts'
 import type { Deliveries, DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
@@ -16,37 +15,31 @@ import { prepareEvent, refuseSecrets } from './event-body.ts'
 const topic = fleetEvents
 const publishTimeoutMs = 5_000
 const callTimeoutMs = 20_000
-/** Follow an event through the log; everything else of the record's headers was about the record. */
-const carried = [headerNames.requestId, headerNames.traceparent]
+/** Headers that belong to the event; the others belong to its record. */
+const keptHeaders = [headerNames.requestId, headerNames.traceparent]
 
 interface Parts {
   targets: Pick<WatchedTargets, 'current'>
   deliveries: Deliveries
 }
 
-export function startFleetEvents({
-  context,
-  ...parts
-}: Parts & { context: RelayContext }): Promise<RunningConsumer> {
-  const { engines, codec, publisher, log, metrics } = context
-  return startBatchConsumer(
-    { eventLog: engines.eventLog, codec, publisher, log, metrics },
-    {
-      group: 'webhook-relay',
-      topic,
-      batchRecordsMax: 200,
-      batchBytesMax: 1024 * 1024,
-      callTimeoutMs,
-      retriesMax: 5,
-      backoff: { baseMs: 200, maxMs: 10_000 },
-      handle: createFleetHandler(parts),
-      keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
-      probe: () => engines.eventLog.ping(),
-    },
-  )
+export function startFleetEvents(dependencies: ConsumerDependencies, parts: Parts): Promise<RunningConsumer> {
+  const { codec, eventLog } = dependencies
+  return startBatchConsumer(dependencies, {
+    group: 'webhook-relay',
+    topic,
+    batchRecordsMax: 200,
+    batchBytesMax: 1024 * 1024,
+    callTimeoutMs,
+    retriesMax: 5,
+    backoff: { baseMs: 200, maxMs: 10_000 },
+    handle: createFleetHandler(parts),
+    keptOf: withoutSecrets({ codec, topic, secrets: () => parts.targets.current().secrets }),
+    probe: () => eventLog.ping(),
+  })
 }
 
-/** All events of a batch for one target go together, in their order. */
+/** All events of a batch for one target are published together, in their order. */
 export function createFleetHandler({ targets, deliveries }: Parts) {
   return async function fireFleetEvents(messages: Message<FleetEvent>[]): Promise<Outcome[]> {
     const outcomes = new Array<Outcome>(messages.length).fill(done)
@@ -68,7 +61,7 @@ export function createFleetHandler({ targets, deliveries }: Parts) {
       )
     } catch (error) {
       if (!isUnavailable(error)) throw error
-      // What was stored already comes again with the same event ids.
+      // What was stored already is published again under the same event ids.
       return outcomes.map((outcome) =>
         outcome.kind === 'park' ? outcome : unavailable('webhook deliveries', error.message),
       )
@@ -77,7 +70,7 @@ export function createFleetHandler({ targets, deliveries }: Parts) {
   }
 }
 
-/** The reason for parking it, when it is one that no repetition mends. */
+/** A string is the reason to park the event: repeating it would not help. */
 function prepare(message: Message<FleetEvent>, secrets: readonly string[]): DeliveryRequest | string {
   const { value, headers } = message
   if (value === null) return 'the event has no value'
@@ -91,7 +84,9 @@ function prepare(message: Message<FleetEvent>, secrets: readonly string[]): Deli
     return {
       event: prepared,
       receivedAtMs: message.timestamp,
-      headers: Object.fromEntries(carried.flatMap((name) => (headers[name] ? [[name, headers[name]]] : []))),
+      headers: Object.fromEntries(
+        keptHeaders.flatMap((name) => (headers[name] ? [[name, headers[name]]] : [])),
+      ),
       sourceEventId: headers[headerNames.eventId] ?? `${message.partition}/${message.offset}`,
     }
   } catch (error) {

@@ -1,14 +1,14 @@
-/** The text of a JSON object in, the names of its own members and where each stands in the text out. */
+/** Finds the members of a JSON object in its text, so that an event can be completed without being written again. */
 
 export interface Member {
   name: string
-  /** Of the name's opening quote. */
+  /** Offset of the name's opening quote. */
   start: number
-  /** Behind the value's last character. */
+  /** Offset behind the value's last character. */
   end: number
 }
 
-/** `text` must be valid JSON with an object at the top. Members that stand twice are both told. */
+/** `text` must be valid JSON with an object at the top. A name that occurs twice gives two members. */
 export function topLevelMembers(text: string): Member[] {
   const members: Member[] = []
   for (let at = nextQuoteOrEnd(text, 0); text[at] === '"'; at = nextQuoteOrEnd(text, members.at(-1)!.end)) {
@@ -26,7 +26,7 @@ function nextQuoteOrEnd(text: string, from: number): number {
   return text.length
 }
 
-/** `at` is the opening quote; the answer lies behind the closing one. */
+/** From the opening quote at `at` to the offset behind the closing one. */
 function stringEnd(text: string, at: number): number {
   for (let i = at + 1; ; i++) {
     const character = text[i]

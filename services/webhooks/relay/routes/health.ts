@@ -1,4 +1,4 @@
-/** GET /health: which targets can be reached, and how far each delivery is. */
+/** GET /health: which targets can be reached, and how far the delivery to each of them is. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
@@ -21,7 +21,7 @@ const target = Type.Object({
     Type.Integer(),
     'Events accepted and neither delivered nor parked; null while it is not known.',
   ),
-  breaker: Type.String({ description: 'closed, or open while the target is taken to be away.' }),
+  breaker: Type.String({ description: 'closed, or open while the target is considered away.' }),
   head_age_s: nullable(Type.Number(), 'How long the event at the head has been waiting.'),
   next_attempt_at: nullable(Type.String(), 'ISO 8601; when the event at the head is tried again.'),
   checked_at: nullable(Type.String(), 'ISO 8601; when the target was last probed or called.'),
@@ -77,7 +77,7 @@ function healthOf(
       ? { reachable: call.answered, tookMs: call.tookMs, atMs: call.atMs }
       : probed
   const lag = lags.of(name)
-  // Whatever was waiting when the courier last told of it has gone since.
+  // What was waiting at the courier's last report has been delivered since.
   const head = lag === 0 ? null : (seen?.head ?? null)
   return {
     reachable: newest?.reachable ?? null,

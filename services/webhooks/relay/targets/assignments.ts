@@ -1,34 +1,33 @@
-/** Names of targets in, their partitions out: remembered, so that a target that is known needs no database. */
+/** The partitions that targets own, remembered by the relay, so that firing at a known target needs no database. */
 
+import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
-import { assignPartition, readAssignments } from '../../targets/assignment.ts'
+import { type AssignmentParts, assignPartition, readAssignments } from '../../targets/assignment.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import type { RelayContext } from '../relay.ts'
 
-/** Rows are compared this often: a target that was forgotten may have lost its partition to another. */
-const lookEveryMs = 5_000
+/** How often the rows are read again: a forgotten target may have lost its partition to another one. */
+const refreshEveryMs = 5_000
 const assignTimeoutMs = 1_500
-const firstLookMsMax = 10_000
+const firstRefreshMsMax = 10_000
 
 export interface Assignments extends Closeable {
-  /** The partition that the target owns; taken now when it has none. Throws AppError of an engine that is away. */
+  /** The partition that the target owns; assigned now when it has none. Throws AppError of an engine that is away. */
   partitionOf(target: string): Promise<number>
   /** Null while it is not known. */
   known(target: string): number | null
 }
 
 /**
- * Gives every target of the file a partition, also those that come later, before anything is fired at them. Resolves
- * when those of now have theirs, or after some seconds.
+ * Gives every target of the file a partition, also those that are added later, before anything is fired at them.
+ * Resolves when the present targets have theirs, or after ten seconds.
  */
-export async function openAssignments(parts: {
-  context: Pick<RelayContext, 'engines' | 'places' | 'log'>
-  targets: Pick<WatchedTargets, 'current' | 'onChange'>
-}): Promise<Assignments> {
-  const { engines, places, log } = parts.context
+export async function openAssignments(
+  parts: AssignmentParts & { targets: Pick<WatchedTargets, 'current' | 'onChange'>; log: Logger },
+): Promise<Assignments> {
+  const { targets, log } = parts
   const known = new Map<string, number>()
   const asking = new Map<string, Promise<number>>()
   const stop = new AbortController()
@@ -36,7 +35,7 @@ export async function openAssignments(parts: {
   function ask(target: string): Promise<number> {
     let call = asking.get(target)
     if (!call) {
-      call = assignPartition({ ...engines, places }, target)
+      call = assignPartition(parts, target)
         .then((partition) => {
           known.set(target, partition)
           return partition
@@ -46,24 +45,24 @@ export async function openAssignments(parts: {
     }
     return call
   }
-  async function look(): Promise<void> {
-    const rows = await readAssignments(engines.relational)
+  async function refresh(): Promise<void> {
+    const rows = await readAssignments(parts.relational)
     for (const [target, partition] of known) {
       if (rows.get(target) !== partition) known.delete(target)
     }
-    for (const target of parts.targets.current().targets.keys()) {
+    for (const target of targets.current().targets.keys()) {
       if (!known.has(target) && !stop.signal.aborted) await ask(target)
     }
   }
-  const watching = { what: 'webhook assignments', everyMs: lookEveryMs, signal: stop.signal, log }
+  const watching = { what: 'webhook assignments', everyMs: refreshEveryMs, signal: stop.signal, log }
   const first = Promise.withResolvers<void>()
-  const looking = repeatUntil(watching, () => look().finally(first.resolve))
-  parts.targets.onChange(() => {
-    // What fails here is tried again at the next look, and when it is fired at.
-    if (!stop.signal.aborted) look().catch(() => {})
+  const refreshing = repeatUntil(watching, () => refresh().finally(first.resolve))
+  targets.onChange(() => {
+    // What fails here is tried again at the next refresh, and when an event is fired.
+    if (!stop.signal.aborted) refresh().catch(() => {})
   })
-  // Who fires right after the start finds partitions; with the database away it starts without them.
-  await Promise.race([first.promise, sleep(firstLookMsMax, stop.signal)])
+  // Events that are fired right after the start find partitions; without a database the relay starts all the same.
+  await Promise.race([first.promise, sleep(firstRefreshMsMax, stop.signal)])
   return {
     known: (target) => known.get(target) ?? null,
     async partitionOf(target) {
@@ -77,7 +76,7 @@ export async function openAssignments(parts: {
     },
     async close() {
       stop.abort()
-      await looking
+      await refreshing
     },
   }
 }

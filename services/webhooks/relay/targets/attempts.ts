@@ -1,4 +1,4 @@
-/** Records of webhooks.attempts in; metrics, and what was last seen of each target, out. */
+/** Follows webhooks.attempts: counts every attempt in the metrics and keeps the last of each target for health. */
 
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
@@ -10,16 +10,16 @@ import { readRecords } from '#runtime/read-records.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import { createSightings, type Sighting } from './sightings.ts'
+import { createLastSeen, type LastSeen } from './last-seen.ts'
 
 const topic = webhooksAttempts
-/** Newest attempts that are looked through at the start, for each partition. */
-const recalledMax = 500
+/** Newest attempts that are read back at the start, for each partition. */
+const readBackMax = 500
 const outcomes = ['success', 'retry', 'dead_letter'] as const
 
 export interface Attempts extends Closeable {
-  /** What a courier last told of the target; null before anything. */
-  last(target: string): Sighting | null
+  /** What a courier last reported of the target; null before anything. */
+  last(target: string): LastSeen | null
 }
 
 export interface AttemptsParts {
@@ -35,8 +35,8 @@ export interface AttemptsParts {
 export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   const { codec, log, targets } = parts
   const metrics = createAttemptMetrics(parts.metrics)
-  const sightings = createSightings()
-  const heard = new Set<string>()
+  const lastSeen = createLastSeen()
+  const followed = new Set<string>()
   const stop = new AbortController()
   let named = new Set<string>()
   function follow(): void {
@@ -44,21 +44,21 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
     for (const target of named) {
       if (now.has(target)) continue
       metrics.forget(target)
-      sightings.forget(target)
+      lastSeen.forget(target)
     }
     for (const target of now) metrics.begin(target)
     named = now
   }
   function take(attempt: WebhookAttempt): void {
-    // Of a target that is gone the courier may still tell: its series would stay for ever.
+    // A courier may still report a target that was removed: its series would stay for ever.
     if (!named.has(attempt.target)) return
     metrics.take(attempt)
-    heard.add(attempt.target)
-    sightings.take(attempt)
+    followed.add(attempt.target)
+    lastSeen.take(attempt)
   }
-  /** What was told before this start counts for health, as long as nothing newer was told. */
-  function recall(attempt: WebhookAttempt): void {
-    if (named.has(attempt.target) && !heard.has(attempt.target)) sightings.take(attempt)
+  /** Attempts from before this start count for health, as long as nothing newer came. */
+  function takeEarlier(attempt: WebhookAttempt): void {
+    if (named.has(attempt.target) && !followed.has(attempt.target)) lastSeen.take(attempt)
   }
   function takeRecord(record: StoredRecord, takes = take): void {
     try {
@@ -84,20 +84,20 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
       for (const record of records) takeRecord(record)
     },
   })
-  const recalling = readRecords({
+  const readingBack = readRecords({
     eventLog,
     topic: physicalName,
-    startOf: ({ start, end }) => Math.max(start, end - recalledMax),
+    startOf: ({ start, end }) => Math.max(start, end - readBackMax),
     records: (records) => {
-      for (const record of records) takeRecord(record, recall)
+      for (const record of records) takeRecord(record, takeEarlier)
     },
     signal: stop.signal,
   }).catch(fault)
   return {
-    last: sightings.last,
+    last: lastSeen.last,
     async close() {
       stop.abort()
-      await Promise.all([recalling, tail.close()])
+      await Promise.all([readingBack, tail.close()])
     },
   }
 }
@@ -111,7 +111,7 @@ function createAttemptMetrics(registry: Registry) {
   })
   const latency = new Histogram({
     name: 'webhook_latency_seconds',
-    help: 'Time of one call of a target, whatever came of it',
+    help: 'Time of one call of a target, however it ended',
     labelNames: ['target'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],

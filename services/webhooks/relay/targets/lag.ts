@@ -1,16 +1,16 @@
-/** How many records wait for each target: asked of the log when somebody wants to know, and remembered for a moment. */
+/** How many records wait for each target, for health: read from the log on request and kept for two seconds. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import type { TopicPlace } from '#runtime/messages.ts'
-import { readWaiting } from '../../targets/standing.ts'
+import { readWaiting } from '../../targets/target-status.ts'
 import type { Assignments } from './assignments.ts'
 
 const keptForMs = 2_000
 const answerTimeoutMs = 1_000
 
 export interface LagReading {
-  /** False when the log did not answer: then what it said before, or nothing, is told. */
+  /** False when the log did not answer: then `of` gives the previous numbers, or null. */
   fresh: boolean
   /** Records accepted and not yet delivered or parked; null when it is not known. */
   of(target: string): number | null
@@ -25,7 +25,7 @@ export function createLag(parts: {
   places: ReadonlyMap<string, TopicPlace>
   assignments: Pick<Assignments, 'known'>
 }): Lag {
-  let kept = { atMs: Number.NEGATIVE_INFINITY, byPartition: new Map<number, number>(), fresh: false }
+  let last = { atMs: Number.NEGATIVE_INFINITY, byPartition: new Map<number, number>(), fresh: false }
   let asking: Promise<void> | undefined
 
   async function ask(targets: Iterable<string>): Promise<void> {
@@ -34,20 +34,20 @@ export function createLag(parts: {
       const answer = readWaiting(parts, new Set(partitions))
       const { waiting } = await withTimeout(answer, answerTimeoutMs, () => new Error('no answer'))
       const byPartition = new Map([...waiting].map(([partition, { lag }]) => [partition, lag]))
-      kept = { atMs: Date.now(), byPartition, fresh: true }
+      last = { atMs: Date.now(), byPartition, fresh: true }
     } catch {
-      kept = { ...kept, atMs: Date.now(), fresh: false }
+      last = { ...last, atMs: Date.now(), fresh: false }
     } finally {
       asking = undefined
     }
   }
   return {
     async read(targets) {
-      if (Date.now() - kept.atMs > keptForMs) {
+      if (Date.now() - last.atMs > keptForMs) {
         asking ??= ask(targets)
         await asking
       }
-      const { byPartition, fresh } = kept
+      const { byPartition, fresh } = last
       return {
         fresh,
         of(target) {

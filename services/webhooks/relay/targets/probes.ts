@@ -1,4 +1,4 @@
-/** Targets in, whether each can be reached out: DNS, connection and TLS, never a request. */
+/** Whether each target can be reached, for health: name resolution, connection and TLS, never a request. */
 
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -10,7 +10,7 @@ import type { WatchedTargets } from '../../targets/targets-file.ts'
 
 const everyMs = 15_000
 const probeTimeoutMs = 2_000
-const sideBySideMax = 8
+const concurrentMax = 8
 
 export interface Probed {
   reachable: boolean
@@ -38,26 +38,26 @@ export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>
       const last = probed.get(name)
       return !last || last.address !== url.host || Date.now() - last.atMs >= everyMs - probeTimeoutMs
     })
-    const workers = Array.from({ length: Math.min(sideBySideMax, due.length) }, async () => {
+    const workers = Array.from({ length: Math.min(concurrentMax, due.length) }, async () => {
       for (let target = due.shift(); target && !stop.signal.aborted; target = due.shift()) {
         probed.set(target.name, { ...(await probe(target, lookup, stop.signal)), address: target.url.host })
       }
     })
     await Promise.all(workers)
   }
-  async function go(): Promise<void> {
+  async function run(): Promise<void> {
     while (!stop.signal.aborted) {
       wake = new AbortController()
       await round()
       await sleep(everyMs, AbortSignal.any([stop.signal, wake.signal]))
     }
   }
-  const going = go()
+  const running = run()
   return {
     last: (target) => probed.get(target) ?? null,
     async close() {
       stop.abort()
-      await going
+      await running
     },
   }
 }
@@ -79,7 +79,7 @@ function probe(
   return promise.then((reachable) => {
     clearTimeout(limit)
     stopped.removeEventListener('abort', failed)
-    // A late fault of the connection must find somebody who hears it.
+    // A late error of the socket without a listener would end the process.
     socket.on('error', () => {})
     socket.destroy()
     return { reachable, tookMs: performance.now() - begun, atMs: Date.now() }

@@ -62,7 +62,7 @@ describe('a call', () => {
     expect(tookMs).toBeGreaterThanOrEqual(callMs)
   })
 
-  test('reads no more of an answer than anyone needs, and its status counts', async () => {
+  test('reads no more of an answer than its limit, and the status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
     const { status, tookMs } = await post(connect(sink.url), request())
     expect(status).toBe(200)
@@ -70,14 +70,29 @@ describe('a call', () => {
     await eventually('its connection is gone', () => sink.inFlight === 0)
   })
 
-  test('follows no redirect and tells where it led', async () => {
+  test('does not count the status of an answer that breaks off', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.on('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf')
+        setTimeout(() => socket.destroy(), 20)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const result = await post(connect(`http://127.0.0.1:${port}/`), request())
+    expect(result).toMatchObject({ status: null, fault: 'reset' })
+  })
+
+  test('follows no redirect, and reports where it led', async () => {
     const location = 'http://127.0.0.1:9/elsewhere'
     const sink = await sinkOf(() => ({ status: 302, headers: { location } }))
     expect(await post(connect(sink.url), request())).toMatchObject({ status: 302, location })
     expect(sink.received).toHaveLength(1)
   })
 
-  test('tells faults apart in short codes', async () => {
+  test('distinguishes faults by short codes', async () => {
     expect(await outcome({ reset: true })).toBe('reset')
     expect(await outcome({ garbage: 'SSH-2.0-OpenSSH_9.2\r\n' })).toBe('protocol')
     expect(await outcome({ status: 418 })).toBe(418)
@@ -130,10 +145,10 @@ describe('a call', () => {
 
   test('ends at once when it is aborted, and says so', async () => {
     const sink = await sinkOf(() => ({ hang: true }))
-    const stopping = new AbortController()
-    const call = post(connect(sink.url), { ...request(), signal: stopping.signal })
+    const stop = new AbortController()
+    const call = post(connect(sink.url), { ...request(), signal: stop.signal })
     await eventually('it arrived', () => sink.received.length === 1)
-    stopping.abort()
+    stop.abort()
     expect(await call).toMatchObject({ status: null, fault: 'stopped' })
     const late = post(connect(sink.url), { ...request(), signal: AbortSignal.abort() })
     expect(await late).toMatchObject({ fault: 'stopped' })
@@ -147,7 +162,7 @@ describe('a name', () => {
     return server
   }
 
-  test('that comes to stand for an address of credentials is not dialled: DNS rebinding', async () => {
+  test('that changes to a link-local address is not connected to: DNS rebinding', async () => {
     const sink = await sinkOf(() => ({ hangUp: true }))
     const { port } = new URL(sink.url)
     let address = '127.0.0.1'
@@ -192,7 +207,7 @@ describe('a name', () => {
     expect(server.asked.length).toBeLessThanOrEqual(2)
   })
 
-  test('that nobody knows is a fault of the name', async () => {
+  test('that does not exist is a fault of the name', async () => {
     const server = await dns(() => null)
     const connection = connect('http://nobody.invalid/', { names: { servers: [server.address] } })
     expect(await post(connection, request())).toMatchObject({ status: null, fault: 'dns' })

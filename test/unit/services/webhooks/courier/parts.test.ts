@@ -3,7 +3,6 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import type { EventLog } from '#engines/event-log/port.ts'
 import type { PartitionReading } from '#runtime/consumer.ts'
 import type { Publisher } from '#runtime/messages.ts'
 import type { WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
@@ -148,6 +147,7 @@ describe('attempts', () => {
         },
       }
     }
+    // Nothing else of the publisher is used; its method is generic, which a fake cannot be.
     const attempts = createAttempts({ batch } as unknown as Publisher, silent)
     const add = (sequence: number) => attempts.add({ target: 'hook', sequence } as WebhookAttempt)
     return { state, attempts, add }
@@ -196,14 +196,14 @@ test('settled records are cut, but for those whose ids are read back and for wha
       if (partition === 3) throw new Error('away')
       cut.push([partition, before])
     },
-  } as unknown as EventLog
+  }
   const readings = [20_000, 10_500, 19_500, 20_000].map((committed, partition) => ({ partition, committed }))
   const parts = { eventLog, topic: 'deliveries', log: silent }
   expect(await trimDelivered(parts, readings as PartitionReading[], 10_000)).toBe(10_000)
   expect(cut).toEqual([[0, 10_000]])
 })
 
-test('a back-off that makes a lane fall behind at the rate that was seen is told once, until the file changes', () => {
+test('a back-off with which a target falls behind at the measured rate is warned of once, until the file changes', () => {
   const lines: Record<string, unknown>[] = []
   const log = pino(
     { level: 'warn' },

@@ -18,7 +18,6 @@ import {
   verdictOf,
   waitMsMax,
 } from '#services/webhooks/courier/verdict.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const answered = (status: number, retryAfter: string | null = null): CallResult => ({
   status,
@@ -72,7 +71,7 @@ describe('an event', () => {
       kind: 'retry',
       retriesUsed: 1,
     })
-    // Also after a restart, when nobody knows of the breaker.
+    // Also after a restart, when the state of the breaker is lost.
     expect(decide({ ...facts, verdict: 'failed', retriesUsed: 3 }, target)).toEqual({
       kind: 'retry',
       retriesUsed: 1,
@@ -168,7 +167,7 @@ describe('a request', () => {
       'X-Api-Key': 'k',
       'User-Agent': 'mine',
     }
-    const base = headerBaseOf({ headers, signingSecrets: [] } as unknown as WebhookTarget)
+    const base = headerBaseOf({ headers, signingSecrets: [] })
     const delivery = {
       target: 't',
       event: 'task.completed',

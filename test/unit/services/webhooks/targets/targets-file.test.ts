@@ -61,11 +61,11 @@ test('every field is read, and what is left out has its default', () => {
   expect(secrets).not.toContain('k1')
 })
 
-test.each(['targets: {}', 'targets:', 'targets: # none yet\n'])('%j stands for no targets', (text) => {
+test.each(['targets: {}', 'targets:', 'targets: # none yet\n'])('%j means no targets', (text) => {
   expect(parse(text).targets.size).toBe(0)
 })
 
-test(`an alias may be used, and $\${ stands for \${ itself`, () => {
+test(`an alias may be used, and $\${ is written for \${`, () => {
   const { targets } = parse(
     `targets:\n  a:\n    url: https://a.example\n    headers: &own\n      X-Note: "$\${HOME}"\n  b:\n    url: https://b.example\n    headers: *own\n`,
   )
@@ -94,7 +94,7 @@ test.each<[string, string, number, RegExp]>([
   ['a name that is a number', 'targets:\n  -1:\n    url: https://a.example', 2, /is not a name/],
   ['a mistyped key', one('backof_ms: 10'), 4, /did you mean backoff_ms\?/],
   ['a key in another case', one('Retry: 10'), 4, /did you mean retry\?/],
-  ['a key that nobody knows', one('frobnicate: 10'), 4, /not a known key; there are url/],
+  ['an unknown key', one('frobnicate: 10'), 4, /not a known key; there are url/],
   ['a retry that is a text', one('retry: "3"'), 4, /retry must be a whole number from 0 to 100/],
   ['a retry that is a fraction', one('retry: 1.5'), 4, /whole number/],
   ['a retry below zero', one('retry: -1'), 4, /whole number/],
@@ -116,7 +116,7 @@ test.each<[string, string, number, RegExp]>([
   ['a header name with a space', one('headers:\n      "X Y": a'), 5, /not a name that a header can have/],
   ['a header of the platform', one('headers:\n      X-Sequence: a'), 5, /set by the platform/],
   ['the content type', one('headers:\n      content-TYPE: text/plain'), 5, /set by the platform/],
-  ['a header in two cases', one('headers:\n      X-A: a\n      x-a: b'), 6, /stands twice/],
+  ['a header in two cases', one('headers:\n      X-A: a\n      x-a: b'), 6, /appears twice/],
   ['a line break in a header', one('headers:\n      X-A: "a\\r\\nX-B: c"'), 5, /cannot carry/],
   [
     'a line break in a variable',
@@ -165,20 +165,25 @@ test.each<[string, string, number, RegExp]>([
   ['the same in IPv6 form', 'targets:\n  a:\n    url: "https://[::ffff:169.254.169.254]/"', 3, /link-local/],
   ['a variable in a key', `targets:\n  \${KEY}:\n    url: https://a.example`, 2, /is not a name/],
   ['a tab', 'targets:\n\ta:\n\t\turl: https://a.example', 2, /tab.*spaces/],
-  ['a key that stands twice', one('retry: 1\n    retry: 2'), 5, /stands twice/],
-  ['a target that stands twice', `${one('retry: 1')}  audit:\n    url: https://b.example`, 5, /stands twice/],
+  ['a key that appears twice', one('retry: 1\n    retry: 2'), 5, /appears twice/],
+  [
+    'a target that appears twice',
+    `${one('retry: 1')}  audit:\n    url: https://b.example`,
+    5,
+    /appears twice/,
+  ],
   ['an open quote', 'targets:\n  a:\n    url: "https://a.example', 3, /missing/],
   ['an unknown alias', one('headers: *none'), 4, /alias/],
   ['a second document', `${one('retry: 1')}---\ntargets: {}`, 5, /second document/],
   ['an unknown tag', one('retry: !!js/function 1'), 4, /tag/],
   ['an alias of itself', 'targets: &t\n  a: *t', 2, /too large or too deep/],
-])('%s is told with its line and what to do', (_, text, line, message) => {
+])('%s is reported with its line and what to do', (_, text, line, message) => {
   const fault = faultOf(text)
   expect(fault.message).toMatch(message)
   expect(fault.errors!.map(({ path }) => path.split(',')[0])).toContain(`line ${line}`)
 })
 
-test('all faults are told at once, in the order of the lines', () => {
+test('all faults are reported at once, in the order of the lines', () => {
   const fault = faultOf('targets:\n  a:\n    retry: x\n  b:\n    url: ftp://x\n    nope: 1\n  c: 1')
   expect(fault.message.split('\n').map((text) => text.trim().slice(0, 7))).toEqual([
     'Mend th',
@@ -200,7 +205,7 @@ test('aliases that grow without end are refused, quickly', () => {
   expect(deep.message.length).toBeLessThan(2_000)
 })
 
-test('a fault tells neither values of variables nor texts of the file', () => {
+test('a fault shows neither values of variables nor texts of the file', () => {
   const token = env.TOKEN
   const fault = faultOf(
     `targets:\n  a:\n    url: ftp://${token}/\${TOKEN}\n    headers:\n      X-A: "\${TOKEN}\\n"\n    signing_secret: \${TOKEN}\n    retry: ${token}\n    events: [${token}]\n`,
@@ -210,7 +215,7 @@ test('a fault tells neither values of variables nor texts of the file', () => {
   expect(faultOf(`targets: ${token}: ${token}\n`).message).not.toContain(token)
 })
 
-test('whatever the file holds: targets, or a fault that is short and tells no variable', () => {
+test('whatever the file holds: targets, or a fault that is short and shows no variable', () => {
   const good = readFileSync(new URL('../../../../data/targets.yaml', import.meta.url), 'utf8')
   const mutated = fc
     .tuple(fc.nat(good.length), fc.nat(12), fc.string({ unit: 'binary', maxLength: 12 }))
@@ -261,9 +266,9 @@ test('whatever the file holds: targets, or a fault that is short and tells no va
         parse(text)
       } catch (error) {
         expect(error).toMatchObject({ code: 'invalid_configuration' })
-        const told = JSON.stringify([(error as AppError).message, (error as AppError).errors])
-        expect(told.length).toBeLessThan(20_000)
-        expect(told).not.toContain(env.TOKEN)
+        const shown = JSON.stringify([(error as AppError).message, (error as AppError).errors])
+        expect(shown.length).toBeLessThan(20_000)
+        expect(shown).not.toContain(env.TOKEN)
       }
     }),
     { numRuns: 600 },
@@ -300,9 +305,9 @@ describe('the file on disk', () => {
     const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
     const watched = watchTargets({ path, env, log, optional })
     onTestFinished(() => watched.close())
-    const heard: number[] = []
-    watched.onChange(({ targets }) => heard.push(targets.size))
-    return { watched, heard, lines }
+    const changes: number[] = []
+    watched.onChange(({ targets }) => changes.push(targets.size))
+    return { watched, changes, lines }
   }
   const text = (count: number) =>
     `targets:${count === 0 ? ' {}' : ''}\n${Array.from({ length: count }, (_, n) => `  t${n}:\n    url: https://a.example\n`).join('')}`
@@ -311,7 +316,7 @@ describe('the file on disk', () => {
 
   test('a change is taken up: in place, by rename, through a link', async () => {
     const path = put(text(1))
-    const { watched, heard } = watch(path)
+    const { watched, changes } = watch(path)
     expect(watched.current().targets.size).toBe(1)
     const version = watched.current().version
     writeFileSync(path, text(2))
@@ -326,12 +331,12 @@ describe('the file on disk', () => {
     rmSync(path)
     symlinkSync(join(folder, 'v1', 'targets.yaml'), path)
     await untilSize(watched, 4)
-    expect(heard).toEqual([2, 3, 4])
+    expect(changes).toEqual([2, 3, 4])
   })
 
   test('a faulty or vanished file is refused loudly, and the old targets stay until it is mended', async () => {
     const path = put(text(2))
-    const { watched, heard, lines } = watch(path)
+    const { watched, changes, lines } = watch(path)
     writeFileSync(path, 'targets:\n  a:\n    url: 5\n')
     await eventually('the refusal', () => watched.refused()?.includes('line 3'))
     expect(watched.current().targets.size).toBe(2)
@@ -343,7 +348,7 @@ describe('the file on disk', () => {
     await eventually('the end of the refusal', () => watched.refused() === null)
     writeFileSync(path, text(0))
     await untilSize(watched, 0)
-    expect(heard).toEqual([0])
+    expect(changes).toEqual([0])
   })
 
   test('a default file that appears is taken up', async () => {

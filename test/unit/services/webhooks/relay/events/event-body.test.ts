@@ -21,7 +21,7 @@ function pathsOf(value: unknown): string[] {
   return []
 }
 
-test('the key is made from the parts, and stands in the body', () => {
+test('the key is made from the parts, and is in the body', () => {
   const prepared = prepare(event)
   expect(prepared).toMatchObject({
     agent: 'WHALE',
@@ -77,7 +77,7 @@ test.each<[string, unknown, string[]]>([
   ['the key of another event', { ...event, idempotency_key: 'WHALE-t-1-task.failed' }, ['/idempotency_key']],
   ['a key that is null', { ...event, idempotency_key: null }, ['/idempotency_key']],
   ['several faults', { ...event, agent: '', ts: '' }, ['/agent', '/ts']],
-  ['a field that stands twice', `${JSON.stringify(event).slice(0, -1)},"agent":"OTHER"}`, ['/agent']],
+  ['a field that appears twice', `${JSON.stringify(event).slice(0, -1)},"agent":"OTHER"}`, ['/agent']],
   ['half of a surrogate pair', { ...event, result: { a: '\ud800' } }, ['/result/a']],
 ])('refused: %s', (_, value, paths) => {
   expect(pathsOf(value).sort()).toEqual(paths)
@@ -96,7 +96,7 @@ test('parts with hyphens may make one key of two events: the relay delivers both
   expect(a.body).not.toEqual(b.body)
 })
 
-test('a secret is told by its field, never by itself', () => {
+test('a secret is reported by its field, never by itself', () => {
   const secret = 'a-very-secret-token'
   const hidden = secret.replaceAll('e', '\\u0065')
   for (const text of [
@@ -117,7 +117,7 @@ test('a secret is told by its field, never by itself', () => {
   expect(() => refuseSecrets(prepare(event), [secret])).not.toThrow()
 })
 
-test('the members of any object are found where they stand', () => {
+test('the members of any object are found at their places', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue(), { maxKeys: 6 }),
@@ -180,7 +180,7 @@ test('unknown names are shown in short, and printable', () => {
   }
 })
 
-test('the event id of a delivery tells the fleet event and the target, and nothing else', () => {
+test('the event id of a delivery follows from the fleet event and the target alone', () => {
   expect(eventIdOf('e1', 'a')).toBe(eventIdOf('e1', 'a'))
   expect(
     new Set([eventIdOf('e1', 'a'), eventIdOf('e1', 'b'), eventIdOf('e2', 'a'), eventIdOf('e1a', '')]).size,

@@ -2,13 +2,13 @@ import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
-import { createDeliveries } from '#services/webhooks/relay/events/deliveries.ts'
+import { createDeliveries, type DeliveryMessage } from '#services/webhooks/relay/events/deliveries.ts'
 import { createFleetHandler } from '#services/webhooks/relay/events/fleet-events.ts'
 import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const target = (name: string): [string, WebhookTarget] => [
   name,
-  { name, events: null, agents: null } as unknown as WebhookTarget,
+  { name, events: null, agents: null } as WebhookTarget,
 ]
 const current = () => ({
   targets: new Map([target('a'), target('b')]),
@@ -32,13 +32,13 @@ const message = (offset: number, change: Partial<FleetEvent> = {}): Message<Flee
   },
 })
 
-function handlerOn(publish: (messages: { key: string; eventId?: string }[], partition: number) => void) {
+function handlerOn(publish: (messages: DeliveryMessage[], partition: number) => void) {
   const deliveries = createDeliveries(
     {
-      publish: (async (_topic: unknown, messages: never[], options: { partition: number }) => {
-        publish(messages, options.partition)
-        return messages.map((_, offset) => ({ partition: options.partition, offset }))
-      }) as never,
+      async publish(_topic, messages, { partition = -1 }) {
+        publish(messages, partition)
+        return messages.map((_, offset) => ({ partition, offset }))
+      },
     },
     { partitionOf: async (name) => (name === 'a' ? 0 : 7) },
   )
@@ -64,17 +64,17 @@ test('a batch goes to each target in one publish, in order; a repeat of it has t
 })
 
 test('a delivery carries the request id of its fleet event, its receipt and its result as they were', async () => {
-  const seen: { value: { body: Buffer; received_at: number }; headers: object }[] = []
-  const handle = handlerOn((messages) => seen.push(...(messages as never as typeof seen)))
+  const seen: DeliveryMessage[] = []
+  const handle = handlerOn((messages) => seen.push(...messages))
   await handle([message(1)])
   expect(seen[0]!.headers).toEqual({ 'request-id': 'r1', agent: 'W' })
-  expect(seen[0]!.value.received_at).toBe(1_000)
-  expect(seen[0]!.value.body.toString()).toContain(
+  expect(seen[0]!.value!.received_at).toBe(1_000)
+  expect(seen[0]!.value!.body.toString()).toContain(
     '"result":{"n":1.0},"idempotency_key":"W-t1-task.completed"',
   )
 })
 
-test('what no repetition mends is parked, with a reason that tells no secret', async () => {
+test('what a repetition cannot help is parked, with a reason that holds no secret', async () => {
   const handle = handlerOn(() => {})
   const outcomes = await handle([
     { ...message(1), value: null },

@@ -35,12 +35,7 @@ function probing(urls: Record<string, string>) {
 }
 
 const toTargets = (urls: Record<string, string>) =>
-  new Map(
-    Object.entries(urls).map(([name, url]) => [
-      name,
-      { name, url: new URL(url) } as unknown as WebhookTarget,
-    ]),
-  )
+  new Map(Object.entries(urls).map(([name, url]) => [name, { name, url: new URL(url) } as WebhookTarget]))
 
 test('a probe connects and sends nothing; TLS that is not answered, closed ports and unknown names are not reachable', async () => {
   const { connections, port } = await openSink()

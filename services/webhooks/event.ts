@@ -1,7 +1,21 @@
-/** The shape of an event as it is fired. */
+/** What a webhook event is: its kinds, its fields as they are fired, and the key by which receivers know a repeat. */
 
 import { type Static, Type } from 'typebox'
-import { eventPartPattern, webhookEvents } from '../../targets/event-kinds.ts'
+
+export const webhookEvents = ['task.completed', 'task.failed', 'agent.spawned', 'agent.terminated'] as const
+
+/** `agent` and `task_id`: they travel in a header as parts of the idempotency key. */
+const eventPartPattern = '^[\\x21-\\x7e]{1,128}$'
+export const eventPart = new RegExp(eventPartPattern)
+
+export function isWebhookEvent(text: string): boolean {
+  return (webhookEvents as readonly string[]).includes(text)
+}
+
+/** `<agent>-<task_id>-<event>`. Not unique by itself: its parts may hold hyphens. */
+export function idempotencyKeyOf(event: { agent: string; task_id: string; event: string }): string {
+  return `${event.agent}-${event.task_id}-${event.event}`
+}
 
 /** Year 5138: a time in milliseconds is refused instead of delivered as nonsense. */
 const secondsMax = 99_999_999_999
@@ -18,7 +32,7 @@ export const eventSchema = Type.Object(
     event: Type.Enum([...webhookEvents], { description: 'What happened.' }),
     agent: part('Who it happened to, for example a codename.', ['WHALE']),
     task_id: part(
-      'Of agent.spawned and agent.terminated: an id of this very occurrence, for example a ULID; a constant would make every later one look like a repeat.',
+      'Of agent.spawned and agent.terminated: an id of this occurrence, for example a ULID; a constant would make every later one look like a repeat.',
       ['01K5Z6M0V3T4E8Q2Y7C9D1F2G3'],
     ),
     result: Type.Unknown({

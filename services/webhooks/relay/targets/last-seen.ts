@@ -1,21 +1,21 @@
-/** Attempts and states of targets in, the last of each target in the terms of the health answer out. */
+/** The last call, breaker and waiting event of each target, as couriers reported them; health is made of this. */
 
 import type { WebhookAttempt } from '#schemas/types.ts'
 
-export interface Sighting {
+export interface LastSeen {
   /** Of the last call: its HTTP status; null when there was no answer, or no call yet. */
   status: number | null
   /** The last call; null when there was none. */
   call: { answered: boolean; tookMs: number; atMs: number } | null
   breaker: string
-  /** The first event that waits for another try, as far as it was told; null while none does. */
+  /** The first event that waits for another try, as far as it was reported; null while none does. */
   head: { sequence: number | null; receivedAtMs: number | null; nextAttemptAtMs: number | null } | null
 }
 
-export function createSightings() {
-  const seen = new Map<string, Sighting>()
+export function createLastSeen() {
+  const seen = new Map<string, LastSeen>()
   return {
-    last: (target: string): Sighting | null => seen.get(target) ?? null,
+    last: (target: string): LastSeen | null => seen.get(target) ?? null,
     forget: (target: string) => void seen.delete(target),
     take(attempt: WebhookAttempt): void {
       const before = seen.get(attempt.target) ?? null
@@ -31,15 +31,15 @@ export function createSightings() {
   }
 }
 
-/** Lanes of one target tell of events of their own: the first of all is the head, until it is settled. */
-function headAfter(head: Sighting['head'], attempt: WebhookAttempt): Sighting['head'] {
+/** The lanes of one target report events of their own: the lowest sequence is the head, until it is settled. */
+function headAfter(head: LastSeen['head'], attempt: WebhookAttempt): LastSeen['head'] {
   const { kind, sequence } = attempt
-  const told = {
+  const reported = {
     sequence,
     receivedAtMs: attempt.head_received_at,
     nextAttemptAtMs: attempt.next_attempt_at,
   }
-  if (kind === 'state') return attempt.head_received_at === null ? null : told
-  if (kind === 'retry') return head === null || (sequence ?? 0) <= (head.sequence ?? 0) ? told : head
+  if (kind === 'state') return attempt.head_received_at === null ? null : reported
+  if (kind === 'retry') return head === null || (sequence ?? 0) <= (head.sequence ?? 0) ? reported : head
   return sequence === head?.sequence ? null : head
 }

@@ -1,4 +1,4 @@
-/** Log, group and rows in, how every webhook target stands out: what waits, since when, and what came of it last. */
+/** The state of every webhook target, for the command line and for health: what waits, since when, and how it last ended. */
 
 import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
@@ -13,7 +13,7 @@ import { readAssignments } from './assignment.ts'
 
 export const courierGroup = 'webhook-courier'
 
-export interface TargetStanding {
+export interface TargetStatus {
   target: string
   /** Null until the relay or a fire gave it one. */
   partition: number | null
@@ -21,13 +21,13 @@ export interface TargetStanding {
   lag: number
   /** The oldest of them. */
   head: { sequence: number; offset: number; receivedAtMs: number } | null
-  /** As a courier told it last; null when none ever did. */
-  told: Pick<WebhookAttempt, 'breaker' | 'next_attempt_at' | 'occurred_at'> | null
+  /** What a courier reported last; null when none ever did. */
+  lastReport: Pick<WebhookAttempt, 'breaker' | 'next_attempt_at' | 'occurred_at'> | null
   /** The last attempt of all. */
   last: WebhookAttempt | null
 }
 
-export interface StandingParts {
+export interface StatusParts {
   eventLog: EventLog
   relational: SqlExecutor
   places: ReadonlyMap<string, TopicPlace>
@@ -35,10 +35,10 @@ export interface StandingParts {
   signal: AbortSignal
 }
 
-export interface Standings {
+export interface TargetStatuses {
   /** Couriers that are in the group now. */
   couriers: number
-  targets: TargetStanding[]
+  targets: TargetStatus[]
 }
 
 /** Newest attempts that are looked through, for each partition of webhooks.attempts. */
@@ -47,12 +47,15 @@ const deliveries = webhooksDeliveries
 const attempts = webhooksAttempts
 
 /** Every target that owns a partition, and those of `names` that do not yet; by name. */
-export async function readStandings(parts: StandingParts, names: Iterable<string>): Promise<Standings> {
+export async function readTargetStatuses(
+  parts: StatusParts,
+  names: Iterable<string>,
+): Promise<TargetStatuses> {
   const assignments = await readAssignments(parts.relational)
   const all = [...new Set([...assignments.keys(), ...names])].sort()
   const { couriers, waiting } = await readWaiting(parts, new Set(assignments.values()))
-  const [heads, said] = await Promise.all([readHeads(parts, waiting), readAttempts(parts, all)])
-  const targets = all.map((target): TargetStanding => {
+  const [heads, reported] = await Promise.all([readHeads(parts, waiting), readAttempts(parts, all)])
+  const targets = all.map((target): TargetStatus => {
     const partition = assignments.get(target) ?? null
     const place = partition === null ? undefined : waiting.get(partition)
     return {
@@ -60,8 +63,8 @@ export async function readStandings(parts: StandingParts, names: Iterable<string
       partition,
       lag: place?.lag ?? 0,
       head: headOf(place && heads.get(place.partition)),
-      told: newer(said.states.get(target), said.tries.get(target)),
-      last: said.tries.get(target) ?? null,
+      lastReport: newer(reported.states.get(target), reported.tries.get(target)),
+      last: reported.tries.get(target) ?? null,
     }
   })
   return { couriers, targets }
@@ -77,10 +80,10 @@ export interface WaitingPartition {
 
 /** How far the couriers are in these partitions. */
 export async function readWaiting(
-  { eventLog, places }: Pick<StandingParts, 'eventLog' | 'places'>,
+  { eventLog, places }: Pick<StatusParts, 'eventLog' | 'places'>,
   partitions: ReadonlySet<number>,
 ): Promise<{ couriers: number; waiting: Map<number, WaitingPartition> }> {
-  const topic = physicalName(places, deliveries as never)
+  const topic = physicalName(places, deliveries)
   const [state, ranges] = await Promise.all([
     eventLog.groupState(courierGroup, topic),
     eventLog.offsets(topic),
@@ -100,7 +103,7 @@ export async function readWaiting(
 
 /** The record at each position where something waits. */
 async function readHeads(
-  parts: StandingParts,
+  parts: StatusParts,
   waiting: ReadonlyMap<number, WaitingPartition>,
 ): Promise<Map<number, Message<{ sequence: number | null; received_at: number }>>> {
   const missing = new Set([...waiting.values()].filter(({ lag }) => lag > 0).map((one) => one.partition))
@@ -109,14 +112,14 @@ async function readHeads(
   if (missing.size > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, deliveries as never),
+      topic: physicalName(parts.places, deliveries),
       startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
       signal: AbortSignal.any([parts.signal, complete.signal]),
       records([first]) {
         if (!first || found.has(first.partition)) return
         found.set(first.partition, first)
         missing.delete(first.partition)
-        // The rest of the backlog is nobody's business here.
+        // The rest of the backlog is not needed.
         if (missing.size === 0) complete.abort()
       },
     })
@@ -141,7 +144,7 @@ function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): We
 }
 
 /** The newest states and attempts of the targets. */
-async function readAttempts(parts: StandingParts, targets: readonly string[]) {
+async function readAttempts(parts: StatusParts, targets: readonly string[]) {
   const states = new Map<string, WebhookAttempt>()
   const tries = new Map<string, WebhookAttempt>()
   const place = parts.places.get(attempts.name)
@@ -151,7 +154,7 @@ async function readAttempts(parts: StandingParts, targets: readonly string[]) {
   if (targets.length > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, attempts as never),
+      topic: physicalName(parts.places, attempts),
       startOf,
       signal: parts.signal,
       async records(records) {
@@ -166,7 +169,7 @@ async function readAttempts(parts: StandingParts, targets: readonly string[]) {
   return { states, tries }
 }
 
-/** Null for a record that is none. */
+/** Null for a record that cannot be decoded. */
 async function readable<S extends SchemaName>(
   codec: Codec,
   topic: Topic<S>,
