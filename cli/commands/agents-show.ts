@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import { createRecentOperations, type RecentOperation } from '#services/audit/trail/recent-operations.ts'
 import { showAgent } from '#services/identity/agents/agents.ts'
-import { readUsedToday } from '#services/limits/postgres-limits.ts'
+import { readUsedToday } from '#services/limits/limit-rows.ts'
 import { limitsOf } from '#services/limits/tiers.ts'
 import { readSessions, type Session } from '#services/vectors/gateway/observed/sessions.ts'
 import { type Cli, describe } from '../cli.ts'

@@ -1,7 +1,6 @@
 /** Leases of agents, looked at some times a second: what is idle is given back, what is in use is renewed in time. */
 
-import type { AgentLease, Limit } from './agent-lease.ts'
-import type { LeaseAnswer } from './shared-limits.ts'
+import type { LeasedAgent } from './leased-agent.ts'
 
 /** Unused things go back after this time. */
 export const idleMs = 200
@@ -11,37 +10,21 @@ const renewWithinMs = 300
 const asksMax = 64
 const forgetEveryMs = 10_000
 
-/** An agent as this gateway knows it. */
-export interface Agent {
-  uid: string
-  lease: AgentLease
-  asking: Promise<void> | undefined
-  waiting: number
-  /** Until when a refusal of the shared state is believed. */
-  refused: Record<Limit, number>
-  answer: LeaseAnswer | undefined
-  /** When the ask was sent that it answers. */
-  sentAt: number
-  awayUntil: number
-  /** More is not leased ahead before. */
-  refillAt: number
-}
-
 interface SweepParts {
-  agents: Map<string, Agent>
+  agents: Map<string, LeasedAgent>
   /** Those that may hold something. */
-  active: Set<Agent>
+  active: Set<LeasedAgent>
   now(): number
-  /** The shared state does not answer until then. */
+  /** The shared rows cannot be had until then. */
   awayUntil(): number
-  ask(agent: Agent, giveBack: boolean): Promise<void>
+  ask(agent: LeasedAgent, giveBack: boolean): Promise<void>
 }
 
-export function startSweep({ agents, active, now, awayUntil, ask }: SweepParts): { stop(): void } {
+export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepParts): { stop(): void } {
   let asks = 0
   let forgetAt = now() + forgetEveryMs
 
-  function askOffTheWay(agent: Agent, giveBack: boolean): void {
+  function askInBackground(agent: LeasedAgent, giveBack: boolean): void {
     if (asks >= asksMax) return
     asks += 1
     ask(agent, giveBack)
@@ -56,13 +39,13 @@ export function startSweep({ agents, active, now, awayUntil, ask }: SweepParts):
     for (const agent of active) {
       if (agent.asking) continue
       const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
-      if (idle && agent.lease.holdsUnused()) askOffTheWay(agent, true)
-      else if (agent.lease.runsOut(at, renewWithinMs)) askOffTheWay(agent, false)
+      if (idle && agent.lease.holdsUnused()) askInBackground(agent, true)
+      else if (agent.lease.runsOut(at, renewWithinMs)) askInBackground(agent, false)
       else if (idle && agent.lease.busy() === 0) active.delete(agent)
     }
     if (at >= forgetAt) forget(at)
   }
-  /** What is known of an agent is worth nothing once it holds nothing and no refusal stands. */
+  /** What is known of an agent is worth nothing once it holds nothing and no refusal holds. */
   function forget(at: number): void {
     forgetAt = at + forgetEveryMs
     for (const agent of agents.values()) {

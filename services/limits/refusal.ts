@@ -1,9 +1,9 @@
-/** What a request lacks in, the 429 that says so and for how long out. */
+/** The 429 of an agent's limits: which one was met, and how long to wait. */
 
 import { AppError, type ErrorCode } from '#lib/errors.ts'
 import type { Limit } from './agent-lease.ts'
 
-const told: Record<Limit, { code: ErrorCode; message: string }> = {
+const refusals: Record<Limit, { code: ErrorCode; message: string }> = {
   day: {
     code: 'quota_exceeded',
     message: "The agent's operations of this UTC day are used up: wait for retryAfter seconds.",
@@ -22,8 +22,8 @@ const told: Record<Limit, { code: ErrorCode; message: string }> = {
 export class LimitRefusal extends AppError {
   readonly limit: Limit
   constructor(limit: Limit, waitMs: number) {
-    // Rounded up to whole milliseconds: who waits so long comes after the time, not at it.
-    super(told[limit].code, told[limit].message, { retryAfter: Math.ceil(waitMs + 1) / 1_000 })
+    // Rounded up to whole milliseconds: a caller that waits this long comes after the time, not at it.
+    super(refusals[limit].code, refusals[limit].message, { retryAfter: Math.ceil(waitMs + 1) / 1_000 })
     this.limit = limit
   }
 }

@@ -1,7 +1,6 @@
 /** The engines in, what the gateway's routes work with out: keys, handshakes, audit trail, operations, back-pressure. */
 
 import { Counter, type Registry } from 'prom-client'
-import type { Relational } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
@@ -12,10 +11,8 @@ import { type AuditTrail, createAuditTrail } from '#services/audit/trail/trail.t
 import { type GatewayKeys, openGatewayKeys } from '#services/identity/gateway-keys/gateway-keys.ts'
 import { createHandshakeLimits, type HandshakeLimits } from '#services/identity/handshake/handshake-limits.ts'
 import { createHandshakes, type Handshakes } from '#services/identity/handshake/handshakes.ts'
+import { createLimitRows, type SharedLimits } from '#services/limits/limit-rows.ts'
 import { createLimiter, type Limiter } from '#services/limits/limiter.ts'
-import { createMemoryLimits } from '#services/limits/memory-limits.ts'
-import { createPostgresLimits } from '#services/limits/postgres-limits.ts'
-import type { SharedLimits } from '#services/limits/shared-limits.ts'
 import { type HealthProbe, openHealthProbe } from './health-probe.ts'
 import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
@@ -85,7 +82,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       },
     })
     scope.add('audit', audit)
-    const shared = createSharedLimits(engines.relational)
+    const shared = createLimitRows(engines.relational)
     const limiter = scope.add('limits', createLimiter({ shared, instance: context.instanceId }))
     scope.add('sweep', startSweep(context, shared))
     const searchLatencies = createLatencies()
@@ -117,11 +114,6 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     await scope.close()
     throw error
   }
-}
-
-/** An embedded database has this one process: nobody else counts. */
-function createSharedLimits(relational: Relational): SharedLimits {
-  return relational.driver === 'embedded' ? createMemoryLimits(relational) : createPostgresLimits(relational)
 }
 
 /** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */

@@ -7,7 +7,7 @@ import { registerAudit } from '#services/audit/trail/audited.ts'
 import type { AuditEntry } from '#services/audit/trail/trail.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 import { requireKey } from '#services/identity/gateway-keys/require-key.ts'
-import { meter } from '#services/limits/metering.ts'
+import { metered } from '#services/limits/metered.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
@@ -29,8 +29,6 @@ declare module 'fastify' {
     caller: Caller | null
     /** The audit entry of this request, once it has begun. */
     audit: AuditEntry | null
-    /** True when a limit refused the request before it began: then it is no operation. */
-    unmetered: boolean
   }
   interface FastifyContextConfig {
     /** Name of the operation in audit notes. */
@@ -46,7 +44,6 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
   })
   app.decorateRequest('caller', null)
   app.decorateRequest('audit', null)
-  app.decorateRequest('unmetered', false)
   await registerApiDescription(app, {
     prefix: '/v1',
     title: 'Flotilla vector gateway',
@@ -70,16 +67,16 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
         registerOperations(keyed, gateway)
         registerStats(keyed, gateway)
         registerDebug(keyed, gateway)
-        await keyed.register(async (metered) => {
-          meter(metered, gateway)
-          registerEmbeddings(metered, gateway)
+        await keyed.register(async (scope) => {
+          metered(scope, gateway)
+          registerEmbeddings(scope, gateway)
         })
       })
       await v1.register(
         async (vectors) => {
           registerAudit(vectors, gateway)
           requireKey(vectors, gateway)
-          meter(vectors, gateway)
+          metered(vectors, gateway)
           watchSearches(vectors, gateway)
           for (const register of [
             registerSearch,

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { createHandshakeLimits } from '#services/identity/handshake/handshake-limits.ts'
-import { createSlidingWindows } from '#services/identity/handshake/sliding-window.ts'
+import { createSlidingWindows } from '#services/limits/sliding-window.ts'
 import { backlogPointsMax, createBacklog } from '#services/vectors/gateway/operations/backlog.ts'
 
 function refusal(call: () => void): AppError | undefined {
