@@ -1,4 +1,4 @@
-/** Every fault of a request in, one problem answer out; what operators need stays in the log. */
+/** Answers every fault of a request with one problem document; what operators need goes into the log. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
@@ -9,9 +9,9 @@ import { problemContentType, problemOf, publicError } from './problem.ts'
 export function registerErrors(app: FastifyInstance, log: Logger): void {
   const methodsAt = createRouteTable(app)
   app.setErrorHandler((error, request, reply) => {
-    const told = toldFault(error, request)
-    if (told.statusCode >= 500) logFault(log, request, told, error)
-    answerProblem(reply, request, told)
+    const problem = problemFor(error, request)
+    if (problem.statusCode >= 500) logFault(log, request, problem, error)
+    answerProblem(reply, request, problem)
   })
   app.setNotFoundHandler((request, reply) => {
     const allowed = methodsAt(request.url)
@@ -27,8 +27,8 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
   })
 }
 
-/** The fault that the caller of this request is told of. */
-export function toldFault(error: unknown, request: FastifyRequest): AppError {
+/** The fault that the caller of this request is answered. */
+export function problemFor(error: unknown, request: FastifyRequest): AppError {
   if (!isMissingBody(error, request)) return publicError(error)
   return new AppError('invalid_json', 'The body is missing: send a JSON object.')
 }
@@ -52,15 +52,15 @@ function isMissingBody(error: unknown, request: FastifyRequest): boolean {
   return context === 'body' && request.body === undefined
 }
 
-function logFault(log: Logger, request: FastifyRequest, told: AppError, error: unknown): void {
+function logFault(log: Logger, request: FastifyRequest, problem: AppError, error: unknown): void {
   const line = {
     request_id: request.id,
     route: request.routeOptions.url,
-    code: told.code,
+    code: problem.code,
     fault: describeError(error),
     cause: describeCause(error),
   }
-  if (told.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
+  if (problem.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
   else log.warn(line, 'http.engine-away')
 }
 

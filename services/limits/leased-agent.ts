@@ -1,7 +1,7 @@
 /** An agent as this gateway knows it: its lease, the ask that is under way, and the refusals that still hold. */
 
 import { type AgentLease, createAgentLease, type Limit } from './agent-lease.ts'
-import type { LeaseAnswer } from './lease-rule.ts'
+import type { LeaseAnswer, LeaseAsk } from './lease-rule.ts'
 import type { AgentLimits } from './tiers.ts'
 
 export interface LeasedAgent {
@@ -12,9 +12,8 @@ export interface LeasedAgent {
   waiting: number
   /** Until when a refusal by the shared row is believed. */
   refused: Record<Limit, number>
-  answer: LeaseAnswer | undefined
-  /** When the ask was sent that it answers. */
-  sentAt: number
+  /** The last ask that was answered, and when it was sent. */
+  last: { ask: LeaseAsk; answer: LeaseAnswer; sentAt: number } | undefined
   /** The shared row was not to be had; it is not asked for this agent before then. */
   awayUntil: number
   /** More is not leased ahead before. */
@@ -28,8 +27,7 @@ export function newLeasedAgent(uid: string, instance: string, limits: AgentLimit
     asking: undefined,
     waiting: 0,
     refused: { day: 0, second: 0, concurrent: 0 },
-    answer: undefined,
-    sentAt: 0,
+    last: undefined,
     awayUntil: 0,
     refillAt: 0,
   }

@@ -3,14 +3,18 @@
  * shared row is asked in the background, and while a request waits only when the lease is used up.
  */
 
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 import type { Wanted } from './agent-lease.ts'
 import { startLeaseSweep } from './lease-sweep.ts'
 import { type LeasedAgent, newLeasedAgent } from './leased-agent.ts'
-import type { SharedLimits } from './limit-rows.ts'
+import { createLimitRows, type SharedLimits } from './limit-rows.ts'
 import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
 import { beginAfterWaiting, limitsAway } from './waiting.ts'
 
@@ -18,6 +22,7 @@ const askTimeoutMs = 1_500
 /** While the shared rows cannot be had they are asked for this often. */
 const awayMs = 250
 const closeMs = 2_000
+const sweepEveryMs = 10 * 60_000
 /** After the shared row gave less than was wanted. */
 const refillAgainMs = 50
 const callersMax = 100_000
@@ -62,6 +67,24 @@ export interface LimiterParts {
 }
 
 const free: Operation = { end() {} }
+
+/** A limiter over the rows of the database, which it also clears of those that are long over. */
+export function openLimiter(
+  { relational, log }: { relational: Relational; log: Logger },
+  { daily = true }: Pick<LimiterParts, 'daily'>,
+): Limiter {
+  const shared = createLimitRows(relational)
+  const limiter = createLimiter({ shared, daily, instance: randomBytes(6).toString('hex') })
+  const sweep = { what: 'sweep of limits', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
+  const sweeping = startRepeating(sweep, shared.sweep)
+  return {
+    ...limiter,
+    async close() {
+      await sweeping.close()
+      await limiter.close()
+    },
+  }
+}
 
 export function createLimiter(parts: LimiterParts): Limiter {
   const { shared, instance, daily = true, now = () => performance.now() } = parts
@@ -118,8 +141,7 @@ export function createLimiter(parts: LimiterParts): Limiter {
     try {
       const answer = await withTimeout(shared.lease(request), askTimeoutMs, limitsAway)
       agent.lease.answered(request, answer, sentAt)
-      agent.answer = answer
-      agent.sentAt = sentAt
+      agent.last = { ask: request, answer, sentAt }
       const short = answer.rate < request.rateWanted || answer.dayGranted < request.dayWanted
       agent.refillAt = short ? now() + refillAgainMs : 0
     } catch (error) {

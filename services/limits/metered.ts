@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Limiter, LimitStatus, Operation } from './limiter.ts'
 import { LimitRefusal } from './refusal.ts'
 import type { AgentLimits } from './tiers.ts'

@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Limit } from './agent-lease.ts'
-import { type LeaseAnswer, permitLifeMs } from './lease-rule.ts'
+import { type LeaseAnswer, type LeaseAsk, permitLifeMs } from './lease-rule.ts'
 import { idleMs } from './lease-sweep.ts'
 import type { LeasedAgent } from './leased-agent.ts'
 import { concurrentWait, LimitRefusal } from './refusal.ts'
@@ -64,9 +64,11 @@ async function refusalAfterAnswer(
   const lacks = agent.lease.lacking(at)
   const first = lacks[0]
   if (first === undefined) return undefined
+  const { ask, answer, sentAt } = agent.last!
   // So late that what it brought has run out: that is no refusal.
-  if (at - agent.sentAt >= permitLifeMs) return undefined
-  const answer = agent.answer as LeaseAnswer
+  if (at - sentAt >= permitLifeMs) return undefined
+  // Nor is an answer to an ask that was not about this, or that gave what others have taken since.
+  if (!lacks.every((lack) => isUsedUp(lack, ask, answer))) return undefined
   const few = agent.waiting <= waitingMax
   if (few && at < giveUpAt && lacks.every((lack) => mayComeBack(lack, answer))) {
     await sleep(elsewherePollMs)
@@ -88,10 +90,16 @@ function refusalOf(agent: LeasedAgent, limit: Limit, at: number): LimitRefusal {
 
 /** For how long the shared row need not be asked again. When an operation ends, nobody knows. */
 function believedMs(agent: LeasedAgent, lack: Limit, at: number): number {
-  const answer = agent.answer as LeaseAnswer
+  const { answer } = agent.last!
   if (lack === 'concurrent') return 0
   const waitMs = lack === 'day' ? agent.lease.dayLeftMs(at) : answer.rateWaitMs
   return mayComeBack(lack, answer) ? Math.min(idleMs, waitMs) : waitMs
+}
+
+function isUsedUp(lack: Limit, ask: LeaseAsk, answer: LeaseAnswer): boolean {
+  if (lack === 'second') return answer.rateWaitMs > 0
+  if (lack === 'day') return ask.dayWanted > 0 && answer.dayGranted === 0
+  return answer.slots < ask.slotsWanted
 }
 
 function mayComeBack(lack: Limit, answer: LeaseAnswer): boolean {

@@ -1,4 +1,4 @@
-/** audit.events in, audit notes into fleet_notes (through vectors.commands) out; old notes are deleted again. */
+/** The audit-writer: makes a searchable note in fleet_notes of every audit event, and deletes old notes again. */
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
@@ -20,7 +20,7 @@ const config = Type.Object({
   }),
 })
 
-/** While requests keep coming, so many notes a second are written by all partitions together. */
+/** While requests keep coming, all partitions together write this many notes a second. */
 const busyNotesPerSecond = 50
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500

@@ -47,6 +47,28 @@ test('50 back to back pass after a pause, the 51st is told the true wait', async
   await decided(limiter.close())
 })
 
+test('several requests at once use the whole rate before one is refused, however long an ask takes', async () => {
+  const world = createSharedWorld()
+  const limiter = world.gateway('a')
+  world.latencyMs = 30
+  let begun = 0
+  let refused: Outcome | undefined
+  async function work(): Promise<void> {
+    while (!refused) {
+      const outcome = await tryBegin(limiter)
+      if (outcome.ok) {
+        begun += 1
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        outcome.end()
+      } else if (outcome.code === 'rate_limited') refused = outcome
+    }
+  }
+  await decided(Promise.all([work(), work(), work(), work()]))
+  expect(begun).toBe(50)
+  expect((refused as { retryAfter: number }).retryAfter).toBeGreaterThan(0.5)
+  await decided(limiter.close())
+})
+
 test('one more than the concurrency is refused, and passes when one has ended', async () => {
   const limiter = createSharedWorld().gateway('a')
   const running: Outcome[] = []
