@@ -1,4 +1,4 @@
-/** Requests in, answers out: the HTTP app under every service, with the platform's errors, ids, limits and probes. */
+/** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
 
 import type { IncomingMessage } from 'node:http'
 import fastify, { type FastifyInstance } from 'fastify'

@@ -1,4 +1,4 @@
-/** Idempotency-Key: a request with a key in, its first answer out, however often and wherever it is repeated. */
+/** Answers under an Idempotency-Key: a repeated request is given the first answer again, at whichever instance it arrives. */
 
 import { createHash, randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'

@@ -1,4 +1,4 @@
-/** Route schemas in, `openapi.json` and a reference page from the platform's own files out. */
+/** Serves `openapi.json`, made from the routes' schemas, and a reference page that loads nothing from elsewhere. */
 
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'

@@ -3,7 +3,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError, describeError } from '#lib/errors.ts'
-import { createRouteTable } from './method-table.ts'
 import { problemContentType, problemOf, publicError } from './problem.ts'
 
 export function registerErrors(app: FastifyInstance, log: Logger): void {
@@ -71,4 +70,28 @@ function describeCause(error: unknown): string | undefined {
 
 function stackOf(error: unknown): string | undefined {
   return error instanceof Error ? error.stack?.split('\n').slice(1, 8).join('\n') : undefined
+}
+
+/** Watches the routes of an app and its children; the result names the methods of a request's address, for 405. */
+function createRouteTable(app: FastifyInstance): (url: string) => string[] {
+  const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set<string>() }
+    routes.set(url, route)
+    for (const name of Array.isArray(method) ? method : [method]) route.methods.add(name)
+  })
+  return (url) => {
+    const end = url.indexOf('?')
+    const path = end < 0 ? url : url.slice(0, end)
+    const methods = new Set<string>()
+    for (const route of routes.values()) {
+      if (route.pattern.test(path)) for (const name of route.methods) methods.add(name)
+    }
+    return [...methods].sort()
+  }
+}
+
+function patternOf(url: string): RegExp {
+  const escaped = url.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+  return new RegExp(`^${escaped.replace(/:[A-Za-z_]+/g, '[^/]+').replace(/\*/g, '.*')}$`)
 }

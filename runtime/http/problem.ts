@@ -1,4 +1,4 @@
-/** Any fault in, an RFC 9457 problem document out. */
+/** Problem documents (RFC 9457): their schema, and the one that a fault is answered with. */
 
 import { type TSchema, Type } from 'typebox'
 import { AppError, errorCodes, type FieldError } from '#lib/errors.ts'
@@ -79,7 +79,7 @@ const frameworkFaults: Record<string, () => AppError> = {
   FST_ERR_MAX_PARAM_LENGTH: () => new AppError('not_found', 'There is nothing at this address.'),
 }
 
-/** The AppError that a caller is told of. What is not made for callers becomes `internal_error`. */
+/** The AppError that a caller is answered. What is not made for callers becomes `internal_error`. */
 export function publicError(error: unknown): AppError {
   if (error instanceof AppError) return isForCallers(error) ? withWait(error) : internalError(error)
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }

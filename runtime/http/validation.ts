@@ -1,4 +1,4 @@
-/** A route's schema in, a validator out: nothing is coerced or removed; faults carry JSON Pointers. */
+/** Validates requests by their route's schema: nothing is coerced or removed, and faults carry JSON Pointers. */
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Limiter, LimitStatus, Operation } from './limiter.ts'
-import { LimitRefusal } from './refusal.ts'
 import type { AgentLimits } from './tiers.ts'
+import { LimitRefusal } from './waiting.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -28,7 +28,7 @@ export type AccessContext = Pick<
 >
 
 export interface AccessOptions {
-  /** Of the service: tells its metrics and its leases apart from those of others in this process. */
+  /** Of the service: the beginning of its metrics' names. */
   name: string
   /** False: operations here take nothing of the agents' daily quota; burst and concurrency are shared with all. */
   daily?: boolean

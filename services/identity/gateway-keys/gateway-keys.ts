@@ -27,7 +27,7 @@ export interface GatewayKeys extends Closeable {
   /**
    * The agent behind an `Authorization: Bearer vk_live_…` header; at once when the key is cached. Throws (or rejects
    * with) AppError `unauthorized` for whatever is not a valid key, `relational_engine_unavailable` when only the
-   * database could tell and it is away.
+   * database knows and it is away.
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller>
 }

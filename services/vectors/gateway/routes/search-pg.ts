@@ -106,7 +106,7 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       const searching = gateway.pgSearch.search(query, ready)
       // What fails before anybody waits for it must not end the process.
       searching.catch(() => {})
-      // The statement goes out first: it takes longest, and the audit record is written while the engine is at it.
+      // The statement goes out first: it takes longest, and the audit record is written while the engine works.
       await nextTurn()
       const found = await withAudit(gateway, request, reply, { collection: given.table }, () => searching)
       return {

@@ -37,7 +37,7 @@ async function decided<T>(work: Promise<T>): Promise<T> {
   return settled
 }
 
-test('50 back to back pass after a pause, the 51st is told the true wait', async () => {
+test('50 back to back pass after a pause, the 51st is refused with the true wait', async () => {
   const limiter = createSharedWorld().gateway('a')
   for (let n = 0; n < 50; n++) expect(await quick(limiter)).toMatchObject({ ok: true })
   const refused = await quick(limiter)

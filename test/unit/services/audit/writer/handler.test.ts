@@ -56,7 +56,7 @@ async function handle(events: AuditEvent[], publish: (messages: Published[]) => 
 }
 
 describe('an audit note', () => {
-  it('has exactly the three tags and tells the operation', () => {
+  it('has exactly the three tags and names the operation', () => {
     expect(noteOf(event())).toEqual({
       id: 'audit-0199aaaa-0000-7000-8000-000000000001',
       text: 'search on posts by scout: ok',

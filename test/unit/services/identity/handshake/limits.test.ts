@@ -14,7 +14,7 @@ function refusal(call: () => void): AppError | undefined {
   return undefined
 }
 
-test('20 handshakes pass at once, the 21st is told the true wait', () => {
+test('20 handshakes pass at once, the 21st is refused with the true wait', () => {
   let now = 1_000
   const limits = createHandshakeLimits(() => now)
   for (let i = 0; i < 20; i++) limits.admit('whale', '10.0.0.1')
@@ -94,13 +94,13 @@ function fits(limits: { count: number; windowMs: number }[], admitted: number[],
 
 /** A backlog over progress that the test moves. */
 function backlogAt() {
-  let heard: (partition: number, through: number) => void = () => {}
+  let applied: (partition: number, through: number) => void = () => {}
   const through = new Map<number, number>()
   let now = 0
   const backlog = createBacklog({
     appliedThrough: (partition) => through.get(partition) ?? -1,
     onApplied: (listener) => {
-      heard = listener
+      applied = listener
     },
     now: () => now,
   })
@@ -111,7 +111,7 @@ function backlogAt() {
     },
     apply(partition: number, offset: number) {
       through.set(partition, offset)
-      heard(partition, offset)
+      applied(partition, offset)
     },
   }
 }
