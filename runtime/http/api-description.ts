@@ -4,7 +4,7 @@ import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 
 export interface ApiDescription {
-  /** For example `/v1`; the description lies at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
+  /** For example `/v1`; the description is at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
   prefix: `/${string}`
   title: string
   description: string

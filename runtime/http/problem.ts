@@ -46,7 +46,7 @@ export const problemSchema = Type.Object(
         type: 'urn:flotilla:problem:validation_failed',
         title: 'The request is not valid',
         status: 422,
-        detail: 'Mend the fields that are named in errors.',
+        detail: 'Correct the fields that are named in errors.',
         code: 'validation_failed',
         request_id: '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11',
         errors: [{ path: '/points/3/vector', message: 'must have 1536 numbers' }],
@@ -60,6 +60,7 @@ export function problemResponses(descriptions: Record<number, string>): Record<n
   return Object.fromEntries(
     Object.entries(descriptions).map(([status, description]) => [
       status,
+      // OpenAPI's form, which names a content type: Fastify reads it, but its types know plain schemas alone.
       {
         description,
         content: { [problemContentType]: { schema: { $ref: 'Problem#' } } },

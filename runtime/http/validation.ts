@@ -51,7 +51,7 @@ export function compileCheck(schema: unknown): (value: unknown) => FieldError[] 
 }
 
 export function validationFailed(errors: FieldError[]): AppError {
-  return new AppError('validation_failed', 'Mend the fields that are named in errors.', {
+  return new AppError('validation_failed', 'Correct the fields that are named in errors.', {
     errors: errors.slice(0, fieldErrorsMax),
   })
 }

@@ -36,7 +36,7 @@ export interface AgentLease {
   ask(wanted: Wanted, nowMs: number): LeaseAsk
   /** The answer to an ask that was made at `sentAt`. */
   answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number): void
-  /** The ask failed, or nobody knows: what it reported is reported again. */
+  /** The ask failed, or may have failed: what it reported is reported again. */
   failed(ask: LeaseAsk, sentAt: number): void
   /** Something unused is held, or there is something to report. */
   holdsUnused(): boolean

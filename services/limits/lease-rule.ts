@@ -134,7 +134,7 @@ export function leaseFrom(row: LimitRow, ask: LeaseAsk, atMs: number): LeaseAnsw
   }
 }
 
-/** A later ask of the instance was answered already: nobody waits for this one any more. */
+/** A later ask of the instance was answered already: no request waits for this one any more. */
 function staleAnswer(row: LimitRow, ask: LeaseAsk, atMs: number): LeaseAnswer {
   const day = utcDay(atMs)
   return {

@@ -86,7 +86,7 @@ function refusalOf(agent: LeasedAgent, limit: Limit, at: number): LimitRefusal {
   return new LimitRefusal(limit, concurrentWait(agent.lease.typicalMs(), oldestForMs))
 }
 
-/** For how long the shared row need not be asked again. When an operation ends, nobody knows. */
+/** For how long the shared row need not be asked again. When an operation ends is not known. */
 function believedMs(agent: LeasedAgent, lack: Limit, at: number): number {
   const { answer } = agent.last!
   if (lack === 'concurrent') return 0

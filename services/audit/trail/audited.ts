@@ -41,7 +41,7 @@ export async function withAudit<T>(
 }
 
 export interface AuditedOptions {
-  /** The agent of the platform that a failed request belongs to; null: nobody's. Default: the caller. */
+  /** The agent of the platform that a failed request belongs to; null: of none. Default: the caller. */
   agentOf?(request: FastifyRequest, problem: AppError): string | null | Promise<string | null>
   /** Default: the `collection` that body or query name. */
   collectionOf?(request: FastifyRequest): string | null
@@ -49,7 +49,7 @@ export interface AuditedOptions {
 
 /**
  * Writes the audit records of failed requests of `scope`, and only counts those that a flood may consist of: 429, what a
- * limit refused, and callers that are nobody. What succeeds is audited by `withAudit`.
+ * limit refused, and callers that are no agent of the platform. What succeeds is audited by `withAudit`.
  */
 export function audited(
   scope: FastifyInstance,

@@ -36,7 +36,7 @@ export interface AuditEntry {
 
 export interface AuditTrail extends Closeable {
   begin(request: AuditedRequest): AuditEntry
-  /** Counts a refused request; `agentId` null for callers that are nobody's. One summary a minute counts them. */
+  /** Counts a refused request; `agentId` null for callers that are no agent of the platform. One summary a minute counts them. */
   refused(agentId: string | null, operation: string, outcome: string, statusCode: number): void
   /** Ends that could not be written, and summaries, since the start. */
   lost(): number

@@ -24,7 +24,7 @@ const config = Type.Object({
 const busyNotesPerSecond = 50
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
-/** Beginning and end of up to 50 notes: seldom and many at once disturbs fewer searches than often and few. */
+/** Beginning and end of up to 50 notes: rare large batches disturb fewer searches than frequent small ones. */
 const batchRecordsMax = 100
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */

@@ -9,11 +9,11 @@ const fileName = 'ed25519.pem'
 
 export interface KeyPlace {
   directory: string
-  /** Replaces a key that lies there. */
+  /** Replaces a key that is there. */
   force?: boolean
 }
 
-/** Where an agent's key lies when no volume is named. */
+/** Where an agent's key is kept when no volume is named. */
 export function defaultKeyFile(home: string, agentId: string): string {
   return join(home, 'agents', agentId, fileName)
 }
@@ -21,7 +21,7 @@ export function defaultKeyFile(home: string, agentId: string): string {
 /**
  * Runs `work`, which gives a private key, and leaves the key as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which
  * is made (0700) when missing. The folder is tried out before `work` runs, so that no agent is left without its key.
- * Throws AppError `conflict` when a key lies there and `force` is not set.
+ * Throws AppError `conflict` when a key is there and `force` is not set.
  */
 export async function placePrivateKey<T extends { privateKeyPem: string }>(
   place: KeyPlace,

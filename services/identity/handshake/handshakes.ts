@@ -123,7 +123,7 @@ async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise
   return agent.public_key_fingerprint
 }
 
-/** The newest is refused and none is pushed out: nobody may spoil another's handshake. */
+/** The newest is refused and no older one is dropped: nobody can disturb another's handshake. */
 async function refuseWhenFull(tx: SqlExecutor, agentUid: string, address: string): Promise<void> {
   const { rows } = await tx.query<{ pending: number; own: number; left_s: number; own_left_s: number }>(
     `select count(*)::int as pending, count(*) filter (where address = $2)::int as own,
