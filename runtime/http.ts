@@ -1,4 +1,4 @@
-/** Requests in, answers out: the HTTP app under every service, with the platform's errors, ids, limits and probes. */
+/** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
 
 import type { IncomingMessage } from 'node:http'
 import fastify, { type FastifyInstance } from 'fastify'
@@ -7,7 +7,7 @@ import type { Registry } from 'prom-client'
 import { AppError } from '#lib/errors.ts'
 import { registerAccessLog } from './http/access-log.ts'
 import { registerErrors } from './http/errors.ts'
-import { registerJsonBodies } from './http/json-body.ts'
+import { registerJsonBodies } from './http/json-parser.ts'
 import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
 import { problemSchema } from './http/problem.ts'

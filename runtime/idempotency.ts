@@ -1,4 +1,4 @@
-/** Idempotency-Key: a request with a key in, its first answer out, however often and wherever it is repeated. */
+/** Answers under an Idempotency-Key: a repeated request gets the first answer again, at any instance. */
 
 import { createHash, randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -92,7 +92,7 @@ async function begin(relational: Relational, request: IdempotentRequest): Promis
   )
 }
 
-/** One statement decides among all instances: a new key, an outlived one, or one whose process is gone. */
+/** One statement decides among all instances: a new key, an expired one, or one whose process is gone. */
 async function claim(relational: Relational, request: IdempotentRequest): Promise<Attempt | undefined> {
   const { rows } = await relational.query<Attempt>(
     `insert into platform.idempotency_keys as known (scope, key, body_hash, seed) values ($1, $2, $3::bytea, $4)
@@ -126,7 +126,7 @@ async function readRow(relational: Relational, request: IdempotentRequest): Prom
   return rows[0]
 }
 
-/** Keeps the answer, and clears away a few outlived rows, so that nobody else needs to. */
+/** Keeps the answer, and deletes a few expired rows, so that nothing else has to. */
 async function store(
   relational: Relational,
   request: IdempotentRequest,
@@ -134,7 +134,7 @@ async function store(
   answer: Answer,
 ): Promise<void> {
   await relational.query(
-    `with outlived as (
+    `with expired as (
        delete from platform.idempotency_keys where (scope, key) in (
          select scope, key from platform.idempotency_keys
          where created_at < now() - make_interval(hours => ${keptHours + 1}) order by created_at limit 10))

@@ -1,8 +1,9 @@
-/** Work that is done again and again until a stop; what fails is logged and tried again. */
+/** Work that is repeated until a stop; what fails is logged and tried again. */
 
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
 
 export interface RepeatOptions {
   what: string
@@ -28,5 +29,20 @@ export async function repeatUntil(options: RepeatOptions, work: () => Promise<un
       failing = true
     }
     await sleep(everyMs, signal)
+  }
+}
+
+/** As `repeatUntil`, in the background; close stops it and waits for the work under way. */
+export function startRepeating(
+  options: Omit<RepeatOptions, 'signal'>,
+  work: () => Promise<unknown>,
+): Closeable {
+  const stop = new AbortController()
+  const repeating = repeatUntil({ ...options, signal: stop.signal }, work)
+  return {
+    async close() {
+      stop.abort()
+      await repeating
+    },
   }
 }

@@ -1,4 +1,4 @@
-/** Finished requests in; one wide log line and one histogram sample each out. */
+/** Writes one wide log line and one histogram sample for each finished request. */
 
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'

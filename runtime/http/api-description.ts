@@ -1,10 +1,10 @@
-/** Route schemas in, `openapi.json` and a reference page from the platform's own files out. */
+/** Serves `openapi.json`, made from the routes' schemas, and a reference page that loads nothing from elsewhere. */
 
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 
 export interface ApiDescription {
-  /** For example `/v1`; the description lies at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
+  /** For example `/v1`; the description is at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
   prefix: `/${string}`
   title: string
   description: string

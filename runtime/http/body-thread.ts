@@ -1,4 +1,4 @@
-/** Big bodies in, what a thread made of them out. The thread starts with the first one and again after it died. */
+/** Parses big bodies in a thread, which starts with the first one, and again after it died. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'

@@ -1,17 +1,16 @@
-/** Every fault of a request in, one problem answer out; what operators need stays in the log. */
+/** Answers every fault of a request with one problem document; what operators need goes into the log. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError, describeError } from '#lib/errors.ts'
-import { createRouteTable } from './method-table.ts'
 import { problemContentType, problemOf, publicError } from './problem.ts'
 
 export function registerErrors(app: FastifyInstance, log: Logger): void {
   const methodsAt = createRouteTable(app)
   app.setErrorHandler((error, request, reply) => {
-    const told = toldFault(error, request)
-    if (told.statusCode >= 500) logFault(log, request, told, error)
-    answerProblem(reply, request, told)
+    const problem = problemFor(error, request)
+    if (problem.statusCode >= 500) logFault(log, request, problem, error)
+    answerProblem(reply, request, problem)
   })
   app.setNotFoundHandler((request, reply) => {
     const allowed = methodsAt(request.url)
@@ -27,8 +26,8 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
   })
 }
 
-/** The fault that the caller of this request is told of. */
-export function toldFault(error: unknown, request: FastifyRequest): AppError {
+/** The fault that the caller of this request is answered. */
+export function problemFor(error: unknown, request: FastifyRequest): AppError {
   if (!isMissingBody(error, request)) return publicError(error)
   return new AppError('invalid_json', 'The body is missing: send a JSON object.')
 }
@@ -52,15 +51,15 @@ function isMissingBody(error: unknown, request: FastifyRequest): boolean {
   return context === 'body' && request.body === undefined
 }
 
-function logFault(log: Logger, request: FastifyRequest, told: AppError, error: unknown): void {
+function logFault(log: Logger, request: FastifyRequest, problem: AppError, error: unknown): void {
   const line = {
     request_id: request.id,
     route: request.routeOptions.url,
-    code: told.code,
+    code: problem.code,
     fault: describeError(error),
     cause: describeCause(error),
   }
-  if (told.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
+  if (problem.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
   else log.warn(line, 'http.engine-away')
 }
 
@@ -71,4 +70,28 @@ function describeCause(error: unknown): string | undefined {
 
 function stackOf(error: unknown): string | undefined {
   return error instanceof Error ? error.stack?.split('\n').slice(1, 8).join('\n') : undefined
+}
+
+/** Watches the routes of an app and its children; the result names the methods of a request's address, for 405. */
+function createRouteTable(app: FastifyInstance): (url: string) => string[] {
+  const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set<string>() }
+    routes.set(url, route)
+    for (const name of Array.isArray(method) ? method : [method]) route.methods.add(name)
+  })
+  return (url) => {
+    const end = url.indexOf('?')
+    const path = end < 0 ? url : url.slice(0, end)
+    const methods = new Set<string>()
+    for (const route of routes.values()) {
+      if (route.pattern.test(path)) for (const name of route.methods) methods.add(name)
+    }
+    return [...methods].sort()
+  }
+}
+
+function patternOf(url: string): RegExp {
+  const escaped = url.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+  return new RegExp(`^${escaped.replace(/:[A-Za-z_]+/g, '[^/]+').replace(/\*/g, '.*')}$`)
 }

@@ -1,33 +1,8 @@
-/** Body bytes in, the value they stand for out; big bodies are parsed in a thread of their own. */
+/** Parses the bytes of a JSON body, and refuses what JSON.parse lets through but UTF-8 cannot carry. */
 
 import { isAscii, isUtf8 } from 'node:buffer'
-import type { FastifyInstance } from 'fastify'
 import { AppError } from '#lib/errors.ts'
-import { createBodyThread } from './body-thread.ts'
 import { pointerPart, validationFailed } from './validation.ts'
-
-/** Bodies beyond this size never occupy the event loop. */
-export const parsedOnLoopBytesMax = 256 * 1024
-
-/** `application/json` alone is accepted; keys such as `__proto__` are plain own properties, as JSON.parse gives them. */
-export function registerJsonBodies(app: FastifyInstance): void {
-  const thread = createBodyThread<unknown>(new URL('./json-thread.ts', import.meta.url), 'json')
-  app.addHook('onClose', () => thread.close())
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
-    if (body.length > parsedOnLoopBytesMax) {
-      thread.parse(body).then((value) => done(null, value), done)
-      return
-    }
-    let value: unknown
-    try {
-      value = parseJson(body)
-    } catch (error) {
-      return done(error as Error)
-    }
-    done(null, value)
-  })
-}
 
 /** Throws AppError `invalid_json`, or `validation_failed` for text that no UTF-8 can carry (lone surrogates). */
 export function parseJson(body: Buffer): unknown {

@@ -1,8 +1,12 @@
-/** Thread: body bytes in, the parsed value out. */
+/** The thread that parses big JSON bodies, so that they do not hold up the event loop. */
 
+import { hash } from 'node:crypto'
 import { serveWorker } from '#lib/worker-rpc.ts'
 import { parseJson } from './json-body.ts'
 
 serveWorker({
-  parse: (bytes: Uint8Array) => parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)),
+  parse(bytes: Uint8Array, hashed = false) {
+    const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    return { value: parseJson(body), hash: hashed ? hash('sha256', body, 'buffer') : null }
+  },
 })

@@ -1,4 +1,4 @@
-/** An HTTP app in, the same app listening for callers on this machine alone out: its addresses, peers, Hosts, Origins. */
+/** Lets an HTTP app serve callers on this machine alone: checks its addresses, peers, Host and Origin headers. */
 
 import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'

@@ -1,4 +1,4 @@
-/** Any fault in, an RFC 9457 problem document out. */
+/** Problem documents (RFC 9457): their schema, and the one that a fault is answered with. */
 
 import { type TSchema, Type } from 'typebox'
 import { AppError, errorCodes, type FieldError } from '#lib/errors.ts'
@@ -46,7 +46,7 @@ export const problemSchema = Type.Object(
         type: 'urn:flotilla:problem:validation_failed',
         title: 'The request is not valid',
         status: 422,
-        detail: 'Mend the fields that are named in errors.',
+        detail: 'Correct the fields that are named in errors.',
         code: 'validation_failed',
         request_id: '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11',
         errors: [{ path: '/points/3/vector', message: 'must have 1536 numbers' }],
@@ -60,6 +60,7 @@ export function problemResponses(descriptions: Record<number, string>): Record<n
   return Object.fromEntries(
     Object.entries(descriptions).map(([status, description]) => [
       status,
+      // OpenAPI's form, which names a content type: Fastify reads it, but its types know plain schemas alone.
       {
         description,
         content: { [problemContentType]: { schema: { $ref: 'Problem#' } } },
@@ -79,7 +80,7 @@ const frameworkFaults: Record<string, () => AppError> = {
   FST_ERR_MAX_PARAM_LENGTH: () => new AppError('not_found', 'There is nothing at this address.'),
 }
 
-/** The AppError that a caller is told of. What is not made for callers becomes `internal_error`. */
+/** The AppError that a caller is answered. What is not made for callers becomes `internal_error`. */
 export function publicError(error: unknown): AppError {
   if (error instanceof AppError) return isForCallers(error) ? withWait(error) : internalError(error)
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }

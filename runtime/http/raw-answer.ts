@@ -1,4 +1,4 @@
-/** Bytes that are not HTTP, or come too slowly, in; a problem answer on the bare socket out. */
+/** Answers what is not HTTP, or comes too slowly, with a problem document on the bare socket. */
 
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'

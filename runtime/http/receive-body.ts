@@ -1,4 +1,4 @@
-/** The stream of a big body in, its bytes in one piece of memory of their own out, filled as they arrive. */
+/** Receives a big body into one piece of memory of its own, filled as bytes arrive. */
 
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '#lib/errors.ts'
@@ -31,7 +31,7 @@ export function receiveBody(request: IncomingMessage, bytesMax: number): Promise
     const onError = () => end(cutShort())
     function end(error: AppError | null): void {
       request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onError)
-      // A late fault of the connection must find somebody who hears it.
+      // A late fault of the connection must find a listener.
       request.on('error', () => {})
       if (error) reject(error)
       else resolve(whole ?? Buffer.concat(pieces, received))

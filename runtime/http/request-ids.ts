@@ -1,4 +1,4 @@
-/** Request headers in, the ids that follow a request through the log out. */
+/** The ids that follow a request through the log: taken from its headers, or made. */
 
 import { randomFillSync } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'

@@ -1,4 +1,4 @@
-/** A route's schema in, a validator out: nothing is coerced or removed; faults carry JSON Pointers. */
+/** Validates requests by their route's schema: nothing is coerced or removed, and faults carry JSON Pointers. */
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
@@ -51,7 +51,7 @@ export function compileCheck(schema: unknown): (value: unknown) => FieldError[] 
 }
 
 export function validationFailed(errors: FieldError[]): AppError {
-  return new AppError('validation_failed', 'Mend the fields that are named in errors.', {
+  return new AppError('validation_failed', 'Correct the fields that are named in errors.', {
     errors: errors.slice(0, fieldErrorsMax),
   })
 }

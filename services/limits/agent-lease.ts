@@ -1,10 +1,10 @@
 /**
  * What this gateway holds of one agent's limits: permits of the rate, a part of the day, slots. Times in ms come from
- * whoever calls; nothing here waits. The answer to an ask is only as good as the moment it was sent: all that is held
- * runs out counted from there, so that this clock never outlives the shared one.
+ * the caller; nothing here waits. What an answer grants runs out counted from the moment its ask was sent, so that it is
+ * never used here after it counts as free in the shared row.
  */
 
-import { type LeaseAnswer, type LeaseAsk, permitLifeMs, rateWindowMs, slotLifeMs } from './shared-limits.ts'
+import { type LeaseAnswer, type LeaseAsk, permitLifeMs, rateWindowMs, slotLifeMs } from './lease-rule.ts'
 import { type AgentLimits, sameLimits } from './tiers.ts'
 
 /** The limits by the names of their policies. */
@@ -36,7 +36,7 @@ export interface AgentLease {
   ask(wanted: Wanted, nowMs: number): LeaseAsk
   /** The answer to an ask that was made at `sentAt`. */
   answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number): void
-  /** The ask failed, or nobody knows: what it reported is reported again. */
+  /** The ask failed, or may have failed: what it reported is reported again. */
   failed(ask: LeaseAsk, sentAt: number): void
   /** Something unused is held, or there is something to report. */
   holdsUnused(): boolean
@@ -54,53 +54,31 @@ export interface AgentLease {
   oldest(): number | undefined
 }
 
-/** What the peak of slots in use is taken over: slots beyond it are given back. */
+/** The share of the rate that is leased at once. */
+const rateShare = 1 / 5
+/** Slots beyond the most that were in use within this time are given back. */
 const peakWindowMs = 200
 const [dayLimit, rateLimit, slotLimit] = ['day', 'second', 'concurrent'] as const
 const nothing: readonly Limit[] = []
 
-export function createAgentLease(
-  key: string,
-  instance: string,
-  given: AgentLimits,
-  rateShare: number,
-): AgentLease {
+export function createAgentLease(key: string, instance: string, given: AgentLimits): AgentLease {
   let limits = given
   let seq = 0
-  let began: number[] = []
-  const rate = { held: 0, until: 0 }
-  const day = { name: null as string | null, held: 0, leased: 0, used: 0, until: 0, chunk: 0 }
-  const told = { used: 0, ownUsed: 0 }
-  const slots = { held: 0, busy: 0, until: 0 }
-  const peak = { now: 0, before: 0, since: 0 }
+  const rate = createPermits()
+  const day = createDayPart()
+  const slots = createSlots()
   let lastUsedAt = 0
   let typicalMs = 50
-  /** An ask failed: what the shared state holds of this instance is not known. */
+  /** An ask failed: what the shared row says of this instance is not known. */
   let unknown = false
   const running = new Set<Running>()
 
   const chunk = () => Math.max(1, Math.ceil((limits.rate ?? 0) * rateShare))
-  function notePeak(nowMs: number): void {
-    if (nowMs - peak.since >= peakWindowMs) {
-      peak.before = nowMs - peak.since >= 2 * peakWindowMs ? slots.busy : peak.now
-      peak.now = slots.busy
-      peak.since = nowMs
-    }
-    peak.now = Math.max(peak.now, slots.busy)
-  }
   /** What is not kept leaves at once: it must not be used while the ask that gives it back is under way. */
   function giveUp(): void {
     rate.held = 0
-    day.leased -= day.held
-    day.held = 0
+    day.giveUp()
     slots.held = Math.min(slots.held, slots.busy)
-  }
-  function dropExpired(nowMs: number): void {
-    if (rate.until <= nowMs) rate.held = 0
-    if (day.until <= nowMs) {
-      day.leased -= day.held
-      day.held = 0
-    }
   }
 
   return {
@@ -120,91 +98,171 @@ export function createAgentLease(
     },
     begin(nowMs) {
       lastUsedAt = nowMs
-      if (limits.rate !== null) {
-        rate.held -= 1
-        began.push(nowMs)
-      }
-      if (limits.day !== null) {
-        day.held -= 1
-        day.used += 1
-      }
-      slots.busy += 1
-      notePeak(nowMs)
+      if (limits.rate !== null) rate.use(nowMs)
+      if (limits.day !== null) day.use()
+      slots.take(nowMs)
       const operation = { begunAt: nowMs }
       running.add(operation)
       return operation
     },
     end(operation, nowMs) {
-      notePeak(nowMs)
-      slots.busy -= 1
+      slots.free(nowMs)
       running.delete(operation)
       typicalMs += (nowMs - operation.begunAt - typicalMs) / 8
     },
     isLow(nowMs) {
       const lowRate = limits.rate !== null && rate.held <= chunk() / 2
-      const lowDay = limits.day !== null && day.held <= day.chunk / 2
-      return lowRate || lowDay || (limits.slots !== null && slots.until <= nowMs)
+      return (
+        lowRate || (limits.day !== null && day.isLow()) || (limits.slots !== null && slots.until <= nowMs)
+      )
     },
     ask({ waiting, giveBack = false }, nowMs) {
-      dropExpired(nowMs)
-      notePeak(nowMs)
+      if (rate.until <= nowMs) rate.held = 0
+      if (day.until <= nowMs) day.giveUp()
       if (giveBack) giveUp()
-      const keptSlots = Math.max(slots.busy, Math.min(slots.held, Math.max(peak.now, peak.before)))
+      const keptSlots = slots.kept(nowMs)
       if (limits.slots !== null) slots.held = Math.min(slots.held, keptSlots)
-      const reported = began
-      began = []
       seq += 1
-      const low = !giveBack && rate.held <= chunk() / 2
-      const lowDay = !giveBack && day.held <= day.chunk / 2
+      const ahead = !giveBack && rate.held <= chunk() / 2 ? chunk() : 0
+      const dayAhead = !giveBack && day.isLow() ? 1 : 0
       return {
-        key,
-        instance,
-        seq,
-        limits,
-        began_ago: reported.map((at) => nowMs - at),
-        rate_held: rate.held,
-        rate_wanted: limits.rate === null ? 0 : Math.max(low ? chunk() : 0, waiting - rate.held),
-        day: day.name,
-        day_leased: day.leased,
-        day_used: day.used,
-        day_wanted: limits.day === null ? 0 : Math.max(lowDay ? 1 : 0, waiting - day.held),
+        ...{ key, instance, seq, limits },
+        beganAgoMs: rate.report().map((at) => nowMs - at),
+        rateHeld: rate.held,
+        rateWanted: limits.rate === null ? 0 : Math.max(ahead, waiting - rate.held),
+        ...{ day: day.name, dayLeased: day.leased, dayUsed: day.used },
+        dayWanted: limits.day === null ? 0 : Math.max(dayAhead, waiting - day.held),
         busy: slots.busy,
-        slots_wanted: Math.max(keptSlots, slots.busy + waiting),
+        slotsWanted: Math.max(keptSlots, slots.busy + waiting),
       }
     },
     answered(ask, answer, sentAt) {
       unknown = false
       rate.until = sentAt + permitLifeMs
-      day.until = sentAt + answer.day_left_ms
       slots.until = sentAt + slotLifeMs
-      if (answer.day !== day.name) Object.assign(day, { name: answer.day, held: 0, leased: 0, used: 0 })
-      Object.assign(told, { used: answer.day_used, ownUsed: answer.day === ask.day ? ask.day_used : 0 })
+      day.answered(ask, answer, sentAt)
       // What was leased under limits of before is left: the next ask does not claim it.
       if (ask.limits !== limits) return
       rate.held += answer.rate
-      day.held += answer.day_granted
-      day.leased += answer.day_granted
-      if (answer.day_granted > 0) day.chunk = day.held
+      day.grant(answer.dayGranted)
       slots.held = answer.slots
     },
     failed(ask, sentAt) {
       unknown = true
-      const times = ask.began_ago.map((ago) => sentAt - ago).filter((at) => at > sentAt - rateWindowMs)
-      began = [...times, ...began]
+      rate.reportAgain(ask, sentAt)
     },
     holdsUnused: () =>
-      unknown || rate.held > 0 || day.held > 0 || slots.held > slots.busy || began.length > 0,
+      unknown || rate.held > 0 || day.held > 0 || slots.held > slots.busy || rate.unreported() > 0,
     busy: () => slots.busy,
     lastUsedAt: () => lastUsedAt,
     runsOut(nowMs, withinMs) {
       const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotLifeMs - permitLifeMs
       return slotsToo || (rate.held > 0 && rate.until - nowMs < withinMs)
     },
-    dayRest: () =>
-      limits.day === null ? null : Math.max(0, limits.day - told.used - day.used + told.ownUsed),
+    dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - day.usedByAll())),
     dayLeftMs: (nowMs) => Math.max(0, day.until - nowMs),
-    dayUnreported: () => day.used - told.ownUsed,
+    dayUnreported: () => day.unreported(),
     typicalMs: () => typicalMs,
     oldest: () => running.values().next().value?.begunAt,
+  }
+}
+
+/** Permits to begin, and when operations began that the shared row does not know yet. */
+function createPermits() {
+  let began: number[] = []
+  return {
+    held: 0,
+    until: 0,
+    use(nowMs: number) {
+      this.held -= 1
+      began.push(nowMs)
+    },
+    unreported: () => began.length,
+    report() {
+      const reported = began
+      began = []
+      return reported
+    },
+    reportAgain({ beganAgoMs }: LeaseAsk, sentAt: number) {
+      const times = beganAgoMs.map((ago) => sentAt - ago).filter((at) => at > sentAt - rateWindowMs)
+      began = [...times, ...began]
+    },
+  }
+}
+
+/** The part of the day's quota. */
+function createDayPart() {
+  /** What the last answer said that all began, and how many of those were this instance's. */
+  const known = { used: 0, own: 0 }
+  let chunk = 0
+  return {
+    /** The UTC day of the figures; null before the first answer. */
+    name: null as string | null,
+    held: 0,
+    leased: 0,
+    used: 0,
+    until: 0,
+    use() {
+      this.held -= 1
+      this.used += 1
+    },
+    giveUp() {
+      this.leased -= this.held
+      this.held = 0
+    },
+    isLow() {
+      return this.held <= chunk / 2
+    },
+    answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number) {
+      this.until = sentAt + answer.dayLeftMs
+      if (answer.day !== this.name) {
+        this.name = answer.day
+        this.held = this.leased = this.used = 0
+      }
+      known.used = answer.dayUsed
+      known.own = answer.day === ask.day ? ask.dayUsed : 0
+    },
+    grant(count: number) {
+      this.held += count
+      this.leased += count
+      if (count > 0) chunk = this.held
+    },
+    usedByAll() {
+      return known.used + this.unreported()
+    },
+    unreported() {
+      return this.used - known.own
+    },
+  }
+}
+
+/** Slots, and how many of them were in use at once lately. */
+function createSlots() {
+  const peak = { now: 0, before: 0, since: 0 }
+  return {
+    held: 0,
+    busy: 0,
+    until: 0,
+    take(nowMs: number) {
+      this.busy += 1
+      this.notePeak(nowMs)
+    },
+    free(nowMs: number) {
+      this.notePeak(nowMs)
+      this.busy -= 1
+    },
+    /** How many are worth keeping. */
+    kept(nowMs: number) {
+      this.notePeak(nowMs)
+      return Math.max(this.busy, Math.min(this.held, Math.max(peak.now, peak.before)))
+    },
+    notePeak(nowMs: number) {
+      if (nowMs - peak.since >= peakWindowMs) {
+        peak.before = nowMs - peak.since >= 2 * peakWindowMs ? this.busy : peak.now
+        peak.now = this.busy
+        peak.since = nowMs
+      }
+      peak.now = Math.max(peak.now, this.busy)
+    },
   }
 }

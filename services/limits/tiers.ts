@@ -1,4 +1,4 @@
-/** An agent's tier and own quota in, what it may do out: operations a day, in any second, and at once. */
+/** What an agent may do by its tier and its own quota: operations a day, in any second, and at once. */
 
 import type { Tier } from '#services/identity/agents/agents.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
@@ -19,8 +19,10 @@ const tierLimits: Record<Tier, AgentLimits> = {
   'infra-architect': { day: null, rate: null, slots: null },
 }
 
-export function limitsOf({ tier, quota }: Pick<Caller, 'tier' | 'quota'>): AgentLimits {
+/** `daily` false: where the day's quota does not count. */
+export function limitsOf({ tier, quota }: Pick<Caller, 'tier' | 'quota'>, daily = true): AgentLimits {
   const limits = tierLimits[tier]
+  if (!daily) return { ...limits, day: null }
   return quota === null ? limits : { ...limits, day: quota }
 }
 

@@ -235,7 +235,7 @@ test('a key that ran out is refused', async () => {
 })
 
 test.each(['deleted', 'rotated'])(
-  'when an agent was %s its cached keys are refused once that is told',
+  'when an agent was %s its cached keys are refused once that is published',
   async (change) => {
     const { relational } = gateway.platform.engines
     const { privateKeyPem } = await gateway.provision({ agentId: change })
@@ -259,7 +259,7 @@ test('a client renews a key that is refused, once', async () => {
   const client = createClient({ vectorUrl: gateway.vectorUrl, agentId: 'renewing', privateKeyPem })
   await client.upsert('posts', [{ id: 'r', vector: axisVector(1) }], { wait: true })
   const first = await client.apiKey()
-  // Deleting the row alone is no change that is told: a second key takes the place of the first by a changed agent.
+  // Deleting the row alone publishes no change: a second key takes the place of the first by a changed agent.
   await relational.query('delete from platform.gateway_keys where agent_uid = $1', [uid])
   const { outboxId } = await relational.transaction(async (tx) => {
     const { writeAgentChange } = await import('#services/identity/agents/changes.ts')

@@ -185,7 +185,7 @@ test.each([
   expect([refused.status, refused.json.code]).toEqual([status, code])
 })
 
-test('a body above the limit is 413, also when its length is not told', async () => {
+test('a body above the limit is 413, also when its length is not announced', async () => {
   const search = await send('/v1/vectors/search', { body: `"${'x'.repeat(1_100_000)}"` })
   expect([search.status, search.json.code]).toEqual([413, 'payload_too_large'])
   const upsert = await fetch(new URL('/v1/vectors/upsert', gateway.vectorUrl), {

@@ -39,8 +39,8 @@ const send = ({ key }: Known, path: string, given: BareCall = {}) =>
 const count = (agent: Known) => send(agent, '/v1/vectors/count?collection=posts')
 const waiting = (seconds: unknown) => new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 
-test('every metered answer tells the policy and what is left; the rest tells nothing', async () => {
-  const agent = await known({ agentId: 'told', quota: 20 })
+test('every metered answer names the policy and what is left; the others do not', async () => {
+  const agent = await known({ agentId: 'counted', quota: 20 })
   const body = { collection: 'posts', vector: axisVector(1) }
   const metered = [
     await count(agent),
@@ -70,7 +70,7 @@ test('every metered answer tells the policy and what is left; the rest tells not
   const operation = (await send(agent, '/v1/operations/x')).headers
   const others = [
     await send(agent, '/v1/stats'),
-    await send(agent, '/v1/debug/agent/told'),
+    await send(agent, '/v1/debug/agent/counted'),
     await send(agent, '/v1/health'),
   ]
   for (const headers of [operation, ...others.map((one) => one.headers)])
@@ -99,7 +99,7 @@ test('the quota holds: 429 quota_exceeded until 00:00 UTC; a higher one acts at 
   expect((await count(agent)).status).toBe(401)
 })
 
-test('slots are freed by broken connections and by faults; waiting as told works', async () => {
+test('slots are freed by broken connections and by faults; waiting for retryAfter works', async () => {
   const agent = await known({ agentId: 'narrow' })
   const held = Array.from({ length: 5 }, () => holdRequest(gateway.vectorUrl, agent.key))
   const running = async () => {
@@ -123,7 +123,7 @@ test('slots are freed by broken connections and by faults; waiting as told works
   expect((await count(agent)).status).toBe(200)
 })
 
-test('a refused flood is no operation and is told in one summary', async () => {
+test('a refused flood is no operation and is counted in one summary', async () => {
   const agent = await known({ agentId: 'flooding', quota: 2 })
   for (let n = 0; n < 40; n++) await count(agent)
   const debug = await send(agent, '/v1/debug/agent/flooding')
@@ -137,7 +137,7 @@ test('a refused flood is no operation and is told in one summary', async () => {
   ])
 })
 
-test('the client waits out a 429 when it is told to, and gives it back otherwise', async () => {
+test('the client waits out a 429 when it is asked to, and passes it on otherwise', async () => {
   const { privateKeyPem } = await gateway.provision({ agentId: 'patient', tier: 'agent' })
   const options = { vectorUrl: gateway.vectorUrl, agentId: 'patient', privateKeyPem }
   const patient = createClient({ ...options, waitOutLimitsMs: 60_000 })
@@ -153,7 +153,7 @@ test('the client waits out a 429 when it is told to, and gives it back otherwise
   expect(counts).toEqual(Array.from({ length: 60 }, () => counts[0]))
 })
 
-test('stats tell points, index and the p95 of searches to any valid key, and nobody else', async () => {
+test('stats show points, index and the p95 of searches to any valid key, and nobody else', async () => {
   const agent = await known({ agentId: 'curious' })
   await agent.client.upsert('almemsha', [{ id: 's', vector: axisVector(4) }], { wait: true })
   await agent.client.search({ collection: 'almemsha', vector: axisVector(4) })

@@ -1,12 +1,12 @@
-/** A time that tests move, with what timers and sleeps need: vitest's fake clock over a limiter and its shared state. */
+/** Limiters that share rows in memory, on vitest's fake clock, which tests move. */
 
 import { vi } from 'vitest'
+import { type LeaseAsk, type LimitRow, leaseFrom, newLimitRow, utcDay } from '#services/limits/lease-rule.ts'
+import type { SharedLimits } from '#services/limits/limit-rows.ts'
 import { createLimiter, type LimitedCaller, type Limiter } from '#services/limits/limiter.ts'
-import { leaseFrom, newSharedAgent, type SharedAgent, utcDay } from '#services/limits/shared-agent.ts'
-import type { LeaseAsk, SharedLimits } from '#services/limits/shared-limits.ts'
 
 export interface SharedWorld {
-  agents: Map<string, SharedAgent>
+  agents: Map<string, LimitRow>
   /** Asks that were answered. */
   asks: LeaseAsk[]
   /** While it is set the shared state does not answer. */
@@ -15,7 +15,7 @@ export interface SharedWorld {
   killed: Set<string>
   /** ms from an ask to its answer. */
   latencyMs: number
-  gateway(name: string, options?: { rateShare?: number }): Limiter
+  gateway(name: string): Limiter
 }
 
 /** Gateways that share one state in memory, as they share a database. Use it under vitest's fake timers. */
@@ -26,21 +26,18 @@ export function createSharedWorld(): SharedWorld {
     fault: null,
     killed: new Set(),
     latencyMs: 1,
-    gateway: (name, { rateShare = 1 / 5 } = {}) =>
-      createLimiter({ shared: sharedOf(world, rateShare), instance: name, now: () => Date.now() }),
+    gateway: (name) => createLimiter({ shared: sharedOf(world), instance: name, now: () => Date.now() }),
   }
   return world
 }
 
-function sharedOf(world: SharedWorld, rateShare: number): SharedLimits {
+function sharedOf(world: SharedWorld): SharedLimits {
   return {
-    rateShare,
-    refusalMsMin: 50,
     async lease(ask) {
       await new Promise((resolve) => setTimeout(resolve, world.latencyMs / 2))
       if (world.killed.has(ask.instance.split('-')[0] as string)) return new Promise(() => {})
       if (world.fault) throw world.fault
-      const agent = world.agents.get(ask.key) ?? newSharedAgent(utcDay(Date.now()), 0)
+      const agent = world.agents.get(ask.key) ?? newLimitRow(utcDay(Date.now()))
       world.agents.set(ask.key, agent)
       world.asks.push(ask)
       const answer = leaseFrom(agent, ask, Date.now())
@@ -51,7 +48,6 @@ function sharedOf(world: SharedWorld, rateShare: number): SharedLimits {
       return world.agents.get(key)?.leased ?? 0
     },
     sweep: async () => {},
-    close: async () => {},
   }
 }
 

@@ -1,11 +1,11 @@
-/** Ends of audited requests in; few appends, each with the ends of some milliseconds for one partition, out. */
+/** Gathers the ends of audited requests, so that few appends carry many of them. */
 
 import type { OutgoingMessage } from '#runtime/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 
 /**
- * An end waits so long for others to go with it: an append of its own for each would keep the log busy when the next
- * request's beginning comes, whose caller does wait.
+ * An end waits this long for others to go with it: an append for each would keep the log busy when the beginning of the
+ * next request comes, for which a caller waits.
  */
 const gatherMs = 25
 const gatheredMax = 200
@@ -22,7 +22,7 @@ export interface Ends {
 
 export interface EndsParts {
   publish(messages: EndMessage[], partition: number): Promise<unknown>
-  /** Told how many ends are given up, and why. */
+  /** Called with how many ends are given up, and why. */
   onLost(count: number, error: unknown): void
 }
 

@@ -1,7 +1,4 @@
-/**
- * An agent's id in, its last operations out: read back from the audit records in the log, which every gateway writes and
- * which outlive them all.
- */
+/** An agent's last operations, read back from the audit records in the log, which every gateway writes. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -14,11 +11,11 @@ import type { AuditEvent } from '#schemas/types.ts'
 import { auditEvents } from '#topics/catalog.ts'
 
 export const recentMax = 50
-/** So many records of each partition are looked at, one step after the other, until enough are found. */
+/** How many records of each partition are looked at, one step after the other, until enough are found. */
 const steps = [2_000, 20_000, 200_000]
 const readingMax = 2
 const readMs = 20_000
-/** An answer stands for this long: reading back is no work to be done at will. */
+/** An answer is given again for this long: reading back is expensive. */
 const freshMs = 2_000
 const answersMax = 500
 
@@ -31,7 +28,7 @@ export interface RecentOperation {
   took_ms: number | null
   request_id: string
   occurred_at: string
-  /** Requests that the entry stands for: more than one where a flood was refused. */
+  /** Requests that the entry counts: more than one where a flood was refused. */
   count: number
 }
 
@@ -74,7 +71,7 @@ export function createRecentOperations(
     return []
   }
 
-  /** The agent's records among the last so many of each partition; from `sureFrom` on (ms) none is left out. */
+  /** The agent's records among the last `step` of each partition; from `sureFrom` on (ms) none is left out. */
   async function readStep(agentId: string, step: number, signal: AbortSignal) {
     const records: StoredRecord[] = []
     const begins = new Map<number, { cut: boolean; at: number }>()

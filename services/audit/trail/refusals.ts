@@ -1,12 +1,12 @@
-/** Refused requests in, one summary record a minute for each agent out: a flood must not become a flood of notes. */
+/** Counts refused requests and writes one summary a minute for each agent: a flood must not become a flood of notes. */
 
 import { v7 as uuidv7 } from 'uuid'
 import type { AuditEvent } from '#schemas/types.ts'
 
-/** Stands for all callers that are no agent of the platform; no agent id can look like this. */
+/** The name under which all callers are counted that are no agent of the platform; no agent id can look like this. */
 export const unknownAgents = '(unknown)'
 const summaryEveryMs = 60_000
-/** Agents that are told apart within a minute; refusals of further ones are told together. */
+/** Agents that are counted apart within a minute; refusals of further ones are counted together. */
 const agentsMax = 1_000
 const several = 'several'
 

@@ -1,16 +1,18 @@
-/** Handshakes and vector operations in, their audit records in the log out: the beginning acknowledged, the end after. */
+/** The audit records of operations: the beginning is in the log before an operation is answered, the end follows. */
 
-import { isUnavailable } from '#lib/errors.ts'
+import { Counter, type Registry } from 'prom-client'
+import { describeError, isUnavailable } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { headerNames, type Publisher } from '#runtime/messages.ts'
+import type { ServiceContext } from '#runtime/service.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { createEnds } from './ends.ts'
 import { createRefusals } from './refusals.ts'
 
-/** Two tries must end within the two seconds after which a caller is told that the log is away. */
+/** Two tries must end within the two seconds after which a caller is answered that the log is away. */
 const ownPartitionTimeoutMs = 700
 const otherPartitionTimeoutMs = 900
 /** A partition that did not answer is passed over for this long. */
@@ -34,7 +36,7 @@ export interface AuditEntry {
 
 export interface AuditTrail extends Closeable {
   begin(request: AuditedRequest): AuditEntry
-  /** Counts a refused request; `agentId` null for callers that are nobody's. One summary a minute tells of them. */
+  /** Counts a refused request; `agentId` null for callers that are no agent of the platform. One summary a minute counts them. */
   refused(agentId: string | null, operation: string, outcome: string, statusCode: number): void
   /** Ends that could not be written, and summaries, since the start. */
   lost(): number
@@ -42,9 +44,34 @@ export interface AuditTrail extends Closeable {
 
 export interface AuditTrailParts {
   publisher: Pick<Publisher, 'publish' | 'partitions'>
-  /** Told when a record is given up. */
+  /** Called when a record is given up. */
   onLost(error: unknown): void
   now?(): number
+}
+
+/** With the metric `<name>_audit_lost_total` and a log line for what could not be written. */
+export function openAuditTrail(
+  { publisher, log, metrics }: Pick<ServiceContext<never, unknown>, 'publisher' | 'log' | 'metrics'>,
+  name: string,
+): AuditTrail {
+  const lost = lostCounter(metrics, `${name.replaceAll('-', '_')}_audit_lost_total`)
+  return createAuditTrail({
+    publisher,
+    onLost(error) {
+      lost.inc()
+      log.warn({ reason: describeError(error) }, 'audit.lost')
+    },
+  })
+}
+
+function lostCounter(registry: Registry, name: string): Counter {
+  const present = registry.getSingleMetric(name)
+  if (present) return present as Counter
+  return new Counter({
+    name,
+    help: 'Audit ends and summaries that could not be written',
+    registers: [registry],
+  })
 }
 
 export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
@@ -78,7 +105,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       const headers = { ...request.headers, [headerNames.agent]: request.agentId }
       const begun = publishBegun(event, headers)
       const acknowledged = begun.then(() => undefined)
-      // Whoever does not wait for it must not end the process.
+      // A caller that does not wait for it must not end the process.
       acknowledged.catch(() => undefined)
       let ended = false
       return {

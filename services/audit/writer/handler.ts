@@ -1,6 +1,7 @@
-/** Batches of audit.events in; the last state of each event as a note into vectors.commands out. */
+/** Turns batches of audit.events into notes: of each event its last state, published to vectors.commands. */
 
 import type { Embedder } from '#engines/embedder/port.ts'
+import type { Payload } from '#engines/vectors/port.ts'
 import { isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
@@ -8,7 +9,7 @@ import { headerNames, type Message, type OutgoingMessage, type Publisher } from 
 import type { Pace } from '#runtime/pace.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { type AuditNote, noteOf } from './note.ts'
+import { auditNoteId } from '../note-ids.ts'
 
 /** Notes that are embedded and published at once: a few milliseconds of work. */
 const notesAtOnce = 50
@@ -71,4 +72,36 @@ function messageOf(
     },
     headers: { [headerNames.agent]: event.agent_id, [headerNames.requestId]: event.request_id },
   }
+}
+
+export interface AuditNote {
+  id: string
+  /** What is embedded. */
+  text: string
+  payload: Payload
+}
+
+/** The same event always gives the same note, so writing it twice changes nothing. */
+export function noteOf(event: AuditEvent): AuditNote {
+  const title = titleOf(event)
+  const payload: Payload = {
+    title,
+    ...(event.collection === null ? {} : { collection: event.collection }),
+    status: event.phase === 'begun' ? 'active' : 'resolved',
+    tags: ['auth', 'vector', event.agent_id],
+    updated_at: new Date(event.occurred_at).toISOString(),
+    operation: event.operation,
+    outcome: event.outcome,
+    status_code: event.status_code,
+    took_ms: event.took_ms,
+    request_id: event.request_id,
+  }
+  if (event.phase === 'summary') payload.count = event.count
+  return { id: auditNoteId(event.event_id), text: title, payload }
+}
+
+function titleOf(event: AuditEvent): string {
+  const where = event.collection === null ? '' : ` on ${event.collection}`
+  const times = event.phase === 'summary' ? `${event.count} times ` : ''
+  return `${event.operation}${where} by ${event.agent_id}: ${times}${event.outcome}`
 }

@@ -1,10 +1,10 @@
-/** Audit notes that are older than the retention in; tombstones for them into vectors.commands out. */
+/** Deletes audit notes that are older than the retention, by tombstones in vectors.commands. */
 
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Publisher } from '#runtime/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { auditIdPrefix } from './note.ts'
+import { auditNoteTime } from '../note-ids.ts'
 
 const pageSize = 200
 /** Between two pages, so that searches and writes come first. */
@@ -31,7 +31,7 @@ export async function pruneAuditNotes(parts: RetentionParts): Promise<number> {
       withPayload: false,
       ...(offset === undefined ? {} : { offset }),
     })
-    const old = page.points.filter((point) => (auditTime(point.id) ?? Number.POSITIVE_INFINITY) < before)
+    const old = page.points.filter((point) => (auditNoteTime(point.id) ?? Number.POSITIVE_INFINITY) < before)
     await parts.publisher.publish(
       vectorsCommands,
       old.map((point) => ({ key: { collection: 'fleet_notes', id: point.id }, value: null })),
@@ -42,12 +42,4 @@ export async function pruneAuditNotes(parts: RetentionParts): Promise<number> {
     await sleep(pagePauseMs, parts.signal)
   }
   return deleted
-}
-
-/** Milliseconds since 1970 from the id `audit-<UUIDv7>`; null for every other id, which is then no audit note. */
-export function auditTime(id: string): number | null {
-  if (!id.startsWith(auditIdPrefix)) return null
-  const uuid = id.slice(auditIdPrefix.length)
-  if (!/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(uuid)) return null
-  return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
 }

@@ -1,4 +1,4 @@
-/** audit.events in, audit notes into fleet_notes (through vectors.commands) out; old notes are deleted again. */
+/** The audit-writer: makes a searchable note in fleet_notes of every audit event, and deletes old notes again. */
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
@@ -20,11 +20,11 @@ const config = Type.Object({
   }),
 })
 
-/** While requests keep coming, so many notes a second are written by all partitions together. */
+/** While requests keep coming, all partitions together write this many notes a second. */
 const busyNotesPerSecond = 50
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
-/** Beginning and end of up to 50 notes: seldom and many at once disturbs fewer searches than often and few. */
+/** Beginning and end of up to 50 notes: rare large batches disturb fewer searches than frequent small ones. */
 const batchRecordsMax = 100
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */

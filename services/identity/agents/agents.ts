@@ -1,14 +1,13 @@
 /**
- * The agents of the platform: rows of who they are in, every change with its outbox record in one transaction out.
- * Used by the command line and by every service that provisions, rotates or deletes agents.
+ * The agents of the platform: provisioning, changing and deleting them, each change with its outbox record in one
+ * transaction. Used by the command line and by every service that manages agents.
  */
 
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type AgentChangeKind, writeAgentChange } from './changes.ts'
+import { type AgentChangeKind, writeAgentChange, writeAgentTerminated } from './changes.ts'
 import { generateAgentKey } from './key-pair.ts'
-import { writeAgentTerminated } from './lifecycle.ts'
 
 export { waitUntilPublished } from './changes.ts'
 export { defaultKeyFile, placePrivateKey } from './key-file.ts'
@@ -50,7 +49,7 @@ export interface NewAgent {
   quota?: number | null
 }
 
-/** What a change leaves: wait with `waitUntilPublished(relational, outboxId)` before telling that it acts everywhere. */
+/** What a change leaves: wait with `waitUntilPublished(relational, outboxId)` before saying that it acts everywhere. */
 export interface AgentChanged {
   agent: Agent
   outboxId: number
@@ -109,7 +108,7 @@ export async function rotateAgent(
   return { ...changed, privateKeyPem: key.privateKeyPem }
 }
 
-/** Deletes the agent with all its keys and challenges; webhook targets hear that it is terminated. */
+/** Deletes the agent with all its keys and challenges; webhook targets are notified that it is terminated. */
 export function deleteAgent(relational: Relational, agentId: string): Promise<AgentChanged> {
   return changeAgent(relational, agentId, 'deleted', async (tx, agent) => {
     await tx.query('delete from platform.agents where uid = $1', [agent.uid])

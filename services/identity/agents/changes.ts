@@ -1,23 +1,29 @@
-/** Changes of agents into the outbox, and the wait until one has reached every gateway. */
+/** Writes changes of agents into the outbox, and waits until one has reached every gateway. */
 
+import { ulid } from 'ulid'
 import { v7 as uuidv7 } from 'uuid'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/messages.ts'
 import { writeOutbox } from '#runtime/outbox.ts'
-import type { AgentChange } from '#schemas/types.ts'
-import { agentsChanges } from '#topics/catalog.ts'
-import type { Agent } from './agents.ts'
+import type { AgentChange, FleetEvent } from '#schemas/types.ts'
+import { agentsChanges, fleetEvents } from '#topics/catalog.ts'
 
 export type AgentChangeKind = AgentChange['change']
+/** What a change says of its agent: the agent's row as it is after it. */
+type ChangedAgent = Omit<AgentChange, 'change' | 'occurred_at'>
 
 /** Caches count for at most this long after the log acknowledged a change that their tail has not read. */
 const cachesStaleMsMax = 1_000
 const pollMs = 25
 
 /** Writes the change's outbox row and returns its id. Call it in the transaction that holds the agent's row. */
-export function writeAgentChange(tx: SqlExecutor, agent: Agent, change: AgentChangeKind): Promise<number> {
+export function writeAgentChange(
+  tx: SqlExecutor,
+  agent: ChangedAgent,
+  change: AgentChangeKind,
+): Promise<number> {
   const value: AgentChange = {
     uid: agent.uid,
     agent_id: agent.agent_id,
@@ -41,8 +47,30 @@ export function writeAgentChange(tx: SqlExecutor, agent: Agent, change: AgentCha
 }
 
 /**
+ * Writes the event of the fleet that the webhook relay fires. Call it in the transaction that deletes the agent's row:
+ * both happen, or neither.
+ */
+export async function writeAgentTerminated(tx: SqlExecutor, agentId: string): Promise<void> {
+  const value: FleetEvent = {
+    event: 'agent.terminated',
+    agent: agentId,
+    // There is no task: an id of this occurrence, so that a later one of the same name is no repeat of it.
+    task_id: ulid(),
+    result: JSON.stringify({ reason: 'deleted' }),
+    ts: Math.floor(Date.now() / 1_000),
+  }
+  await writeOutbox(tx, {
+    topic: fleetEvents.name,
+    key: fleetEvents.key(agentId),
+    eventId: uuidv7(),
+    value,
+    headers: { [headerNames.agent]: agentId },
+  })
+}
+
+/**
  * Resolves one second after the change was acknowledged by the log: by then no gateway trusts what it cached before.
- * Throws AppError `log_unavailable` when it was not published in time; the change itself stands and will be.
+ * Throws AppError `log_unavailable` when it was not published in time; the change itself is kept and will be.
  */
 export async function waitUntilPublished(
   relational: Relational,

@@ -1,4 +1,4 @@
-/** A private key in, a file on the agent's own volume out: mode 0600, never over another key by mistake. */
+/** Writes a private key to the agent's own volume: mode 0600, and never over another key by mistake. */
 
 import { randomBytes } from 'node:crypto'
 import { existsSync, linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,19 +9,19 @@ const fileName = 'ed25519.pem'
 
 export interface KeyPlace {
   directory: string
-  /** Replaces a key that lies there. */
+  /** Replaces a key that is there. */
   force?: boolean
 }
 
-/** Where an agent's key lies when no volume is named. */
+/** Where an agent's key is kept when no volume is named. */
 export function defaultKeyFile(home: string, agentId: string): string {
   return join(home, 'agents', agentId, fileName)
 }
 
 /**
  * Runs `work`, which gives a private key, and leaves the key as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which
- * is made (0700) when missing. The place is tried out before `work` runs, so that no agent is left without its key.
- * Throws AppError `conflict` when a key lies there and `force` is not set.
+ * is made (0700) when missing. The folder is tried out before `work` runs, so that no agent is left without its key.
+ * Throws AppError `conflict` when a key is there and `force` is not set.
  */
 export async function placePrivateKey<T extends { privateKeyPem: string }>(
   place: KeyPlace,

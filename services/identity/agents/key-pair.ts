@@ -1,4 +1,4 @@
-/** Ed25519 key pairs of agents: made, fingerprinted, checked. */
+/** Ed25519 key pairs of agents: makes them, fingerprints them, checks signatures. */
 
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto'
 

@@ -1,13 +1,15 @@
-/** Bearer gateway keys in, the agents they belong to out. Used by every interface that accepts a gateway key. */
+/** Finds the agent behind a gateway key, for every interface that accepts one: from a cache that drops changed agents. */
 
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Publisher } from '#runtime/messages.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import { agentsChanges } from '#topics/catalog.ts'
 import type { Access, Agent, Tier } from '../agents/agents.ts'
 
@@ -25,7 +27,7 @@ export interface GatewayKeys extends Closeable {
   /**
    * The agent behind an `Authorization: Bearer vk_live_…` header; at once when the key is cached. Throws (or rejects
    * with) AppError `unauthorized` for whatever is not a valid key, `relational_engine_unavailable` when only the
-   * database could tell and it is away.
+   * database knows and it is away.
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller>
 }
@@ -34,6 +36,7 @@ export interface GatewayKeysParts {
   relational: Relational
   eventLog: EventLog
   publisher: Pick<Publisher, 'placeOf'>
+  log: Logger
 }
 
 const bearer = /^Bearer +(vk_live_[A-Za-z0-9_-]{43})$/i
@@ -46,6 +49,7 @@ const recheckTimeoutMs = 1_000
 const recheckAgainMs = 5_000
 /** Rounds of asking again because an agent changed while the database answered. */
 const roundsMax = 3
+const sweepEveryMs = 10 * 60_000
 
 interface CachedKey {
   caller: Caller
@@ -78,6 +82,12 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
       for (const record of records) if (record.key) cache.dropAgent(record.key.toString('utf8'))
     },
   })
+
+  // Keys that ran out are refused anyway: they are deleted so that the table stays small.
+  const sweeping = startRepeating(
+    { what: 'sweep of gateway keys', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log: parts.log },
+    () => parts.relational.query('delete from platform.gateway_keys where expires_at < now()'),
+  )
 
   async function check(hash: string, cached: CachedKey | undefined): Promise<Caller> {
     let found: CachedKey | undefined
@@ -133,7 +143,10 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
       checking.set(keyHash, started)
       return started
     },
-    close: () => tail.close(),
+    async close() {
+      await sweeping.close()
+      await tail.close()
+    },
   }
 }
 

@@ -1,7 +1,7 @@
-/** Handshakes and verifications in, 429 with a true wait out, before anything is looked up. */
+/** The rates of handshakes and verifications, of an address and of an agent there: refused before anything is looked up. */
 
 import { AppError } from '#lib/errors.ts'
-import { createSlidingWindows } from './sliding-window.ts'
+import { createSlidingWindows } from '#services/limits/sliding-window.ts'
 
 const perAgentAndAddress = [
   { count: 20, windowMs: 1_000 },

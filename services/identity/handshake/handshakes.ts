@@ -1,17 +1,22 @@
-/** Proof of an agent's private key in, a gateway key out: challenges and keys live in the database. */
+/** Handshakes: an agent proves that it has its private key and is given a gateway key. Challenges and keys live in the database. */
 
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import { agentIdPattern } from '../agents/agents.ts'
 import { isSignedBy, publicKeyObject } from '../agents/key-pair.ts'
 import { hashKey } from '../gateway-keys/gateway-keys.ts'
+import { createHandshakeLimits, type HandshakeLimits } from './handshake-limits.ts'
 
 export const challengeTtlS = 60
 const pendingPerAddressMax = 8
 const pendingPerAgentMax = 256
 const knownAgentsMax = 10_000
+const sweepEveryMs = 10 * 60_000
 const signaturePattern = /^[0-9a-fA-F]{128}$/
 
 export interface Challenge {
@@ -24,20 +29,35 @@ export interface IssuedKey {
   expiresInS: number
 }
 
-export interface Handshakes {
+/** `admit` comes first, before anything is looked up. */
+export interface Handshakes extends HandshakeLimits, Closeable {
   /** Throws AppError `unknown_agent`, or `rate_limited` while too many challenges wait for their answers. */
   challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge>
   /** Throws AppError `invalid_signature` whatever is wrong. */
   verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
-  /** True when the agent exists, as far as this instance was told lately or the database says. */
+  /** True when the agent exists, as far as this instance learned lately or the database says. */
   isKnown(agentId: string): Promise<boolean>
   /** The same without asking the database: a flood of refusals must not reach it. */
   wasKnown(agentId: string): boolean
 }
 
-export function createHandshakes(relational: Relational, keyTtlS: number): Handshakes {
+export interface HandshakesParts {
+  relational: Relational
+  log: Logger
+  /** Lifetime of a gateway key. */
+  keyTtlS: number
+}
+
+export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): Handshakes {
   const known = new LRUCache<string, true>({ max: knownAgentsMax, ttl: 60_000 })
+  // Challenges that ran out are refused anyway: they are deleted so that the table stays small.
+  const sweeping = startRepeating(
+    { what: 'sweep of challenges', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
+    () => relational.query('delete from platform.challenges where expires_at < now()'),
+  )
   return {
+    ...createHandshakeLimits(),
+    close: () => sweeping.close(),
     async challenge(agentId, clientNonce, address) {
       if (!agentIdPattern.test(agentId)) throw unknownAgent()
       const serverNonce = randomBytes(32).toString('hex')
@@ -103,7 +123,7 @@ async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise
   return agent.public_key_fingerprint
 }
 
-/** The newest is refused and none is pushed out: nobody may spoil another's handshake. */
+/** The newest is refused and no older one is dropped: nobody can disturb another's handshake. */
 async function refuseWhenFull(tx: SqlExecutor, agentUid: string, address: string): Promise<void> {
   const { rows } = await tx.query<{ pending: number; own: number; left_s: number; own_left_s: number }>(
     `select count(*)::int as pending, count(*) filter (where address = $2)::int as own,
@@ -155,8 +175,8 @@ function findSigned(pending: Pending[], signature: string): Pending | undefined 
 }
 
 /**
- * Consumes the challenge and stores the key's hash in one step. A share of the agent's row keeps a rotation or deletion
- * at bay: it comes before (then its version differs and no key is given) or after (and deletes this key).
+ * Consumes the challenge and stores the key's hash in one step. A share lock on the agent's row keeps a rotation or deletion
+ * away: it comes before (then its version differs and no key is given) or after (and deletes this key).
  */
 async function issue(relational: Relational, matching: Pending, apiKey: string, ttlS: number): Promise<void> {
   try {

@@ -1,4 +1,4 @@
-/** Rows of the transactional outbox in, records of their topics out; one instance at a time, in commit order per key. */
+/** The outbox-publisher: publishes the rows of the transactional outbox, one instance at a time, in commit order per key. */
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'

@@ -1,21 +1,12 @@
-/** The engines in, what the gateway's routes work with out: keys, handshakes, audit trail, operations, back-pressure. */
+/** What the gateway's routes work with, opened and closed together: callers, operations, points, health, statistics. */
 
-import { Counter, type Registry } from 'prom-client'
-import type { Relational } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope } from '#lib/resource.ts'
+import { createScope } from '#lib/resource.ts'
 import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
-import { repeatUntil } from '#runtime/repeat.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import { createRecentOperations, type RecentOperations } from '#services/audit/trail/recent-operations.ts'
-import { type AuditTrail, createAuditTrail } from '#services/audit/trail/trail.ts'
-import { type GatewayKeys, openGatewayKeys } from '#services/identity/gateway-keys/gateway-keys.ts'
-import { createHandshakeLimits, type HandshakeLimits } from '#services/identity/handshake/handshake-limits.ts'
-import { createHandshakes, type Handshakes } from '#services/identity/handshake/handshakes.ts'
-import { createLimiter, type Limiter } from '#services/limits/limiter.ts'
-import { createMemoryLimits } from '#services/limits/memory-limits.ts'
-import { createPostgresLimits } from '#services/limits/postgres-limits.ts'
-import type { SharedLimits } from '#services/limits/shared-limits.ts'
+import { type Access, openAccess } from '#services/identity/access/access.ts'
+import { type Handshakes, openHandshakes } from '#services/identity/handshake/handshakes.ts'
 import { type HealthProbe, openHealthProbe } from './health-probe.ts'
 import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
@@ -30,13 +21,9 @@ import { loadPgSearch, type PgSearch } from './search-pg/search.ts'
 export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
 export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
 
-export interface Gateway extends Closeable {
+export interface Gateway extends Access {
   context: GatewayContext
-  keys: GatewayKeys
   handshakes: Handshakes
-  handshakeLimits: HandshakeLimits
-  limiter: Limiter
-  audit: AuditTrail
   operations: Operations
   backlog: Backlog
   points: PointPublisher
@@ -50,8 +37,6 @@ export interface Gateway extends Closeable {
   stopWaiting(): void
 }
 
-const sweepEveryMs = 10 * 60_000
-
 /** Follows the topics it needs and starts the background probe; close it after the last answer. */
 export async function openGateway(context: GatewayContext): Promise<Gateway> {
   const { engines, publisher, codec, log } = context
@@ -60,9 +45,11 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
   )
   try {
     const ids = createOperationIds(await loadInstallationSecret(engines.relational))
-    const keys = scope.add(
-      'keys',
-      await openGatewayKeys({ relational: engines.relational, eventLog: engines.eventLog, publisher }),
+    const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
+    const keyTtlS = context.config.GATEWAY_KEY_TTL_S
+    const handshakes = scope.add(
+      'handshakes',
+      openHandshakes({ relational: engines.relational, log, keyTtlS }),
     )
     const progress = scope.add(
       'progress',
@@ -76,18 +63,6 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       }),
     )
     const health = scope.add('health', await openHealthProbe(engines))
-    const lost = auditLostCounter(context.metrics)
-    const audit = createAuditTrail({
-      publisher,
-      onLost(error) {
-        lost.inc()
-        log.warn({ reason: describeError(error) }, 'gateway.audit-lost')
-      },
-    })
-    scope.add('audit', audit)
-    const shared = createSharedLimits(engines.relational)
-    const limiter = scope.add('limits', createLimiter({ shared, instance: context.instanceId }))
-    scope.add('sweep', startSweep(context, shared))
     const searchLatencies = createLatencies()
     exposeSearches(context.metrics, searchLatencies)
     const upsertThread = scope.add(
@@ -95,12 +70,9 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       createBodyThread<ParsedUpsert>(new URL('./points/upsert-thread.ts', import.meta.url), 'upsert'),
     )
     return {
+      ...access,
       context,
-      keys,
-      handshakes: createHandshakes(engines.relational, context.config.GATEWAY_KEY_TTL_S),
-      handshakeLimits: createHandshakeLimits(),
-      limiter,
-      audit,
+      handshakes,
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
       points: createPointPublisher(publisher),
@@ -117,45 +89,4 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     await scope.close()
     throw error
   }
-}
-
-/** An embedded database has this one process: nobody else counts. */
-function createSharedLimits(relational: Relational): SharedLimits {
-  return relational.driver === 'embedded' ? createMemoryLimits(relational) : createPostgresLimits(relational)
-}
-
-/** Rows that ran out are refused anyway: they are cleared away so that the tables stay small. */
-function startSweep({ engines, log }: GatewayContext, limits: SharedLimits): Closeable {
-  const stop = new AbortController()
-  const sweeping = repeatUntil(
-    {
-      what: 'sweep of expired keys',
-      everyMs: sweepEveryMs,
-      firstAfterMs: sweepEveryMs,
-      signal: stop.signal,
-      log,
-    },
-    async () => {
-      await engines.relational.query('delete from platform.gateway_keys where expires_at < now()')
-      await engines.relational.query('delete from platform.challenges where expires_at < now()')
-      await limits.sweep()
-    },
-  )
-  return {
-    async close() {
-      stop.abort()
-      await sweeping
-    },
-  }
-}
-
-function auditLostCounter(registry: Registry): Counter {
-  const name = 'vector_gateway_audit_lost_total'
-  const present = registry.getSingleMetric(name)
-  if (present) return present as Counter
-  return new Counter({
-    name,
-    help: 'Audit ends and summaries that could not be written',
-    registers: [registry],
-  })
 }

@@ -1,4 +1,4 @@
-/** Pings of the engines in, the health answer out: a background probe, so that asking never hangs on a dead engine. */
+/** Pings the engines in the background, so that a question about health never hangs on a dead engine. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { withTimeout } from '#lib/backoff.ts'

@@ -3,11 +3,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
-import { registerAudit } from '#services/audit/trail/audited.ts'
-import type { AuditEntry } from '#services/audit/trail/trail.ts'
-import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
-import { requireKey } from '#services/identity/gateway-keys/require-key.ts'
-import { meter } from '#services/limits/metering.ts'
+import { audited } from '#services/audit/trail/audited.ts'
+import { keyed } from '#services/identity/access/keyed.ts'
+import { metered } from '#services/limits/metered.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
@@ -23,30 +21,12 @@ import { registerSearchPg } from './routes/search-pg.ts'
 import { registerStats, watchSearches } from './routes/stats.ts'
 import { registerUpsert } from './routes/upsert.ts'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The agent behind the gateway key; set before a keyed route's handler runs. */
-    caller: Caller | null
-    /** The audit entry of this request, once it has begun. */
-    audit: AuditEntry | null
-    /** True when a limit refused the request before it began: then it is no operation. */
-    unmetered: boolean
-  }
-  interface FastifyContextConfig {
-    /** Name of the operation in audit notes. */
-    operation?: string
-  }
-}
-
 export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
   const gateway = await openGateway(context)
   app.addHook('preClose', (done) => {
     gateway.stopWaiting()
     done()
   })
-  app.decorateRequest('caller', null)
-  app.decorateRequest('audit', null)
-  app.decorateRequest('unmetered', false)
   await registerApiDescription(app, {
     prefix: '/v1',
     title: 'Flotilla vector gateway',
@@ -65,21 +45,21 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
     async (v1) => {
       registerHealth(v1, gateway)
       await v1.register(async (scope) => registerAuth(scope, gateway), { prefix: '/auth' })
-      await v1.register(async (keyed) => {
-        requireKey(keyed, gateway)
-        registerOperations(keyed, gateway)
-        registerStats(keyed, gateway)
-        registerDebug(keyed, gateway)
-        await keyed.register(async (metered) => {
-          meter(metered, gateway)
-          registerEmbeddings(metered, gateway)
+      await v1.register(async (scope) => {
+        keyed(scope, gateway)
+        registerOperations(scope, gateway)
+        registerStats(scope, gateway)
+        registerDebug(scope, gateway)
+        await scope.register(async (counted) => {
+          metered(counted, gateway)
+          registerEmbeddings(counted, gateway)
         })
       })
       await v1.register(
         async (vectors) => {
-          registerAudit(vectors, gateway)
-          requireKey(vectors, gateway)
-          meter(vectors, gateway)
+          audited(vectors, gateway)
+          keyed(vectors, gateway)
+          metered(vectors, gateway)
           watchSearches(vectors, gateway)
           for (const register of [
             registerSearch,

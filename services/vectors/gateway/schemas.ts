@@ -101,7 +101,7 @@ export const waitQuery = closedObject({
   ),
 })
 
-/** What every metered operation may answer beside its success. */
+/** What every metered operation may answer besides its success. */
 export const commonProblems = {
   400: 'The body is not JSON, or the operation id is not of this platform.',
   401: 'No valid gateway key was sent.',

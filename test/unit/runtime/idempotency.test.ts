@@ -56,7 +56,7 @@ test('keys of different scopes never meet', async () => {
   expect(await ask(answers(other), { key: 'k2' })).toEqual({ ...other, replayed: false })
 })
 
-test('while the first is running the second is told so, with a wait', async () => {
+test('while the first is running the second is refused, with a wait', async () => {
   const goOn = Promise.withResolvers<void>()
   const begun = Promise.withResolvers<void>()
   const first = ask(async () => {

@@ -1,4 +1,4 @@
-/** What the vector engine says of its collections in, as callers are told it out. */
+/** The statistics of the collections, as callers see them. */
 
 import type { CollectionStats, VectorStore } from '#engines/vectors/port.ts'
 

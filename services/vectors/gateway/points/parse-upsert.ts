@@ -2,12 +2,13 @@
 
 import { hash } from 'node:crypto'
 import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
-import { AppError, type FieldError } from '#lib/errors.ts'
+import type { FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { fieldErrorsMax, pointerPart, validationFailed } from '#runtime/http/validation.ts'
+import { isReserved, reservedId } from '#services/audit/note-ids.ts'
 import { collectionNotFound } from './collection.ts'
 import { packPayload } from './payload.ts'
-import { isReserved, pointIdFault } from './point-id.ts'
+import { pointIdFault } from './point-id.ts'
 import { packVector } from './vector.ts'
 
 export const pointsMax = 1_000
@@ -45,13 +46,6 @@ export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
     ...packed,
     bodyHash: hashed ? hash('sha256', body, 'base64') : null,
   }
-}
-
-export function reservedId(): AppError {
-  return new AppError(
-    'reserved_id',
-    'In fleet_notes ids that begin with audit- or note- are written by the platform alone.',
-  )
 }
 
 function checkRoot(root: unknown, errors: FieldError[]): { collection?: string; points: unknown[] } {

@@ -1,11 +1,6 @@
 /** Point ids in, what is wrong with them out. */
 
-import type { CollectionName } from '#engines/vectors/collections.ts'
-
 const idCodePointsMax = 512
-
-/** Ids of fleet_notes that begin so are written by the platform alone. */
-const reservedPrefixes = ['audit-', 'note-']
 
 /** A string of 1 to 512 code points without NUL; undefined when it is one. */
 export function pointIdFault(id: unknown): string | undefined {
@@ -15,10 +10,6 @@ export function pointIdFault(id: unknown): string | undefined {
   if (id.includes('\0')) return 'must not contain NUL'
   if (!id.isWellFormed()) return 'has half of a surrogate pair'
   return undefined
-}
-
-export function isReserved(collection: CollectionName | string, id: string): boolean {
-  return collection === 'fleet_notes' && reservedPrefixes.some((prefix) => id.startsWith(prefix))
 }
 
 /** Counts code points without making an array of a text that may be huge. */

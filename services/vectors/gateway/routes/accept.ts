@@ -1,4 +1,4 @@
-/** Points ready for the log in, 202 (or, when asked to wait, 200 or 502) out. */
+/** What upsert and delete share: publish, count the backlog, and answer 202 (or, when asked to wait, 200 or 502). */
 
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#lib/errors.ts'

@@ -1,12 +1,11 @@
 /** POST /v1/auth/handshake and /v1/auth/verify. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { AppError } from '#lib/errors.ts'
-import { toldFault } from '#runtime/http/errors.ts'
 import { problemResponses } from '#runtime/http.ts'
-import { begin } from '#services/audit/trail/audited.ts'
+import { audited, withAudit } from '#services/audit/trail/audited.ts'
 import { challengeTtlS } from '#services/identity/handshake/handshakes.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
@@ -57,7 +56,11 @@ const problems = problemResponses({
 })
 
 export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
-  registerAuthAudit(scope, gateway)
+  audited(scope, gateway, {
+    agentOf: (request, problem) => knownAgentOf(gateway, request, problem),
+    // Fields of another name are faults of these bodies.
+    collectionOf: () => null,
+  })
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
   app.post(
     '/handshake',
@@ -72,10 +75,11 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { agent_id, nonce } = request.body
-      gateway.handshakeLimits.admit(agent_id, request.ip)
+      gateway.handshakes.admit(agent_id, request.ip)
       // Refused ones of a flood must have begun nothing: so the challenge comes before its audit record.
       const challenge = await gateway.handshakes.challenge(agent_id, nonce, request.ip)
-      await audited(gateway, request, reply, agent_id, async () => undefined)
+      request.agentId = agent_id
+      await withAudit(gateway, request, reply, { agentId: agent_id }, async () => undefined)
       return {
         client_nonce: nonce,
         server_nonce: challenge.serverNonce,
@@ -97,56 +101,32 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { agent_id, signature } = request.body
-      gateway.handshakeLimits.admit(agent_id, request.ip)
+      gateway.handshakes.admit(agent_id, request.ip)
       const verify = () => gateway.handshakes.verify(agent_id, signature, request.ip)
       // Only agents of the platform have audit notes of their own.
       const known = await gateway.handshakes.isKnown(agent_id)
-      const issued = await (known ? audited(gateway, request, reply, agent_id, verify) : verify())
+      if (known) request.agentId = agent_id
+      const issued = await (known
+        ? withAudit(gateway, request, reply, { agentId: agent_id }, verify)
+        : verify())
       reply.header('cache-control', 'no-store')
       return { api_key: issued.apiKey, expires_in: issued.expiresInS }
     },
   )
 }
 
-async function audited<T>(
-  gateway: Gateway,
+/**
+ * The agent that a request names, if there is one. While the database is away nobody is known; the answer says so
+ * already.
+ */
+async function knownAgentOf(
+  { handshakes }: Gateway,
   request: FastifyRequest,
-  reply: FastifyReply,
-  agentId: string,
-  work: () => Promise<T>,
-): Promise<T> {
-  request.agentId = agentId
-  const entry = begin(gateway, request, agentId, null)
-  const [result] = await Promise.all([work(), entry.acknowledged])
-  entry.end('ok', reply.statusCode, reply.elapsedTime)
-  return result
-}
-
-function registerAuthAudit(scope: FastifyInstance, gateway: Gateway): void {
-  scope.setErrorHandler(async (error, request, reply) => {
-    const told = toldFault(error, request)
-    const operation = request.routeOptions.config.operation ?? 'unknown'
-    const named = (request.body as { agent_id?: unknown } | null | undefined)?.agent_id
-    const agentId = typeof named === 'string' ? named : null
-    const known = agentId !== null && (await isKnown(gateway, agentId, told))
-    if (!request.audit && (!known || told.statusCode === 429)) {
-      gateway.audit.refused(known ? agentId : null, operation, told.code, told.statusCode)
-      throw error
-    }
-    const entry = request.audit ?? begin(gateway, request, agentId as string, null)
-    await entry.acknowledged
-    entry.end(told.code, told.statusCode, reply.elapsedTime)
-    throw error
-  })
-}
-
-/** While the database is away nobody is known; the answer says so already. */
-async function isKnown(gateway: Gateway, agentId: string, told: AppError): Promise<boolean> {
-  if (told.code === 'unknown_agent') return false
-  if (told.statusCode === 429) return gateway.handshakes.wasKnown(agentId)
-  try {
-    return await gateway.handshakes.isKnown(agentId)
-  } catch {
-    return false
-  }
+  problem: AppError,
+): Promise<string | null> {
+  const named = (request.body as { agent_id?: unknown } | null | undefined)?.agent_id
+  if (typeof named !== 'string' || problem.code === 'unknown_agent') return null
+  if (problem.statusCode === 429) return handshakes.wasKnown(named) ? named : null
+  const known = await handshakes.isKnown(named).catch(() => false)
+  return known ? named : null
 }

@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/collection.ts'
 import { after, closedObject, collection, commonProblems, filter } from '../schemas.ts'
@@ -54,7 +54,7 @@ export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const parsed = parseFilter(given.filter)
-      const count = await audited(gateway, request, reply, name, async () => {
+      const count = await withAudit(gateway, request, reply, { collection: name }, async () => {
         if (given.after !== undefined) await gateway.operations.after(given.after)
         return vectors.count(name, parsed)
       })

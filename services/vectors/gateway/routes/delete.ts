@@ -4,13 +4,12 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { problemResponses, recordHeaders } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
-import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import { isReserved, reservedId } from '#services/audit/note-ids.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
+import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Gateway } from '../gateway.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
 import { requireCollection } from '../points/collection.ts'
-import { reservedId } from '../points/parse-upsert.ts'
-import { isReserved } from '../points/point-id.ts'
 import {
   acceptedOperation,
   closedObject,
@@ -56,7 +55,7 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
       const operation = newOperationNumber()
       const headers = { operation, agentId, request: recordHeaders(request) }
       try {
-        return await audited(gateway, request, reply, name, () =>
+        return await withAudit(gateway, request, reply, { collection: name }, () =>
           acceptPoints(gateway, reply, {
             collection: name,
             points: request.body.ids.length,

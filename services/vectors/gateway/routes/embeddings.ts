@@ -11,7 +11,7 @@ import { closedObject } from '../schemas.ts'
 
 const textsMax = 1_000
 
-/** Beside `input`, what OpenAI's clients send by themselves. */
+/** Besides `input`, what OpenAI's clients send by themselves. */
 const body = closedObject({
   input: Type.Unsafe<string | string[]>({
     type: ['string', 'array'],

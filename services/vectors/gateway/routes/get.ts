@@ -7,7 +7,7 @@ import type { Point } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/collection.ts'
 import { pointIdFault } from '../points/point-id.ts'
@@ -68,7 +68,7 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const wanted = wantedIds(given)
-      const found = await audited(gateway, request, reply, name, async () => {
+      const found = await withAudit(gateway, request, reply, { collection: name }, async () => {
         if (given.after !== undefined) await gateway.operations.after(given.after)
         const points = await vectors.get(name, wanted)
         if (given.id !== undefined && points.length === 0) throw pointNotFound(name)

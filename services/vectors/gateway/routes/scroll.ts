@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { ScrolledPoint, ScrollQuery } from '#engines/vectors/port.ts'
 import { problemResponses } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/collection.ts'
 import {
@@ -71,7 +71,7 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.body
       const name = requireCollection(given.collection)
       const query = queryOf(given)
-      const page = await audited(gateway, request, reply, name, async () => {
+      const page = await withAudit(gateway, request, reply, { collection: name }, async () => {
         if (given.after !== undefined) await gateway.operations.after(given.after)
         return vectors.scroll(name, query)
       })

@@ -5,7 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { problemResponses } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { readQueryVector } from '../points/vector.ts'
 import { after, answeredVector, closedObject, commonProblems, limit, payload, vector } from '../schemas.ts'
@@ -106,9 +106,9 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       const searching = gateway.pgSearch.search(query, ready)
       // What fails before anybody waits for it must not end the process.
       searching.catch(() => {})
-      // The statement goes out first: it takes longest, and the audit record is written while the engine is at it.
+      // The statement goes out first: it takes longest, and the audit record is written while the engine works.
       await nextTurn()
-      const found = await audited(gateway, request, reply, given.table, () => searching)
+      const found = await withAudit(gateway, request, reply, { collection: given.table }, () => searching)
       return {
         results: found.hits,
         took_ms: Math.round(performance.now() - begun),

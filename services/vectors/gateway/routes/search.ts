@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Hit, SearchQuery } from '#engines/vectors/port.ts'
 import { problemResponses } from '#runtime/http.ts'
-import { audited } from '#services/audit/trail/audited.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/collection.ts'
 import { readQueryVector } from '../points/vector.ts'
@@ -80,7 +80,7 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.body
       const name = requireCollection(given.collection)
       const query = queryOf(given)
-      const found = await audited(gateway, request, reply, name, () =>
+      const found = await withAudit(gateway, request, reply, { collection: name }, () =>
         given.after === undefined
           ? vectors.search(name, query)
           : gateway.operations.after(given.after).then(() => vectors.search(name, query)),

@@ -4,13 +4,14 @@ import type { IncomingMessage } from 'node:http'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { parsedOnLoopBytesMax } from '#runtime/http/json-body.ts'
+import { parsedOnLoopBytesMax } from '#runtime/http/json-parser.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
-import { createValidator, validationFailed } from '#runtime/http/validation.ts'
+import { createValidator } from '#runtime/http/validation.ts'
 import { problemResponses, recordHeaders } from '#runtime/http.ts'
-import { idOfSeed, withIdempotency } from '#runtime/idempotency.ts'
-import { audited } from '#services/audit/trail/audited.ts'
-import { callerOf } from '#services/identity/gateway-keys/require-key.ts'
+import { idOfSeed } from '#runtime/idempotency.ts'
+import { withAudit } from '#services/audit/trail/audited.ts'
+import { idempotencyHeaders, idempotent } from '#services/identity/access/idempotent.ts'
+import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Reservation } from '../operations/backlog.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
@@ -20,7 +21,6 @@ import { acceptedOperation, closedObject, collection, commonProblems, point, wai
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'
 
 const body = closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) })
-const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/
 
 /** The scope must be this route's own: it reads bodies in its own way. */
 export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
@@ -49,13 +49,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
           'one request: the last wins. With an Idempotency-Key header a repeated request gets the first answer again.',
         body,
         querystring: waitQuery,
-        headers: Type.Object({
-          'idempotency-key': Type.Optional(
-            Type.String({
-              description: '1 to 255 visible ASCII characters; makes the request safe to repeat.',
-            }),
-          ),
-        }),
+        headers: idempotencyHeaders,
         response: {
           200: acceptedOperation,
           202: acceptedOperation,
@@ -69,13 +63,13 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (request, reply) => {
+      // What the scope's own parser made; the schema above describes the body for readers.
       const parsed = request.body as unknown as ParsedUpsert
-      const key = idempotencyKeyOf(request)
       const reservation = gateway.backlog.reserve(callerOf(request).agentId, parsed.ids.length)
       const upsert: Upsert = { gateway, request, reply, parsed, reservation }
       try {
-        return await audited(gateway, request, reply, parsed.collection, () =>
-          key === undefined ? accept(upsert, newOperationNumber()) : acceptOnce(upsert, key),
+        return await withAudit(gateway, request, reply, { collection: parsed.collection }, () =>
+          idempotent(gateway, request, reply, (seed) => accept(upsert, operationNumber(seed))),
         )
       } finally {
         // Of what the log took nothing is released any more.
@@ -93,9 +87,12 @@ function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsert
     async (request: FastifyRequest, payload: IncomingMessage) => {
       const bytes = await receiveBody(payload, upsertBodyBytesMax)
       const hashed = request.headers['idempotency-key'] !== undefined
-      return bytes.length > parsedOnLoopBytesMax
-        ? gateway.upsertThread.parse(bytes, hashed)
-        : parseUpsert(bytes, hashed)
+      const parsed =
+        bytes.length > parsedOnLoopBytesMax
+          ? await gateway.upsertThread.parse(bytes, hashed)
+          : parseUpsert(bytes, hashed)
+      request.bodyHash = parsed.bodyHash === null ? null : Buffer.from(parsed.bodyHash, 'base64')
+      return parsed
     },
   )
 }
@@ -121,33 +118,8 @@ function accept(upsert: Upsert, operation: string): Promise<AcceptedAnswer> {
   })
 }
 
-/** Under one key the operation number stays the same, however often the request runs. */
-async function acceptOnce(upsert: Upsert, key: string): Promise<AcceptedAnswer> {
-  const { gateway, request, reply, parsed } = upsert
-  const answer = await withIdempotency(
-    gateway.context.engines.relational,
-    {
-      scope: `${callerOf(request).uid}/upsert`,
-      key,
-      // The parser hashes every body that came with a key.
-      bodyHash: Buffer.from(parsed.bodyHash!, 'base64'),
-      log: gateway.context.log,
-    },
-    async ({ seed }) => {
-      const operation = idOfSeed(seed, 'operation').replaceAll('-', '').slice(0, 16)
-      const accepted = await accept(upsert, operation)
-      return { statusCode: reply.statusCode, headers: {}, body: JSON.stringify(accepted) }
-    },
-  )
-  reply.code(answer.statusCode)
-  return JSON.parse(answer.body) as AcceptedAnswer
-}
-
-function idempotencyKeyOf(request: FastifyRequest): string | undefined {
-  const key = request.headers['idempotency-key']
-  if (key === undefined) return undefined
-  if (typeof key === 'string' && idempotencyKeyPattern.test(key)) return key
-  throw validationFailed([
-    { path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' },
-  ])
+/** Under one Idempotency-Key the number stays the same, however often the request runs. */
+function operationNumber(seed: string | undefined): string {
+  if (seed === undefined) return newOperationNumber()
+  return idOfSeed(seed, 'operation').replaceAll('-', '').slice(0, 16)
 }

@@ -37,13 +37,35 @@ async function decided<T>(work: Promise<T>): Promise<T> {
   return settled
 }
 
-test('50 back to back pass after a pause, the 51st is told the true wait', async () => {
+test('50 back to back pass after a pause, the 51st is refused with the true wait', async () => {
   const limiter = createSharedWorld().gateway('a')
   for (let n = 0; n < 50; n++) expect(await quick(limiter)).toMatchObject({ ok: true })
   const refused = await quick(limiter)
   expect(refused).toMatchObject({ ok: false, code: 'rate_limited' })
   await pass((refused as { retryAfter: number }).retryAfter * 1_000)
   expect(await quick(limiter)).toMatchObject({ ok: true })
+  await decided(limiter.close())
+})
+
+test('several requests at once use the whole rate before one is refused, however long an ask takes', async () => {
+  const world = createSharedWorld()
+  const limiter = world.gateway('a')
+  world.latencyMs = 30
+  let begun = 0
+  let refused: Outcome | undefined
+  async function work(): Promise<void> {
+    while (!refused) {
+      const outcome = await tryBegin(limiter)
+      if (outcome.ok) {
+        begun += 1
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        outcome.end()
+      } else if (outcome.code === 'rate_limited') refused = outcome
+    }
+  }
+  await decided(Promise.all([work(), work(), work(), work()]))
+  expect(begun).toBe(50)
+  expect((refused as { retryAfter: number }).retryAfter).toBeGreaterThan(0.5)
   await decided(limiter.close())
 })
 

@@ -100,14 +100,14 @@ test('floods become one summary a minute for an agent, unknown callers together'
   vi.advanceTimersByTime(60_000)
   trail.refused('whale', 'verify', 'rate_limited', 429)
   await trail.close()
-  const told = published.map(({ event }) => [
+  const summaries = published.map(({ event }) => [
     event.agent_id,
     event.phase,
     event.operation,
     event.outcome,
     event.count,
   ])
-  expect(told).toEqual([
+  expect(summaries).toEqual([
     ['whale', 'summary', 'handshake', 'rate_limited', 500],
     ['pulse', 'summary', 'several', 'several', 2],
     ['(unknown)', 'summary', 'handshake', 'unknown_agent', 7],
@@ -115,7 +115,7 @@ test('floods become one summary a minute for an agent, unknown callers together'
   ])
 })
 
-test('more agents than are told apart are counted together', async () => {
+test('more agents than are counted apart are counted together', async () => {
   const { trail, published } = trailOver()
   for (let n = 0; n < 1_200; n++) trail.refused(`agent-${n}`, 'handshake', 'rate_limited', 429)
   await trail.close()

@@ -7,9 +7,9 @@ import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import { createHandler } from '../../../../../services/audit/writer/handler.ts'
-import { noteOf } from '../../../../../services/audit/writer/note.ts'
-import { auditTime, pruneAuditNotes } from '../../../../../services/audit/writer/retention.ts'
+import { auditNoteTime } from '#services/audit/note-ids.ts'
+import { createHandler, noteOf } from '#services/audit/writer/handler.ts'
+import { pruneAuditNotes } from '#services/audit/writer/retention.ts'
 
 const signal = new AbortController().signal
 
@@ -56,7 +56,7 @@ async function handle(events: AuditEvent[], publish: (messages: Published[]) => 
 }
 
 describe('an audit note', () => {
-  it('has exactly the three tags and tells the operation', () => {
+  it('has exactly the three tags and names the operation', () => {
     expect(noteOf(event())).toEqual({
       id: 'audit-0199aaaa-0000-7000-8000-000000000001',
       text: 'search on posts by scout: ok',
@@ -155,9 +155,9 @@ describe('retention', () => {
   const idAt = (ms: number) => `audit-${uuidv7({ msecs: ms })}`
 
   it('knows the time of an audit id and of no other', () => {
-    expect(auditTime(idAt(now))).toBe(now)
+    expect(auditNoteTime(idAt(now))).toBe(now)
     for (const id of ['note-1', 'audit-', 'audit-mine', `audit-${'0'.repeat(36)}`, `x${idAt(now)}`]) {
-      expect(auditTime(id)).toBeNull()
+      expect(auditNoteTime(id)).toBeNull()
     }
   })
 

@@ -98,7 +98,7 @@ test('every change writes its outbox row in the same transaction, in order', asy
   expect((await listAgents(relational)).some((agent) => agent.agent_id === 'atlas')).toBe(false)
 })
 
-test('deleting an agent tells the fleet that it is terminated, each time under a task id of its own', async () => {
+test('deleting an agent publishes to the fleet that it is terminated, each time under a task id of its own', async () => {
   for (let n = 0; n < 2; n++) {
     await provisionAgent(relational, { agentId: 'Kraken' })
     await deleteAgent(relational, 'kraken')

@@ -1,4 +1,4 @@
-/** An agent in, its gateway keys that are valid now out: never a key, only its first six random characters. */
+/** An agent's gateway keys that are valid now, for people to look at: never a key, only its first six random characters. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 

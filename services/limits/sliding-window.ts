@@ -1,8 +1,24 @@
-/** Times of admitted calls in, "now" or "in so many seconds" out: exact sliding windows in bounded memory. */
+/** The arithmetic of a sliding window, written once: the leases of agents' limits and the rates of handshakes follow it. */
 
 import { LRUCache } from 'lru-cache'
 
-export interface Limit {
+/**
+ * The milliseconds after which one more time fits when at most `count` may lie within any `windowMs`; 0 when it fits
+ * now. `times` rises; those that have left the window may still be in it.
+ */
+export function windowWaitMs(
+  times: readonly number[],
+  count: number,
+  windowMs: number,
+  nowMs: number,
+): number {
+  if (count <= 0) return windowMs
+  // The one that has to leave the window before another fits.
+  const oldest = times[times.length - count]
+  return oldest === undefined ? 0 : Math.max(0, oldest + windowMs - nowMs)
+}
+
+export interface WindowLimit {
   count: number
   windowMs: number
 }
@@ -16,9 +32,9 @@ export interface SlidingWindows {
 
 /**
  * At most `count` admitted calls of a key within any window of each limit. Refused calls do not count. Beyond `keysMax`
- * the least recently heard key is forgotten.
+ * the key that was used least recently is forgotten.
  */
-export function createSlidingWindows(limits: readonly Limit[], keysMax: number): SlidingWindows {
+export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: number): SlidingWindows {
   const timesMax = Math.max(...limits.map((limit) => limit.count))
   const longestMs = Math.max(...limits.map((limit) => limit.windowMs))
   const keys = new LRUCache<string, number[]>({ max: keysMax })
@@ -27,13 +43,7 @@ export function createSlidingWindows(limits: readonly Limit[], keysMax: number):
       const times = keys.get(key)
       if (!times) return 0
       while (times.length > 0 && times[0]! <= nowMs - longestMs) times.shift()
-      let waitMs = 0
-      for (const { count, windowMs } of limits) {
-        // The call that has to leave the window before this one fits.
-        const oldest = times[times.length - count]
-        if (oldest !== undefined) waitMs = Math.max(waitMs, oldest + windowMs - nowMs)
-      }
-      return waitMs
+      return Math.max(...limits.map(({ count, windowMs }) => windowWaitMs(times, count, windowMs, nowMs)))
     },
     count(key, nowMs) {
       const times = keys.get(key) ?? []

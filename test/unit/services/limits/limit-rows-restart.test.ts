@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { holderSilentMsMax } from '#services/limits/lease-rule.ts'
+import { createLimitRows } from '#services/limits/limit-rows.ts'
 import { createLimiter } from '#services/limits/limiter.ts'
-import { createMemoryLimits } from '#services/limits/memory-limits.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { tryBegin } from '../../../support/limits-clock.ts'
 import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
@@ -17,8 +18,9 @@ afterAll(() => relational.close())
 
 // Noon of a day: no run of this file crosses midnight.
 const noon = Date.UTC(2026, 0, 31, 12)
-const open = (database: Pick<Relational, 'query'> = relational) =>
-  createLimiter({ shared: createMemoryLimits(database, () => noon), instance: 'one' })
+let starts = 0
+const open = (database: Pick<Relational, 'query'> = relational, atMs = noon) =>
+  createLimiter({ shared: createLimitRows(database, () => atMs), instance: `start-${++starts}` })
 
 async function begin(limiter: ReturnType<typeof open>, uid: string, times: number, quota = 1_000) {
   for (let n = 0; n < times; n++) {
@@ -38,8 +40,8 @@ test("a restart knows the day's use exactly, a kill counts at most a hundredth t
   const second = open()
   expect(await used(second, 'agent_kept')).toBe(37)
   await begin(second, 'agent_kept', 5)
-  // Killed: it never closes.
-  const third = open()
+  // Killed: it never closes, and is known to be dead when it was silent for long.
+  const third = open(relational, noon + holderSilentMsMax + 1)
   expect(await used(third, 'agent_kept')).toBeGreaterThanOrEqual(42)
   expect(await used(third, 'agent_kept')).toBeLessThanOrEqual(42 + 10)
   await third.close()
@@ -58,7 +60,7 @@ test('the quota holds over restarts', async () => {
   await limiter.close()
 })
 
-test('while the database is away, what was saved ahead is spent, then it is 503', async () => {
+test('while the database is away, what was leased ahead is spent, then it is 503', async () => {
   let away = false
   const breakable: Pick<Relational, 'query'> = {
     query: (text, params) =>

@@ -1,13 +1,22 @@
-/** Requests with a gateway key pass, with the agent known; others are answered 401 before their body is read. */
+/** Makes the routes of a scope ask for a gateway key, and gives their handlers the agent behind it. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Caller, GatewayKeys } from './gateway-keys.ts'
+import type { Caller, GatewayKeys } from '../gateway-keys/gateway-keys.ts'
 
-export function requireKey(scope: FastifyInstance, gateway: { keys: GatewayKeys }): void {
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The agent behind the gateway key; set before a keyed route's handler runs. */
+    caller: Caller | null
+  }
+}
+
+/** Requests of `scope` without a valid key are answered 401 before their body is read. */
+export function keyed(scope: FastifyInstance, { keys }: { keys: GatewayKeys }): void {
+  if (!scope.hasRequestDecorator('caller')) scope.decorateRequest('caller', null)
   scope.addHook('onRequest', (request, _reply, done) => {
     let found: Caller | Promise<Caller>
     try {
-      found = gateway.keys.authenticate(request.headers.authorization)
+      found = keys.authenticate(request.headers.authorization)
     } catch (error) {
       return done(error as Error)
     }
@@ -30,6 +39,6 @@ function accept(request: FastifyRequest, caller: Caller): void {
 
 /** The agent behind the request of a keyed route. */
 export function callerOf(request: FastifyRequest): Caller {
-  if (!request.caller) throw new Error('the route is not behind requireKey')
+  if (!request.caller) throw new Error('the route is not keyed')
   return request.caller
 }

@@ -1,0 +1,155 @@
+/**
+ * Where the rows of the agents' limits are kept: in the relational engine, shared by all gateways. The rule that
+ * changes them is lease-rule.ts; here they are read and written back, by the database's clock.
+ */
+
+import { type Relational, sqlState } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import {
+  type Holder,
+  type LeaseAnswer,
+  type LeaseAsk,
+  type LimitRow,
+  leaseFrom,
+  newLimitRow,
+  usedOn,
+  utcDay,
+} from './lease-rule.ts'
+
+/** Rows of agents that nobody asked for in this time hold nothing any more. */
+const forgottenAfterS = 3_600
+/** A write is refused when another gateway was faster; one of them always gets ahead. */
+const roundsMax = 20
+/** A lock that was not had, too much for the server, or a statement that was stopped: the next ask may succeed. */
+const passingStates = /^(40|53|55P03|57)/
+
+export interface SharedLimits {
+  /** Throws AppError `relational_engine_unavailable` while the database is away. */
+  lease(ask: LeaseAsk): Promise<LeaseAnswer>
+  /** Operations of today that began, as far as the gateways reported. */
+  usedToday(key: string): Promise<number>
+  /** Deletes the rows that are long over. */
+  sweep(): Promise<void>
+}
+
+/** `clock` (ms since 1970) is for tests; everybody else goes by the database's. */
+export function createLimitRows(relational: Pick<Relational, 'query'>, clock?: () => number): SharedLimits {
+  const read = (key: string) => readRow(relational, key, clock)
+  return {
+    async lease(ask) {
+      try {
+        for (let round = 1; round <= roundsMax; round++) {
+          const stored = await read(ask.key)
+          const answer = leaseFrom(stored.row, ask, stored.atMs)
+          if (await writeRow(relational, ask.key, stored)) return answer
+        }
+      } catch (error) {
+        throw passingStates.test(sqlState(error) ?? '') ? away(error) : error
+      }
+      throw away()
+    },
+    async usedToday(key) {
+      const { row, atMs } = await read(key)
+      return usedOn(row, atMs)
+    },
+    async sweep() {
+      await relational.query(
+        'delete from platform.limit_leases where touched_at < now() - make_interval(secs => $1::float8)',
+        [forgottenAfterS],
+      )
+      await relational.query(
+        "delete from platform.limit_days where day < (now() at time zone 'utc')::date - 1",
+      )
+    },
+  }
+}
+
+/** Operations of an agent, by its uid, that began today. */
+export function readUsedToday(relational: Pick<Relational, 'query'>, key: string): Promise<number> {
+  return createLimitRows(relational).usedToday(key)
+}
+
+interface Stored {
+  row: LimitRow
+  /** Null where there is no row yet. */
+  version: string | null
+  /** What is written down as leased, and of which day. */
+  day: string | null
+  leased: number
+  /** When it was read. */
+  atMs: number
+}
+
+interface StoredRow {
+  version: string | null
+  began: number[] | null
+  holders: Record<string, Holder> | null
+  holders_day: string | null
+  day: string | null
+  leased: number | null
+  at_ms: number
+}
+
+/** What is leased of the day outlives a crash of the server, the rest does not: either may be missing. */
+async function readRow(
+  relational: Pick<Relational, 'query'>,
+  key: string,
+  clock: (() => number) | undefined,
+): Promise<Stored> {
+  const { rows } = await relational.query<StoredRow>(
+    `select l.version::text as version, l.began, l.holders, l.day as holders_day, d.day, d.leased,
+            extract(epoch from clock_timestamp())::float8 * 1000 as at_ms
+     from (values ($1::text)) as asked (key)
+     left join platform.limit_leases l on l.key = asked.key
+     left join platform.limit_days d on d.key = asked.key`,
+    [key],
+  )
+  const { version, began, holders, holders_day, day, leased, at_ms } = rows[0]!
+  const atMs = clock?.() ?? at_ms
+  const rowDay = holders_day ?? utcDay(atMs)
+  const row = newLimitRow(rowDay, day === rowDay ? (leased ?? 0) : 0)
+  if (began) row.began = began
+  if (holders) row.holders = new Map(Object.entries(holders))
+  return { row, version, day, leased: leased ?? 0, atMs }
+}
+
+/**
+ * False when somebody else wrote the row since it was read. No lock is held between reading and writing, so that a
+ * gateway that stops in between holds up nobody.
+ */
+async function writeRow(
+  relational: Pick<Relational, 'query'>,
+  key: string,
+  { row, version, day, leased }: Stored,
+): Promise<boolean> {
+  const written = day === row.day ? leased : 0
+  const { rowCount } = await relational.query(
+    `with written as (
+       insert into platform.limit_leases as l (key, began, holders, day) values ($1, $2::float8[], $3::jsonb, $4::date)
+       on conflict (key) do update set began = excluded.began, holders = excluded.holders, day = excluded.day,
+         version = excluded.version, touched_at = clock_timestamp()
+         where l.version = $5::uuid
+       returning key),
+     counted as (
+       insert into platform.limit_days as d (key, day, leased) select key, $4::date, $6 from written where $7
+       on conflict (key) do update set day = excluded.day, leased = excluded.leased)
+     select key from written`,
+    [
+      key,
+      row.began,
+      JSON.stringify(Object.fromEntries(row.holders)),
+      row.day,
+      version,
+      row.leased,
+      row.leased !== written,
+    ],
+  )
+  return rowCount > 0
+}
+
+function away(cause?: unknown): AppError {
+  return new AppError('relational_engine_unavailable', 'The limits cannot be read at this moment.', {
+    retryAfter: 1,
+    ...(cause === undefined ? {} : { cause }),
+  })
+}

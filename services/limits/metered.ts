@@ -1,0 +1,101 @@
+/** Makes the routes of a scope count as operations of their caller's limits, with the headers that say what is left. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import { callerOf } from '#services/identity/access/keyed.ts'
+import type { Limiter, LimitStatus, Operation } from './limiter.ts'
+import type { AgentLimits } from './tiers.ts'
+import { LimitRefusal } from './waiting.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** True when a limit refused the request before it began: then it is no operation. */
+    unmetered: boolean
+  }
+}
+
+/**
+ * Register it behind the key: each request of `scope` counts as one operation, or is refused before its body is read,
+ * with 429 or 503 (`relational_engine_unavailable`).
+ */
+export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter }): void {
+  if (!scope.hasRequestDecorator('unmetered')) scope.decorateRequest('unmetered', false)
+  scope.addHook('onRequest', (request, reply, done) => {
+    let begun: Operation | Promise<Operation>
+    const over = whenOver(reply)
+    try {
+      begun = limiter.begin(callerOf(request))
+    } catch (error) {
+      return done(refused(request, reply, error))
+    }
+    if (!(begun instanceof Promise)) {
+      over.ends(begun)
+      describe(request, reply)
+      return done()
+    }
+    begun.then(
+      (operation) => {
+        over.ends(operation)
+        describe(request, reply)
+        done()
+      },
+      (error) => done(refused(request, reply, error)),
+    )
+  })
+
+  function describe(request: FastifyRequest, reply: FastifyReply, refusal?: LimitRefusal): void {
+    const status = limiter.status(callerOf(request))
+    if (!status) return
+    reply.header('ratelimit-policy', rateLimitPolicy(status.limits))
+    reply.header('ratelimit', rateLimitHeader(status, refusal))
+  }
+
+  function refused(request: FastifyRequest, reply: FastifyReply, error: unknown): Error {
+    request.unmetered = true
+    describe(request, reply, error instanceof LimitRefusal ? error : undefined)
+    return error as Error
+  }
+}
+
+/** The operation ends with its answer: when it is written, or when its connection is gone, even before it began. */
+function whenOver(reply: FastifyReply): { ends(operation: Operation): void } {
+  let operation: Operation | undefined
+  let over = false
+  const end = () => {
+    over = true
+    operation?.end()
+  }
+  reply.raw.once('finish', end)
+  reply.raw.once('close', end)
+  return {
+    ends(begun) {
+      operation = begun
+      if (over) begun.end()
+    },
+  }
+}
+
+const policiesMax = 1_000
+const policies = new LRUCache<string, string>({ max: policiesMax })
+
+/** The RateLimit-Policy field of draft-ietf-httpapi-ratelimit-headers. */
+function rateLimitPolicy({ day, rate, slots }: AgentLimits): string {
+  const key = `${day} ${rate} ${slots}`
+  const known = policies.get(key)
+  if (known !== undefined) return known
+  const made = [
+    ...(rate === null ? [] : [`"second";q=${rate};w=1`]),
+    ...(day === null ? [] : [`"day";q=${day};w=86400`]),
+    ...(slots === null ? [] : [`"concurrent";q=${slots};qu="concurrent-requests"`]),
+  ].join(', ')
+  policies.set(key, made)
+  return made
+}
+
+/** The RateLimit field: what is left of the day; a refusal names the limit that was met first. */
+function rateLimitHeader({ dayRest, dayLeftMs }: LimitStatus, refusal?: LimitRefusal): string {
+  const day = dayRest === null ? undefined : `"day";r=${dayRest};t=${Math.ceil(dayLeftMs / 1_000)}`
+  if (!refusal) return day ?? ''
+  const met = `"${refusal.limit}";r=0;t=${Math.ceil(refusal.retryAfter ?? 0)}`
+  return refusal.limit === 'day' || day === undefined ? met : `${met}, ${day}`
+}
