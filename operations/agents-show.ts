@@ -3,9 +3,9 @@
 import { Type } from 'typebox'
 import { createRecentOperations, type RecentOperation } from '#services/audit/trail/recent-operations.ts'
 import { showAgent } from '#services/identity/agents/agents.ts'
+import { readSessions, type Session } from '#services/identity/gateway-keys/sessions.ts'
 import { readUsedToday } from '#services/limits/limit-rows.ts'
 import { limitsOf } from '#services/limits/tiers.ts'
-import { readSessions, type Session } from '#services/identity/gateway-keys/sessions.ts'
 import { type AgentView, viewOf } from './agents.ts'
 import { defineOperation } from './operation.ts'
 
