@@ -85,5 +85,5 @@ describe('flotilla start', () => {
     expect(faulty.stderr).toContain('VECTOR_GATEWAY_PORT')
     expect(faulty.stderr).toContain('AUDIT_RETENTION_DAYS')
     expect(existsSync(home)).toBe(false)
-  })
+  }, 120_000)
 })
