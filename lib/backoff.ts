@@ -1,7 +1,5 @@
 /** How long to wait between tries, and waiting that a signal or a time limit ends. */
 
-import { setTimeout as wait } from 'node:timers/promises'
-
 export interface BackoffOptions {
   baseMs: number
   maxMs: number
@@ -15,9 +13,21 @@ export function backoffMs(n: number, options: BackoffOptions): number {
   return Math.round((options.random ?? Math.random)() * ceiling)
 }
 
-/** Resolves after `ms`, or at once when `signal` aborts (it never rejects). */
-export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  await wait(ms, undefined, signal ? { signal } : {}).catch(() => {})
+/**
+ * Resolves after `ms`, or at once when `signal` aborts (it never rejects). Made of the global timers, because fake clocks
+ * of tests do not reach those of node:timers/promises.
+ */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end, { once: true })
+  })
 }
 
 /** Rejects with `error()` when `promise` takes longer than `ms`. The work itself is not stopped. */

@@ -1,6 +1,6 @@
 /**
- * Where the rows of the agents' limits are kept: in the relational engine, shared by all gateways. The rule that
- * changes them is lease-rule.ts; here they are read and written back, by the database's clock.
+ * The rows of the agents' limits of gateways that share a database. The rule that changes them is lease-rule.ts; here
+ * they are read and written back, by the database's clock.
  */
 
 import { type Relational, sqlState } from '#engines/relational/port.ts'
@@ -28,6 +28,8 @@ export interface SharedLimits {
   lease(ask: LeaseAsk): Promise<LeaseAnswer>
   /** Operations of today that began, as far as the gateways reported. */
   usedToday(key: string): Promise<number>
+  /** Writes down exactly what is in use, after a limiter gave back what it held. */
+  flush(): Promise<void>
   /** Deletes the rows that are long over. */
   sweep(): Promise<void>
 }
@@ -52,21 +54,20 @@ export function createLimitRows(relational: Pick<Relational, 'query'>, clock?: (
       const { row, atMs } = await read(key)
       return usedOn(row, atMs)
     },
+    // Every answer was written down already.
+    flush: async () => {},
     async sweep() {
       await relational.query(
         'delete from platform.limit_leases where touched_at < now() - make_interval(secs => $1::float8)',
         [forgottenAfterS],
       )
-      await relational.query(
-        "delete from platform.limit_days where day < (now() at time zone 'utc')::date - 1",
-      )
+      await forgetPastDays(relational)
     },
   }
 }
 
-/** Operations of an agent, by its uid, that began today. */
-export function readUsedToday(relational: Pick<Relational, 'query'>, key: string): Promise<number> {
-  return createLimitRows(relational).usedToday(key)
+export async function forgetPastDays(relational: Pick<Relational, 'query'>): Promise<void> {
+  await relational.query("delete from platform.limit_days where day < (now() at time zone 'utc')::date - 1")
 }
 
 interface Stored {

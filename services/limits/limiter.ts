@@ -13,7 +13,8 @@ import { startRepeating } from '#runtime/repeat.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 import type { Wanted } from './agent-lease.ts'
 import { type LeasedAgent, newLeasedAgent, startLeaseSweep } from './leased-agents.ts'
-import { createLimitRows, type SharedLimits } from './limit-rows.ts'
+import type { SharedLimits } from './limit-rows.ts'
+import { limitRowsOf } from './shared-rows.ts'
 import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
 import { beginAfterWaiting, limitsAway } from './waiting.ts'
 
@@ -72,7 +73,7 @@ export function openLimiter(
   { relational, log }: { relational: Relational; log: Logger },
   { daily = true }: Pick<LimiterParts, 'daily'>,
 ): Limiter {
-  const shared = createLimitRows(relational)
+  const shared = limitRowsOf(relational)
   const limiter = createLimiter({ shared, daily, instance: randomBytes(6).toString('hex') })
   const sweep = { what: 'sweep of limits', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
   const sweeping = startRepeating(sweep, shared.sweep)
@@ -184,8 +185,11 @@ export function createLimiter(parts: LimiterParts): Limiter {
       }
     },
     async usedToday(caller) {
+      const agent = agents.get(caller.uid)
+      // What an ask under way reports would be counted twice.
+      await agent?.asking?.catch(() => {})
       const used = await shared.usedToday(caller.uid)
-      return used + (agents.get(caller.uid)?.lease.dayUnreported() ?? 0)
+      return used + (agent?.lease.dayUnreported() ?? 0)
     },
     running: (caller) => agents.get(caller.uid)?.lease.busy() ?? 0,
     async close() {
@@ -194,7 +198,8 @@ export function createLimiter(parts: LimiterParts): Limiter {
         await agent.asking?.catch(() => {})
         await ask(agent, { giveBack: true })
       })
-      await withTimeout(Promise.allSettled(givingBack), closeMs, limitsAway).catch(() => {})
+      const given = Promise.allSettled(givingBack).then(() => shared.flush())
+      await withTimeout(given, closeMs, limitsAway).catch(() => {})
     },
   }
 }

@@ -47,6 +47,7 @@ function sharedOf(world: SharedWorld): SharedLimits {
     async usedToday(key) {
       return world.agents.get(key)?.leased ?? 0
     },
+    flush: async () => {},
     sweep: async () => {},
   }
 }

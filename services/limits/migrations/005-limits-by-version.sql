@@ -7,5 +7,5 @@ drop function platform.used_today(text);
 -- Another one with every write.
 alter table platform.limit_leases add column version uuid not null default gen_random_uuid();
 
--- What one process alone had counted: every gateway counts through the leases now.
+-- What one process alone wrote down from time to time: it is computed from the row now.
 alter table platform.limit_days drop column begun;
