@@ -1,4 +1,4 @@
-/** Typed values to record bytes and back: Avro in the Confluent wire format (0, schema id as int32 BE, body). */
+/** Encodes typed values as records and decodes them again: Avro, with schemas that the registry knows by id. */
 
 import { isUtf8 } from 'node:buffer'
 import { fileURLToPath } from 'node:url'
@@ -9,13 +9,20 @@ import { loadSchemas } from '#lib/schema-files.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Codec, Message, StoredRecord } from './messages.ts'
-import { parseAvro, type Resolver, readValue, schemaIdOf, writeValue } from './wire-format.ts'
+import {
+  createValueReader,
+  parseAvro,
+  readValue,
+  schemaIdOf,
+  type ValueReader,
+  writeValue,
+} from './wire-format.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta.url))
 
 /** Writer schemas that are remembered; more than the platform will ever have, so that garbage ids cannot fill memory. */
 const decodersMax = 500
-/** An id that the registry does not know is asked for again after this time. */
+/** The registry is asked again for an id that it did not know, but not before this time has passed. */
 const unknownIdMs = 10_000
 
 export interface CodecOptions {
@@ -29,15 +36,15 @@ interface OwnSchema {
 }
 
 /** How records of one writer schema are read, or why they cannot be. `until` is set when that may change. */
-type Decoder = { type: avro.Type; resolver: Resolver | undefined } | { fault: string; until: number }
+type Decoder = ValueReader | { fault: string; until: number }
 
 /**
  * Builds the codec. Subjects (`<topic>-value`) are registered at a topic's first encode; both directions answer
  * synchronously once a topic (an id) is known, and with a promise before. While the registry is away they throw
  * AppError `registry_unavailable`, and ask it again at the next call.
  *
- * Avro `bytes` come back as views of the record, often at an odd byteOffset, and keep its fetch alive: copy before
- * viewing one as a Float32Array. `long` is a plain number; beyond 2^53 it is refused.
+ * Avro `bytes` are copies of the record's, but may begin at an odd byteOffset, where no Float32Array can view them.
+ * `long` is a plain number; beyond 2^53 it is refused.
  */
 export function createCodec(registry: SchemaRegistry, options: CodecOptions = {}): Codec {
   const own = createOwnSchemas(options.schemas ?? loadSchemas(schemasDirectory))
@@ -128,7 +135,7 @@ function createDecoders(registry: SchemaRegistry) {
   }
 }
 
-/** Faults that belong to the record become a decoder that tells them; a registry that is away throws. */
+/** A fault of the record's schema becomes a decoder that reports it; a registry that is away throws. */
 async function decoderOf(registry: SchemaRegistry, reader: OwnSchema, id: number): Promise<Decoder> {
   let writerText: string
   try {
@@ -138,13 +145,10 @@ async function decoderOf(registry: SchemaRegistry, reader: OwnSchema, id: number
     return { fault: `its schema id ${id} is not in the registry`, until: Date.now() + unknownIdMs }
   }
   try {
-    const writer = parseAvro(writerText)
-    // Equal but for spacing, docs and defaults: the bytes are read alike, and without a resolver sooner.
-    const resolver = reader.type.equals(writer) ? undefined : reader.type.createResolver(writer)
-    return { type: reader.type, resolver }
+    return createValueReader(reader.type, parseAvro(writerText))
   } catch (error) {
     return {
-      fault: `its schema (id ${id}) cannot be read as the present one: ${describeError(error, 200)}`,
+      fault: `its schema (id ${id}) cannot be read as the current one: ${describeError(error, 200)}`,
       until: Number.POSITIVE_INFINITY,
     }
   }
@@ -152,7 +156,7 @@ async function decoderOf(registry: SchemaRegistry, reader: OwnSchema, id: number
 
 function decodeValue<V>(decoder: Decoder, value: Buffer): V {
   if ('fault' in decoder) throw new Error(`The value cannot be decoded: ${decoder.fault}`)
-  return readValue(decoder.type, decoder.resolver, value) as V
+  return readValue(decoder, value) as V
 }
 
 function messageOf<V>(record: StoredRecord, value: V | null): Message<V> {

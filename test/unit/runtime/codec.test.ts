@@ -189,7 +189,7 @@ test('records written under a schema that cannot be read as the topic’s are re
   const codec = createCodec(registry)
   const bytes = await codec.encode(vectorsProgress, progress)
   await expect(async () => codec.decode(agentsChanges, stored(bytes))).rejects.toThrow(
-    /cannot be read as the present one/,
+    /cannot be read as the current one/,
   )
   // The verdict is kept: the second record is refused at once.
   expect(() => codec.decode(agentsChanges, stored(bytes))).toThrow(/cannot be read/)
@@ -235,6 +235,24 @@ test('a count beyond the end of the bytes is refused at once, in maps and in arr
     const hostile = Buffer.concat([good.subarray(0, 5), Buffer.from([0x80, 0x80, 0x80, 0x80, 0x80, 0x40])])
     expect(() => codec.decode(topic, stored(hostile))).toThrow(/more entries than/)
   }
+})
+
+test('counts are checked by the schema that wrote them, also in a field that readers leave out', async () => {
+  const registry = createMemoryRegistry()
+  const record = (...fields: object[]) => JSON.stringify({ type: 'record', name: 'R', fields })
+  const name = { name: 'name', type: 'string' }
+  const list = { name: 'list', type: { type: 'array', items: 'string' } }
+  const topic = topicWith('t', 'vectors-progress')
+  const writer = createCodec(registry, { schemas: new Map([['vectors-progress', record(list, name)]]) })
+  const reader = createCodec(registry, { schemas: new Map([['vectors-progress', record(name)]]) })
+  const good = await writer.encode(topic, { list: ['a'], name: 'n' } as never)
+  expect((await reader.decode(topic, stored(good))).value).toEqual({ name: 'n' })
+  const header = good.subarray(0, 5)
+  const hostile = Buffer.concat([header, Buffer.from([0x80, 0x80, 0x80, 0x80, 0x80, 0x40])])
+  expect(() => reader.decode(topic, stored(hostile))).toThrow(/more entries than/)
+  // A block that claims to end before it began would be skipped backwards, again and again.
+  const backwards = Buffer.concat([header, Buffer.from([1, 3, 0, 2, 110])])
+  expect(() => reader.decode(topic, stored(backwards))).toThrow(/another size/)
 })
 
 test('a value that does not fit its schema is refused before anything is sent', async () => {

@@ -1,0 +1,117 @@
+/**
+ * Protects the decoder from damaged counts. avsc believes the number of entries that a map or array announces: a damaged
+ * one of 2^40 would hold the process for hours. So the bytes of types that hold maps or arrays are walked once before.
+ */
+
+import avro from 'avsc'
+
+/** Throws an Error for the bytes from `at` on when they announce more entries, or longer ones, than there are bytes. */
+export type CountCheck = (bytes: Buffer, at: number) => void
+
+/** The check for values that were written as `type`; undefined where nothing in them is counted. */
+export function countCheckOf(type: avro.Type): CountCheck | undefined {
+  if (!holdsCounts(type, new Set())) return undefined
+  return (bytes, at) => skipValue(type, { bytes, at })
+}
+
+/** Where the walk is. */
+interface Place {
+  readonly bytes: Buffer
+  at: number
+}
+
+const { ArrayType, FixedType, MapType, RecordType, UnwrappedUnionType, WrappedUnionType } = avro.types
+
+function holdsCounts(type: avro.Type, seen: Set<avro.Type>): boolean {
+  if (type instanceof MapType || type instanceof ArrayType) return true
+  if (seen.has(type)) return false
+  seen.add(type)
+  return partsOf(type).some((part) => holdsCounts(part, seen))
+}
+
+function partsOf(type: avro.Type): avro.Type[] {
+  if (type instanceof RecordType) return type.fields.map((field) => field.type)
+  if (type instanceof UnwrappedUnionType || type instanceof WrappedUnionType) return type.types
+  return []
+}
+
+function skipValue(type: avro.Type, place: Place): void {
+  if (type instanceof RecordType) {
+    for (const field of type.fields) skipValue(field.type, place)
+  } else if (type instanceof UnwrappedUnionType || type instanceof WrappedUnionType) {
+    const branch = type.types[readLong(place)]
+    if (!branch) throw cannotDecode('it names a branch that its union does not have')
+    skipValue(branch, place)
+  } else if (type instanceof ArrayType) {
+    skipBlocks(place, () => skipValue(type.itemsType, place))
+  } else if (type instanceof MapType) {
+    skipBlocks(place, () => {
+      skipBytes(place, readLong(place))
+      skipValue(type.valuesType, place)
+    })
+  } else {
+    skipBytes(place, plainSize(type, place))
+  }
+}
+
+/** Entries come in blocks, the last of which is empty. A negative count is followed by the block's size in bytes. */
+function skipBlocks(place: Place, skipEntry: () => void): void {
+  for (let count = readLong(place); count !== 0; count = readLong(place)) {
+    const size = count < 0 ? readLong(place) : undefined
+    const begin = place.at
+    if (Math.abs(count) > place.bytes.length - begin) {
+      throw cannotDecode('it announces more entries than it has bytes')
+    }
+    for (let left = Math.abs(count); left > 0; left--) skipEntry()
+    if (size !== undefined && size !== place.at - begin) {
+      throw cannotDecode('it announces another size of its entries than they have')
+    }
+  }
+}
+
+/** Bytes of a value without parts, after the number that it may begin with. */
+function plainSize(type: avro.Type, place: Place): number {
+  if (type instanceof FixedType) return type.size
+  switch (type.typeName) {
+    case 'null':
+      return 0
+    case 'boolean':
+      return 1
+    case 'float':
+      return 4
+    case 'double':
+      return 8
+    case 'bytes':
+    case 'string':
+      return readLong(place)
+    case 'int':
+    case 'long':
+    case 'enum':
+      readLong(place)
+      return 0
+    default:
+      throw cannotDecode(`its schema has the type ${type.typeName}`)
+  }
+}
+
+function skipBytes(place: Place, length: number): void {
+  if (length < 0 || length > place.bytes.length - place.at) throw cannotDecode('it is cut short')
+  place.at += length
+}
+
+/** Avro's int and long: zigzag, seven bits in a byte, the lowest first. */
+function readLong(place: Place): number {
+  let raw = 0
+  for (let factor = 1; ; factor *= 128) {
+    const byte = place.bytes[place.at++]
+    if (byte === undefined) throw cannotDecode('it is cut short')
+    raw += (byte & 0x7f) * factor
+    if (byte < 0x80) break
+  }
+  if (!Number.isFinite(raw)) throw cannotDecode('it has a number that is too long')
+  return raw % 2 === 1 ? -(raw + 1) / 2 : raw / 2
+}
+
+function cannotDecode(reason: string): Error {
+  return new Error(`The value cannot be decoded: ${reason}`)
+}
