@@ -10,7 +10,7 @@ import type { EngineOptions } from './embedded/engine.ts'
 import type { LogLevel } from './embedded/message-log.ts'
 import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
 import type { EmbeddedHandlers } from './embedded/thread.ts'
-import { checkOperations, checkQueryVector, lastPerId } from './operations.ts'
+import { checkOperations, lastPerId } from './operations.ts'
 import type { Hit, Point, VectorStore } from './port.ts'
 
 export interface EmbeddedVectorsOptions {
@@ -99,7 +99,6 @@ function createStore(
     search: (collection, query) =>
       run('search', async () => {
         demandCollection(collection)
-        checkQueryVector(query.vector, dimension)
         // A copy of its own: posting a view would take the whole buffer behind it along.
         const vector = query.vector.slice()
         const found = (await worker.send(

@@ -22,12 +22,6 @@ export function checkOperations(operations: PointOperation[], dimension: number)
   })
 }
 
-/** Throws AppError `validation_failed` for a query vector that cannot be compared. */
-export function checkQueryVector(vector: Float32Array, dimension: number): void {
-  const fault = vectorFault(vector, dimension)
-  if (fault) throw refusal('/vector', fault)
-}
-
 function refusal(path: string, message: string): AppError {
   return new AppError('validation_failed', `The vector engine refuses ${path}: ${message}.`, {
     errors: [{ path, message }],

@@ -42,6 +42,7 @@ export type PointOperation =
   | { kind: 'delete'; id: string }
 
 export interface SearchQuery {
+  /** Of the store's dimension, finite and not zero: the caller has checked it. */
   vector: Float32Array
   limit: number
   scoreThreshold?: number

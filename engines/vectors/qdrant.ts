@@ -3,7 +3,7 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
-import { checkOperations, checkQueryVector, lastPerId } from './operations.ts'
+import { checkOperations, lastPerId } from './operations.ts'
 import type { PointOperation, VectorStore } from './port.ts'
 import { CollectionMissing, createCall, createClient, type QdrantLog, unavailable } from './qdrant/calls.ts'
 import { collectionOf, createGenerations, type QdrantGenerations } from './qdrant/generations.ts'
@@ -81,11 +81,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
           throw new AppError('conflict', `There is no generation ${generation}.`)
         }
       }),
-    search: (collection, query) =>
-      on(collection, async () => {
-        checkQueryVector(query.vector, dimension)
-        return reader.search(collection, query)
-      }),
+    search: (collection, query) => on(collection, () => reader.search(collection, query)),
     scroll: (collection, query) => on(collection, () => reader.scroll(collection, query)),
     count: (collection, filter) => on(collection, () => reader.count(collection, filter)),
     get: (collection, ids) => on(collection, () => reader.get(collection, ids)),

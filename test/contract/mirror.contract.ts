@@ -122,13 +122,15 @@ function describeApply(mirror: Get): void {
     })
 
     test('applies nothing of a batch with a row that the engine refuses, nor its positions', async () => {
-      const bad = { ...rowOf(1), embedding: new Float32Array(3) }
-      const refused = mirror().apply(
-        target,
-        [operation(0, 0, 'a', rowOf(1)), operation(0, 1, 'b', bad)],
-        [at(0, 2)],
-      )
-      await expect(refused).rejects.toMatchObject({ code: 'validation_failed' })
+      for (const embedding of [new Float32Array(3), new Float32Array(1536).fill(Number.NaN)]) {
+        const bad = { ...rowOf(1), embedding }
+        const refused = mirror().apply(
+          target,
+          [operation(0, 0, 'a', rowOf(1)), operation(0, 1, 'b', bad)],
+          [at(0, 2)],
+        )
+        await expect(refused).rejects.toMatchObject({ code: 'validation_failed' })
+      }
       expect(await titles(mirror())).toEqual({})
       expect(await mirror().positions(target)).toEqual([])
     })

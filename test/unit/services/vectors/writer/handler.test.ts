@@ -34,7 +34,7 @@ function upsert(key: string, payload = '{}', vector = vectorBytes()): Message<Ve
   return message(key, { vector, payload })
 }
 
-/** An engine that refuses chosen payloads for good, or is away. */
+/** An engine that refuses chosen payloads for good, and vectors as every engine does, or is away. */
 function engine(options: { refuses?: string; away?: () => boolean } = {}) {
   const calls: { collection: string; operations: PointOperation[]; generation: number | undefined }[] = []
   const points = new Map<string, unknown>()
@@ -48,8 +48,10 @@ function engine(options: { refuses?: string; away?: () => boolean } = {}) {
     ) {
       calls.push({ collection, operations, generation })
       if (options.away?.()) throw new AppError('vector_engine_unavailable', 'away')
-      const bad = operations.some((one) => one.kind === 'upsert' && one.payload.title === options.refuses)
-      if (options.refuses && bad) throw new AppError('validation_failed', 'not this one')
+      const upserts = operations.filter((one) => one.kind === 'upsert')
+      const bad = options.refuses && upserts.some((one) => one.payload.title === options.refuses)
+      const odd = upserts.some((one) => !one.vector.every(Number.isFinite))
+      if (bad || odd) throw new AppError('validation_failed', 'not this one')
       for (const one of operations) {
         if (one.kind === 'delete') points.delete(`${collection}/${one.id}`)
         else points.set(`${collection}/${one.id}`, one.payload)
