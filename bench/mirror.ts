@@ -10,7 +10,6 @@ import type { CopyColumn, CopyValue, Relational } from '#engines/relational/port
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { createScope } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import { contextOf } from '#runtime/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
@@ -154,8 +153,7 @@ async function writerRate(url: string, all: Point[]): Promise<number> {
     await mirror.prepare()
     await fill(platform, all)
     const begun = performance.now()
-    if (relationalWriter.kind !== 'worker') throw new Error('the relational-writer is no worker')
-    const writer = await relationalWriter.start(contextOf(relationalWriter, platform, platform.env) as never)
+    const writer = await relationalWriter.start(platform)
     for (;;) {
       const { rows } = await mirror.write.query<{ done: number }>(
         'select coalesce(sum(next), 0)::int8 as done from vectors_build.positions',

@@ -8,7 +8,7 @@ import type { EmbeddedLog } from '#engines/event-log/embedded.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import { contextOf, type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -79,8 +79,7 @@ const handlers = {
   async startCourier(_: null): Promise<void> {
     const service = services.find((one) => one.name === 'webhook-courier')
     if (service?.kind !== 'worker' || !platform) throw new Error('there is no courier')
-    // A Service keeps no types of its engines and settings.
-    courier = await service.start(contextOf(service, platform, env) as never)
+    courier = await service.start(platform)
   },
   /** Another targets file for the courier that runs. */
   retarget({ urls, backoffMs }: Targets): void {

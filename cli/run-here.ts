@@ -41,7 +41,7 @@ export async function runHere<S extends TObject, R, I>(
       signal,
     })
     scope.add('platform', platform)
-    scope.add('workers', await startWorkers(workers, platform, env))
+    scope.add('workers', await startWorkers(workers, platform))
     return await operation.run({ platform, output, signal }, args)
   } finally {
     await scope.close()

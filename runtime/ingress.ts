@@ -10,7 +10,7 @@ import type { Bound } from './bounded-close.ts'
 import { listenOnLoopback, loopbackPort } from './http/loopback.ts'
 import { createHttpApp } from './http.ts'
 import type { Platform } from './platform.ts'
-import type { Ingress, LoopbackAddress, Service, ServiceContext } from './service.ts'
+import type { Ingress, LoopbackAddress, Service } from './service.ts'
 
 const port = (number: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })
@@ -48,8 +48,6 @@ export interface HttpParts {
   bound: Bound
   platform: Platform
   env: Environment
-  /** What a service is given. */
-  contextOf(service: Service): ServiceContext<never, never>
   state: { ready: boolean }
 }
 
@@ -62,7 +60,7 @@ export async function startIngresses(
   for (const ingress of ingresses) {
     const { address } = ingress
     const app = createApp(ingress.name, parts, 'loopbackVariable' in address)
-    const resources = await ingress.routes(app, parts.contextOf(ingress) as never)
+    const resources = await ingress.routes(app, parts.platform)
     scope.add(`${ingress.name} resources`, bound(resources, resourcesCloseMs))
     const settings = loadConfig(portSettings(ingress), env) as Record<string, unknown>
     addresses[address.name] =

@@ -2,7 +2,6 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
@@ -12,10 +11,9 @@ import { openDataDirectory } from '#lib/data-directory.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { createCodec, schemasDirectory } from './codec.ts'
-import type { Codec, Publisher, TopicPlace } from './messages.ts'
 import { createMetrics } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
-import type { EngineName, Engines } from './service.ts'
+import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
 import { ensureTopics } from './topics.ts'
 
@@ -23,20 +21,9 @@ import { ensureTopics } from './topics.ts'
 const groundNeeds: readonly EngineName[] = ['eventLog', 'schemaRegistry', 'relational']
 const waitBackoff = { baseMs: 250, maxMs: 5_000 }
 
-export interface Platform extends Closeable {
+export interface Platform extends ServiceHost, Closeable {
   home: string
-  /** Of the process: for files of the operator's that refer to variables. Never printed. */
-  env: Environment
   choices: Record<EngineName, EngineChoice>
-  /** Those that were asked for; the others are absent. */
-  engines: Engines
-  places: Map<string, TopicPlace>
-  publisher: Publisher
-  codec: Codec
-  log: Logger
-  metrics: Registry
-  /** Random per process. */
-  instanceId: string
 }
 
 export interface OpenPlatformOptions {

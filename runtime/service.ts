@@ -1,11 +1,14 @@
-/** A service is data: a name, what it needs, a typed config, and one function. Importing one runs nothing. */
+/**
+ * What a service is: a name, the engines that it needs, a typed config, and one function that registers routes or starts
+ * work. Services are values of these types; importing one runs nothing.
+ */
 
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Static, TObject } from 'typebox'
 import type { OpenEngines } from '#engines/open.ts'
-import type { Environment } from '#lib/config.ts'
+import { type Environment, loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher, TopicPlace } from './messages.ts'
 
@@ -14,40 +17,55 @@ export type Engines = OpenEngines
 
 export type EngineName = keyof Engines
 
-export interface ServiceContext<N extends EngineName, C> {
-  engines: Pick<Engines, N>
-  config: C
-  /** Child logger with the service's name. */
+/** What a process offers to the services that run in it. */
+export interface ServiceHost {
+  /** Those that the services need; the others are absent. */
+  engines: Engines
   log: Logger
   metrics: Registry
   publisher: Publisher
   codec: Codec
-  /** Random per process; tells instances apart in leases and groups. */
+  /** Random per process; distinguishes instances in leases and groups. */
   instanceId: string
-  /** Of the process: for files of the operator's that refer to variables. Never printed. */
+  /** Environment of the process: configs are read from it, and files of the operator may refer to it. Never printed. */
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   places: Map<string, TopicPlace>
 }
 
-interface ServiceBase<N extends EngineName, S extends TObject> {
+/** What a service gets: the host's parts, its own config and a logger with its name. */
+export interface ServiceContext<N extends EngineName, C> extends Omit<ServiceHost, 'engines'> {
+  engines: Pick<Engines, N>
+  config: C
+}
+
+interface ServiceBase {
   name: string
   /** One sentence for --help and the docs. */
   purpose: string
   /** eventLog and schemaRegistry are always opened; name here what the service touches. */
-  needs: readonly N[]
-  config: S
-  /** Throws AppError for files that the environment names and nobody could use; asked before anything is opened. */
+  needs: readonly EngineName[]
+  config: TObject
+  /**
+   * Throws AppError for files that the environment names and that cannot be used. Called before anything is opened.
+   */
   check?(env: Environment): void
 }
 
-export interface Ingress<N extends EngineName = EngineName, S extends TObject = TObject>
-  extends ServiceBase<N, S> {
+export interface Ingress extends ServiceBase {
   kind: 'ingress'
-  /** Key in addresses.json, environment variable of the port, default port. */
-  address: { name: string; portVariable: string; port: number } | LoopbackAddress
+  address: ListenAddress | LoopbackAddress
   /** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http.ts). */
-  routes(app: FastifyInstance, context: ServiceContext<N, Static<S>>): Promise<Closeable>
+  routes(app: FastifyInstance, host: ServiceHost): Promise<Closeable>
+}
+
+export interface ListenAddress {
+  /** Key in addresses.json. */
+  name: string
+  /** Environment variable of the port. */
+  portVariable: string
+  /** Default port. */
+  port: number
 }
 
 /**
@@ -61,23 +79,62 @@ export interface LoopbackAddress {
   port: number
 }
 
-export interface Worker<N extends EngineName = EngineName, S extends TObject = TObject>
-  extends ServiceBase<N, S> {
+export interface Worker extends ServiceBase {
   kind: 'worker'
   /** Starts working; close drains what is in flight (the caller bounds the time). */
-  start(context: ServiceContext<N, Static<S>>): Promise<Closeable>
+  start(host: ServiceHost): Promise<Closeable>
 }
 
 export type Service = Ingress | Worker
 
+/** A service as its file writes it: config and engines are typed by what it asks for. */
+type Typed<N extends EngineName, S extends TObject> = { needs: readonly N[]; config: S }
+
+export type IngressDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
+  Omit<Ingress, 'kind' | 'routes' | 'needs' | 'config'> & {
+    routes(app: FastifyInstance, context: ServiceContext<N, Static<S>>): Promise<Closeable>
+  }
+
+export type WorkerDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
+  Omit<Worker, 'kind' | 'start' | 'needs' | 'config'> & {
+    start(context: ServiceContext<N, Static<S>>): Promise<Closeable>
+  }
+
 export function defineIngress<N extends EngineName, S extends TObject>(
-  service: Omit<Ingress<N, S>, 'kind'>,
-): Service {
-  return { kind: 'ingress', ...service } as unknown as Service
+  definition: IngressDefinition<N, S>,
+): Ingress {
+  return {
+    ...definition,
+    kind: 'ingress',
+    routes: async (app, host) => definition.routes(app, contextOf(definition, host)),
+  }
 }
 
 export function defineWorker<N extends EngineName, S extends TObject>(
-  service: Omit<Worker<N, S>, 'kind'>,
-): Service {
-  return { kind: 'worker', ...service } as unknown as Service
+  definition: WorkerDefinition<N, S>,
+): Worker {
+  return {
+    ...definition,
+    kind: 'worker',
+    start: async (host) => definition.start(contextOf(definition, host)),
+  }
+}
+
+/** Throws AppError `invalid_configuration`. */
+function contextOf<N extends EngineName, S extends TObject>(
+  definition: Typed<N, S> & { name: string },
+  host: ServiceHost,
+): ServiceContext<N, Static<S>> {
+  const { engines, metrics, publisher, codec, instanceId, env, places } = host
+  return {
+    engines,
+    config: loadConfig(definition.config, env),
+    log: host.log.child({ service: definition.name }),
+    metrics,
+    publisher,
+    codec,
+    instanceId,
+    env,
+    places,
+  }
 }

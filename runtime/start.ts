@@ -18,7 +18,7 @@ import {
   startOps,
 } from './ingress.ts'
 import { openPlatform, type Platform } from './platform.ts'
-import type { Service, ServiceContext, Worker } from './service.ts'
+import type { Service, ServiceHost, Worker } from './service.ts'
 import { choicesOf, homeSettings } from './settings.ts'
 
 export { portSettings, processSettings } from './ingress.ts'
@@ -87,16 +87,9 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   scope.add('platform', bound(platform))
   const workers = chosen.filter((service) => service.kind === 'worker')
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
-  scope.add('workers', bound(await startWorkers(workers, platform, env), workerCloseMs))
+  scope.add('workers', bound(await startWorkers(workers, platform), workerCloseMs))
   const state = { ready: false }
-  const parts: HttpParts = {
-    scope,
-    bound,
-    platform,
-    env,
-    state,
-    contextOf: (service) => contextOf(service, platform, env),
-  }
+  const parts: HttpParts = { scope, bound, platform, env, state }
   const addresses = await startIngresses(parts, ingresses)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {
@@ -149,37 +142,14 @@ function checkSettings(options: StartOptions, chosen: Service[]): void {
   }
 }
 
-/** What a service is given when it starts. */
-export function contextOf(
-  service: Service,
-  platform: Platform,
-  env: Environment,
-): ServiceContext<never, never> {
-  return {
-    engines: platform.engines,
-    config: loadConfig(service.config, env) as never,
-    log: platform.log.child({ service: service.name }),
-    metrics: platform.metrics,
-    publisher: platform.publisher,
-    codec: platform.codec,
-    instanceId: platform.instanceId,
-    env,
-    places: platform.places,
-  }
-}
-
 /** They stop at the same time: each drains for as long as its calls take. */
-export async function startWorkers(
-  workers: Worker[],
-  platform: Platform,
-  env: Environment,
-): Promise<Closeable> {
+export async function startWorkers(workers: Worker[], host: ServiceHost): Promise<Closeable> {
   const running: Closeable[] = []
   const closeAll = async () => {
     await Promise.all(running.splice(0).map((worker) => worker.close()))
   }
   try {
-    for (const worker of workers) running.push(await worker.start(contextOf(worker, platform, env) as never))
+    for (const worker of workers) running.push(await worker.start(host))
   } catch (error) {
     await closeAll()
     throw error

@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Closeable } from '#lib/resource.ts'
-import { contextOf } from '#runtime/start.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { type CourierPlatform, openCourierPlatform } from '#test/support/courier-platform.ts'
@@ -41,10 +40,10 @@ export function describeCouriers(
   const many = (count: number) => Array.from({ length: count }, () => ({}))
   /** Another courier in this process, on the same engines. */
   async function join(): Promise<Closeable> {
-    const context = contextOf(webhookCourier, world.platform, { FLOTILLA_HOME: world.home, ...env })
-    if (webhookCourier.kind !== 'worker') throw new Error('a courier is a worker')
-    // A Service keeps no types of its engines and settings.
-    const courier = await webhookCourier.start(context as never)
+    const courier = await webhookCourier.start({
+      ...world.platform,
+      env: { FLOTILLA_HOME: world.home, ...env },
+    })
     onTestFinished(() => courier.close())
     return courier
   }

@@ -175,7 +175,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
 
       const second = await start(env, { mirror: true })
       const { client, platform } = second
-      expect(platform.publisher.partitions(vectorsCommands as never)).toBe(20)
+      expect(platform.publisher.partitions(vectorsCommands)).toBe(20)
       await client.waitFor(await client.upsert('posts', pointsOf(100, 40)))
       expect(await client.count('posts')).toBe(99)
       await expect(client.operation(old.operation_id)).rejects.toMatchObject({ status: 404 })
@@ -183,7 +183,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await rebuild(platform)
       expect(await client.count('posts')).toBe(99)
       expect((await client.get('posts', 'p0')).payload).toEqual({ n: 'newest' })
-      const parked = platform.places.get(deadLettersOf(vectorsCommands as never).name)
+      const parked = platform.places.get(deadLettersOf(vectorsCommands).name)
       expect(parked?.partitions).toBe(1)
       await second.close()
     }, 180_000)

@@ -5,11 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import pino from 'pino'
-import { loadConfig } from '#lib/config.ts'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { createHttpApp } from '#runtime/http.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import type { Ingress } from '#runtime/service.ts'
 import { provisionAgent } from '#services/identity/agents/agents.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
@@ -50,11 +48,9 @@ export async function openAwayGateway(): Promise<AwayGateway> {
     lock: true,
   })
   const away = new Set<Part>()
-  const service = vectorGateway as Ingress
   const app: FastifyInstance = createHttpApp({ name: 'vector-gateway', log, metrics: platform.metrics })
-  const resources = await service.routes(app, {
+  const resources = await vectorGateway.routes(app, {
     ...platform,
-    config: loadConfig(service.config, env),
     publisher: breakable(platform.publisher, 'log', away, ['publish']),
     engines: {
       ...platform.engines,
@@ -63,7 +59,7 @@ export async function openAwayGateway(): Promise<AwayGateway> {
       mirror: breakable(platform.engines.mirror, 'mirror', away),
       eventLog: withStaleTails(breakable(platform.engines.eventLog, 'log', away, ['ping']), away),
     },
-  } as never)
+  })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return {
     url,

@@ -9,7 +9,7 @@ import { createWebhookClient, type WebhookClient } from '#client/webhooks.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Operation } from '#operations/operation.ts'
 import type { Platform } from '#runtime/platform.ts'
-import { contextOf, startPlatform } from '#runtime/start.ts'
+import { startPlatform } from '#runtime/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { webhookRelay } from '#services/webhooks/relay/service.ts'
@@ -95,9 +95,7 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
       return sequences
     },
     async startCourier() {
-      if (webhookCourier.kind !== 'worker') throw new Error('the courier is a worker')
-      // A Service keeps no types of its engines and settings.
-      const started = await webhookCourier.start(contextOf(webhookCourier, platform, everything) as never)
+      const started = await webhookCourier.start({ ...platform, env: everything })
       const courier = {
         courier: true,
         async close() {

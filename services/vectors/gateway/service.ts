@@ -2,7 +2,6 @@
 
 import { type Static, Type } from 'typebox'
 import { defineIngress } from '#runtime/service.ts'
-import type { GatewayContext, GatewayEngines } from './gateway.ts'
 import { registerGateway } from './routes.ts'
 
 const config = Type.Object({
@@ -16,11 +15,11 @@ const config = Type.Object({
 
 export type VectorGatewayConfig = Static<typeof config>
 
-export const vectorGateway = defineIngress<GatewayEngines, typeof config>({
+export const vectorGateway = defineIngress({
   name: 'vector-gateway',
   purpose: 'serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
   needs: ['eventLog', 'vectors', 'relational', 'mirror', 'embedder'],
   config,
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
-  routes: (app, context) => registerGateway(app, context as GatewayContext),
+  routes: registerGateway,
 })

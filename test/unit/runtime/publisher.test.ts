@@ -129,7 +129,7 @@ test('places may change while running; a topic without one is named', async () =
     places: moving,
     producerName: 'tester',
   })
-  const progress = vectorsProgress as never
+  const progress = vectorsProgress
   expect(publisher.partitions(progress)).toBe(12)
   moving.set('vectors.progress', { physicalName: 'vectors.progress.e2', epoch: 2, partitions: 24 })
   expect(publisher.placeOf(progress)).toEqual({
