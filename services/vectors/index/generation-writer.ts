@@ -9,8 +9,7 @@ import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { writeFailures } from './failures.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
-import { createProgress } from './progress.ts'
-import type { ProgressTail } from './progress-tail.ts'
+import { createProgress, type ProgressTail } from './progress.ts'
 import { groupOfGeneration } from './rebuild.ts'
 
 export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>

@@ -1,7 +1,89 @@
-/** Keeps `vectors.progress` true: how far each partition is applied in one generation of an index, and how many records failed. */
+/** How far each generation of an index is, by `vectors.progress`: written by the readers of each partition, read by all of them. */
 
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
+import { vectorsProgress } from '#topics/catalog.ts'
 import type { Index } from './indexes.ts'
+
+const catchUpTimeoutMs = 15_000
+const catchUpPollMs = 10
+
+export interface ProgressTail extends Closeable {
+  /** Resolves once everything that was acknowledged before the call is read. Throws AppError `log_unavailable`. */
+  catchUp(): Promise<void>
+  /** The greatest record that is read. */
+  latest(place: { generation: number; epoch: number; partition: number }): VectorsProgress | undefined
+  /** Partition → last applied offset of a generation, as far as it is read. */
+  appliedThrough(generation: number, epoch: number): Map<number, number>
+}
+
+export async function openProgressTail(parts: {
+  index: Index
+  eventLog: EventLog
+  codec: Codec
+  publisher: Publisher
+}): Promise<ProgressTail> {
+  const greatest = new Map<string, VectorsProgress>()
+  const topic = vectorsProgress
+  const keep = (record: VectorsProgress) => {
+    const place = placeOf(record)
+    const known = greatest.get(place)
+    if (known && known.applied_through > record.applied_through) return
+    greatest.set(place, { ...record, failures: Math.max(record.failures, known?.failures ?? 0) })
+  }
+  // Decoding may wait for the registry; the chain keeps the order and tells when all that arrived is decoded.
+  let decoded: Promise<void> = Promise.resolve()
+  const decodeAll = async (records: StoredRecord[]) => {
+    for (const record of records) {
+      const message = await parts.codec.decode(topic, record)
+      if (message.value?.index === parts.index.name) keep(message.value)
+    }
+  }
+  const { physicalName } = parts.publisher.placeOf(topic)
+  const tail = await parts.eventLog.tail({
+    topic: physicalName,
+    from: 'beginning',
+    records: (_partition, records) => {
+      decoded = decoded.then(() => decodeAll(records)).catch(() => {})
+    },
+  })
+
+  /** Reads on until all that was acknowledged before this call has been read. */
+  async function catchUp(): Promise<void> {
+    const until = Date.now() + catchUpTimeoutMs
+    const ends = (await parts.eventLog.offsets(physicalName)).filter((range) => range.end > range.start)
+    const reached = () => ends.every((range) => (tail.positions().get(range.partition) ?? 0) >= range.end)
+    while (!reached()) {
+      if (Date.now() > until) {
+        throw new AppError('log_unavailable', 'The progress of the index could not be read in time.')
+      }
+      await sleep(catchUpPollMs)
+    }
+    await decoded
+  }
+
+  return {
+    catchUp,
+    latest: (place) => greatest.get(placeOf(place)),
+    appliedThrough(generation, epoch) {
+      const applied = new Map<number, number>()
+      for (const record of greatest.values()) {
+        if (record.generation !== generation || record.epoch !== epoch) continue
+        applied.set(record.partition, record.applied_through)
+      }
+      return applied
+    },
+    close: () => tail.close(),
+  }
+}
+
+function placeOf(record: { generation: number; epoch: number; partition: number }): string {
+  return `${record.generation}/${record.epoch}/${record.partition}`
+}
 
 export interface ProgressParts {
   index: Index

@@ -7,7 +7,7 @@ import { repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { pruneFailures } from './failures.ts'
 import { type IndexWriter, startGenerationWriter, type WriterContext } from './generation-writer.ts'
-import { openProgressTail, type ProgressTail } from './progress-tail.ts'
+import { openProgressTail, type ProgressTail } from './progress.ts'
 import {
   ensureLiveGeneration,
   generationsToWrite,

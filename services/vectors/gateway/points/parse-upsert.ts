@@ -6,10 +6,7 @@ import type { FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { fieldErrorsMax, pointerPart, validationFailed } from '#runtime/http/validation.ts'
 import { isReserved, reservedId } from '#services/audit/note-ids.ts'
-import { collectionNotFound } from './collection.ts'
-import { packPayload } from './payload.ts'
-import { pointIdFault } from './point-id.ts'
-import { packVector } from './vector.ts'
+import { collectionNotFound, packPayload, packVector, pointIdFault } from './point.ts'
 
 export const pointsMax = 1_000
 

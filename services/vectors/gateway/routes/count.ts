@@ -8,7 +8,7 @@ import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { requireCollection } from '../points/collection.ts'
+import { requireCollection } from '../points/point.ts'
 import { after, closedObject, collection, commonProblems, filter } from '../schemas.ts'
 
 const querystring = closedObject({

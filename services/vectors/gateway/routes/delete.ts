@@ -9,7 +9,7 @@ import { withAudit } from '#services/audit/trail/audited.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Gateway } from '../gateway.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
-import { requireCollection } from '../points/collection.ts'
+import { requireCollection } from '../points/point.ts'
 import {
   acceptedOperation,
   closedObject,

@@ -9,8 +9,7 @@ import { validationFailed } from '#runtime/http/validation.ts'
 import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { requireCollection } from '../points/collection.ts'
-import { pointIdFault } from '../points/point-id.ts'
+import { pointIdFault, requireCollection } from '../points/point.ts'
 import { after, answeredVector, closedObject, collection, commonProblems, payload } from '../schemas.ts'
 
 const idsMax = 1_000

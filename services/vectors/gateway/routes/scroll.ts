@@ -7,7 +7,7 @@ import type { ScrolledPoint, ScrollQuery } from '#engines/vectors/port.ts'
 import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { requireCollection } from '../points/collection.ts'
+import { requireCollection } from '../points/point.ts'
 import {
   after,
   answeredVector,

@@ -7,7 +7,7 @@ import { type Static, Type } from 'typebox'
 import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { readQueryVector } from '../points/vector.ts'
+import { readQueryVector } from '../points/point.ts'
 import { after, answeredVector, closedObject, commonProblems, limit, payload, vector } from '../schemas.ts'
 import type { PgQuery } from '../search-pg/search.ts'
 

@@ -1,6 +1,6 @@
 /** A node of the parser's tree in, what people call it out. */
 
-import { quoted } from './filter-fault.ts'
+import { quoted } from './faults.ts'
 import { nodeOf, type SqlNode } from './filter-parser.ts'
 
 const plain: Record<string, string> = {

@@ -3,8 +3,8 @@
 import { LRUCache } from 'lru-cache'
 import { withTimeout } from '#lib/backoff.ts'
 import { isTimeout } from './faults.ts'
-import type { ReadRows } from './read-rows.ts'
 import { countStatement, estimateStatement, type StatementParts } from './statement.ts'
+import type { ReadRows } from './tables.ts'
 
 const keptMs = 5_000
 /** From then on it is counted anew beside the search that asks, which takes the old figure. */

@@ -1,11 +1,20 @@
 /** The parser's tree and a table's columns in, a checked condition out: what is not known to be allowed is refused. */
 
-import { type Column, elementFamily, type Family, familyNames, familyOf } from './columns.ts'
 import { nameOfConstruct, textsOf } from './construct-names.ts'
-import { invalidFilter, notAllowed, quoted } from './filter-fault.ts'
+import { invalidFilter, notAllowed, quoted } from './faults.ts'
 import { castOf, familyOfLiteral, literalOf, shown } from './filter-literals.ts'
 import { nodeOf, type SqlNode } from './filter-parser.ts'
-import type { Comparison, Condition, Likeness, Operand } from './filter-tree.ts'
+import {
+  type Column,
+  type Comparison,
+  type Condition,
+  elementFamily,
+  type Family,
+  familyNames,
+  familyOf,
+  type Likeness,
+  type Operand,
+} from './filter-types.ts'
 
 /** Levels of AND, OR and NOT. */
 const depthMax = 64

@@ -1,10 +1,9 @@
 /** Constants and casts of the parser's tree in, literals with the type that PostgreSQL gives them out. */
 
-import type { Family } from './columns.ts'
 import { nameOfConstruct, textsOf } from './construct-names.ts'
-import { invalidFilter, notAllowed, quoted } from './filter-fault.ts'
+import { invalidFilter, notAllowed, quoted } from './faults.ts'
 import { nodeOf, type SqlNode } from './filter-parser.ts'
-import type { CastType, Literal, LiteralType } from './filter-tree.ts'
+import type { CastType, Family, Literal, LiteralType } from './filter-types.ts'
 
 /** Names of pg_type (which `integer`, `double precision` and the like arrive as) that a literal may be cast to. */
 const castTypes: ReadonlySet<string> = new Set<CastType>([

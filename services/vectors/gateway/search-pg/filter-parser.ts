@@ -1,8 +1,7 @@
-/** The text of a filter_sql in, the tree of its one condition out: PostgreSQL's own parser reads it. */
+/** Reads the text of a filter_sql with PostgreSQL's own parser, after refusing forms that its tree would not show. */
 
 import { describeError } from '#lib/errors.ts'
-import { invalidFilter, notAllowed, quoted } from './filter-fault.ts'
-import { forbiddenForm } from './filter-lexis.ts'
+import { invalidFilter, notAllowed, quoted } from './faults.ts'
 
 /** A node of the parser's tree: its kind, and its fields as JSON. Fields that have their zero value are left out. */
 export interface SqlNode {
@@ -106,4 +105,34 @@ function syntaxFault(error: unknown, text: string): Error {
   const rest = Array.from(text).slice(Math.max(0, at - before.length))
   const where = rest.join('').trim() === '' ? 'at its end' : `near ${quoted(rest.join(''))}`
   return invalidFilter(`filter_sql is not a valid SQL condition: it breaks off ${where}.`)
+}
+
+/**
+ * What the parser would read and the tree no longer shows: comments, and strings that say with escapes what they could
+ * say plainly. Strings and names are passed over whole, so that nothing inside of them counts. A prefix of a string
+ * belongs to the word before it otherwise: like'x' is LIKE and a plain string.
+ */
+const forms =
+  /'(?:[^']|'')*'?|"(?:[^"]|"")*"?|--|\/\*|;|\\|(?<![\w$\u0080-\uffff])(?:\$\w*\$|[eE]'|[nN]'|[bB]'|[xX]'|[uU]&['"])/g
+
+const names: Record<string, string> = {
+  '--': 'a comment',
+  '/*': 'a comment',
+  ';': 'a semicolon',
+  '\\': 'a backslash outside of a string',
+  $: 'a dollar-quoted string',
+  e: "a string with escapes (E'…')",
+  n: "a national string (N'…')",
+  b: "a bit string (B'…')",
+  x: "a bit string (X'…')",
+  u: 'unicode escapes (U&)',
+}
+
+/** Its name for people; undefined when the text is written plainly. */
+export function forbiddenForm(text: string): string | undefined {
+  for (const [form] of text.matchAll(forms)) {
+    if (form[0] === "'" || form[0] === '"') continue
+    return names[form] ?? names[form[0]!.toLowerCase()]
+  }
+  return undefined
 }

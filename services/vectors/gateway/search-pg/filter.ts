@@ -1,9 +1,9 @@
-/** A filter_sql and a table's columns in, the condition that runs out: parsed, checked and written anew. */
+/** Compiles a filter_sql: parsed, checked and written again as SQL of our own with every literal as a parameter. */
 
 import { LRUCache } from 'lru-cache'
 import { type Columns, checkFilter } from './filter-checker.ts'
-import { type EmittedFilter, emitFilter } from './filter-emitter.ts'
 import { loadFilterParser } from './filter-parser.ts'
+import { type Column, type Condition, type Literal, type Operand, quoteName } from './filter-types.ts'
 
 /** Filters whose emitted form is kept, each of at most a few KiB. */
 const keptMax = 500
@@ -22,4 +22,84 @@ export async function loadFilterCompiler(): Promise<FilterCompiler> {
     kept.set(text, { columns, emitted })
     return emitted
   }
+}
+
+export interface EmittedFilter {
+  /** In parentheses; refers to its parameters from `$1` on. */
+  sql: string
+  params: (string | null)[]
+  /** Columns that it names. */
+  columns: Column[]
+}
+
+/** Every word of the result is from here, but for the names of columns, which are those of the catalogue. */
+export function emitFilter(condition: Condition): EmittedFilter {
+  const params: (string | null)[] = []
+  const columns: Column[] = []
+
+  function reference(column: Column): string {
+    columns.push(column)
+    return `${quoteName(column.alias)}.${quoteName(column.name)}`
+  }
+  /**
+   * A string without a cast stays a bare parameter, which PostgreSQL gives the type of what stands beside it by the very
+   * rules that it has for bare strings. `alone` is its type where nothing does.
+   */
+  function literal({ value, type, castTo }: Literal, alone?: string): string {
+    params.push(value)
+    const parameter = `$${params.length}`
+    const own = type === 'unknown' ? undefined : type
+    if (castTo === undefined) return typed(parameter, own ?? alone)
+    // What is no bare string is first what PostgreSQL takes it for: 1.5::int is 2, '1.5'::int is a fault.
+    return typed(typed(parameter, own), castTo)
+  }
+  function operand(given: Operand, alone?: string): string {
+    return given.kind === 'column' ? reference(given.column) : literal(given, alone)
+  }
+  function emit(given: Condition): string {
+    switch (given.kind) {
+      case 'and':
+      case 'or':
+        return `(${given.parts.map(emit).join(given.kind === 'and' ? ' and ' : ' or ')})`
+      case 'not':
+        return `(not ${emit(given.part)})`
+      case 'truth':
+        return `(${operand(given.operand, 'bool')})`
+      case 'null':
+        return `(${operand(given.operand, 'text')} is ${given.negated ? 'not ' : ''}null)`
+      case 'compare':
+        return `(${operand(given.left)} ${given.operator.toLowerCase()} ${operand(given.right)})`
+      case 'between':
+        return between(given)
+      case 'in':
+        return listed(given)
+      case 'any':
+        return `(${operand(given.element)} = any(${reference(given.array)}))`
+    }
+  }
+  /** As PostgreSQL reads it: two comparisons, each with types of its own. */
+  function between({ negated, operand: middle, low, high }: Condition & { kind: 'between' }): string {
+    const [least, most, both] = negated ? ['<', '>', 'or'] : ['>=', '<=', 'and']
+    const first = `${operand(middle)} ${least} ${operand(low)}`
+    return `(${first} ${both} ${operand(middle)} ${most} ${operand(high)})`
+  }
+
+  /** As PostgreSQL reads it: literals take one common type, columns are compared one by one. */
+  function listed({ negated, operand: sought, items }: Condition & { kind: 'in' }): string {
+    const literals = items.filter((item) => item.kind === 'literal')
+    const own = items.filter((item) => item.kind === 'column')
+    const list = () => {
+      const left = operand(sought)
+      return `${left} ${negated ? 'not in' : 'in'} (${literals.map((item) => operand(item)).join(', ')})`
+    }
+    const comparisons = own.map((item) => `${operand(sought)} ${negated ? '<>' : '='} ${operand(item)}`)
+    const parts = literals.length > 0 ? [list(), ...comparisons] : comparisons
+    return `(${parts.join(negated ? ' and ' : ' or ')})`
+  }
+
+  return { sql: emit(condition), params, columns }
+}
+
+function typed(expression: string, type: string | undefined): string {
+  return type === undefined ? expression : `${expression}::pg_catalog.${type}`
 }

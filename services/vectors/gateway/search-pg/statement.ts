@@ -1,8 +1,8 @@
 /** A table, a checked filter and what is wanted in, the statement that finds the nearest rows out. */
 
 import type { SqlValue } from '#engines/relational/port.ts'
-import { type Column, quoteName } from './columns.ts'
-import type { EmittedFilter } from './filter-emitter.ts'
+import type { EmittedFilter } from './filter.ts'
+import { type Column, quoteName } from './filter-types.ts'
 import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
 
 export interface StatementParts {

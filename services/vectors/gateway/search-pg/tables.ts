@@ -1,9 +1,9 @@
-/** The database's catalogue in, the tables that search-pg may search out: kept for a minute, read again when one is missing. */
+/** Which tables search-pg may search, read from the database's catalogue: kept for a minute, read again when one is missing. */
 
+import type { SqlResult, SqlValue } from '#engines/relational/port.ts'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Column } from './columns.ts'
-import type { ReadRows } from './read-rows.ts'
+import type { Column } from './filter-types.ts'
 
 export interface SearchTable {
   name: string
@@ -129,3 +129,6 @@ function notFound(name: string, tables: Tables): AppError {
     `There is no table named ${JSON.stringify(cut)} to search: there are ${names || 'none'}.`,
   )
 }
+
+/** Runs under the settings and the time-out that all reads of search-pg share. */
+export type ReadRows = <Row>(text: string, params: SqlValue[]) => Promise<SqlResult<Row>>
