@@ -1,7 +1,7 @@
 /** What the collections hold, how their indexes are, how long searches take. */
 
 import { Type } from 'typebox'
-import { readAddresses } from '#runtime/addresses.ts'
+import { readAddresses } from '#runtime/start/addresses.ts'
 import {
   type ObservedCollection,
   observeCollections,

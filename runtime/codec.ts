@@ -8,7 +8,6 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { loadSchemas } from '#lib/schema-files.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import type { Codec, Message, StoredRecord } from './messages.ts'
 import {
   createValueReader,
   parseAvro,
@@ -16,7 +15,8 @@ import {
   schemaIdOf,
   type ValueReader,
   writeValue,
-} from './wire-format.ts'
+} from './codec/wire-format.ts'
+import type { Codec, Message, StoredRecord } from './messages.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta.url))
 

@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { AppError, describeError, type ErrorCode } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { isAlive, writeByRename } from './addresses.ts'
+import { isAlive, writeByRename } from './start/addresses.ts'
 
 /** The system's limit of a socket's path is 104 bytes on macOS and 108 on Linux. */
 const socketPathBytesMax = 100

@@ -6,9 +6,12 @@ import { engineSettings, refuseSharing } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
-import { removeAddresses, writeAddresses } from './addresses.ts'
-import { createBound } from './bounded-close.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
+import { openPlatform, type Platform } from './platform.ts'
+import type { Service, ServiceHost, Worker } from './service.ts'
+import { choicesOf, homeSettings } from './settings.ts'
+import { removeAddresses, writeAddresses } from './start/addresses.ts'
+import { createBound } from './start/bounded-close.ts'
 import {
   checkLoopbackAddress,
   type HttpParts,
@@ -16,12 +19,9 @@ import {
   processSettings,
   startIngresses,
   startOps,
-} from './ingress.ts'
-import { openPlatform, type Platform } from './platform.ts'
-import type { Service, ServiceHost, Worker } from './service.ts'
-import { choicesOf, homeSettings } from './settings.ts'
+} from './start/ingress.ts'
 
-export { portSettings, processSettings } from './ingress.ts'
+export { portSettings, processSettings } from './start/ingress.ts'
 
 const workerCloseMs = 4_000
 

@@ -3,11 +3,11 @@
 import { statfsSync, statSync } from 'node:fs'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { readAddresses } from '#runtime/addresses.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
 import { createLog } from '#runtime/log.ts'
 import type { EngineName } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
+import { readAddresses } from '#runtime/start/addresses.ts'
 import { type Check, failedCheck } from './check.ts'
 import { pingEngines } from './ping.ts'
 

@@ -6,11 +6,11 @@ import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope } from '#lib/resource.ts'
+import { listenOnLoopback, loopbackPort } from '../http/loopback.ts'
+import { createHttpApp } from '../http.ts'
+import type { Platform } from '../platform.ts'
+import type { Ingress, LoopbackAddress, Service } from '../service.ts'
 import type { Bound } from './bounded-close.ts'
-import { listenOnLoopback, loopbackPort } from './http/loopback.ts'
-import { createHttpApp } from './http.ts'
-import type { Platform } from './platform.ts'
-import type { Ingress, LoopbackAddress, Service } from './service.ts'
 
 const port = (number: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })

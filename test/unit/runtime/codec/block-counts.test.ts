@@ -1,7 +1,7 @@
 import type avro from 'avsc'
 import { expect, test } from 'vitest'
-import { countCheckOf } from '#runtime/block-counts.ts'
-import { parseAvro } from '#runtime/wire-format.ts'
+import { countCheckOf } from '#runtime/codec/block-counts.ts'
+import { parseAvro } from '#runtime/codec/wire-format.ts'
 
 /** Every kind of type, with maps and arrays in records, unions and each other. */
 const everything = parseAvro(
