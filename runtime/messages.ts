@@ -8,8 +8,6 @@ import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 export const headerNames = {
   /** Unique per event, the same in every copy: consumers drop repeats by it (not on compacted topics). */
   eventId: 'event-id',
-  /** Random number of a vector operation; failure rows are kept under it. */
-  operation: 'operation',
   agent: 'agent',
   requestId: 'request-id',
   traceparent: 'traceparent',

@@ -1,10 +1,9 @@
-/** The ground under services and commands: settings in; opened engines, current topics, publisher and codec out. */
+/** Opens what every service and command works with: engines, an up-to-date database and topics, publisher and codec. */
 
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
-import type { Relational } from '#engines/relational/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
@@ -18,7 +17,7 @@ import { choicesOf, homeOf } from './settings.ts'
 import { ensureTopics } from './topics.ts'
 
 /** What every service and command needs, whatever it does. */
-const groundNeeds: readonly EngineName[] = ['eventLog', 'schemaRegistry', 'relational']
+export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
 const waitBackoff = { baseMs: 250, maxMs: 5_000 }
 
 export interface Platform extends ServiceHost, Closeable {
@@ -66,7 +65,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
   const opened = await openEngines({
     settings: loadConfig(engineSettings, env),
-    needs: [...groundNeeds, ...options.needs],
+    needs: [...commonNeeds, ...options.needs],
     directory: home,
     schemasDirectory,
     clientId: `flotilla-${options.producerName}-${instanceId}`,
@@ -75,7 +74,6 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   scope.add('engines', opened)
   const engines = opened.engines as Engines
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
-  await untilAvailable('installation', () => ensureInstallation(engines.relational), log, signal)
   const places = await ensureTopics({
     eventLog: engines.eventLog,
     relational: engines.relational,
@@ -102,13 +100,6 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     instanceId,
     close: () => scope.close(),
   }
-}
-
-/** The secret behind operation ids, written by the first start of an installation. */
-async function ensureInstallation(relational: Relational): Promise<void> {
-  await relational.query('insert into platform.installation (secret) values ($1) on conflict do nothing', [
-    randomBytes(32),
-  ])
 }
 
 async function untilAvailable(

@@ -7,8 +7,8 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
-import { openPlatform, type Platform } from './platform.ts'
-import type { Service, ServiceHost, Worker } from './service.ts'
+import { commonNeeds, openPlatform, type Platform } from './platform.ts'
+import type { EngineName, Service, ServiceHost, Worker } from './service.ts'
 import { choicesOf, homeSettings } from './settings.ts'
 import { removeAddresses, writeAddresses } from './start/addresses.ts'
 import { createBound } from './start/bounded-close.ts'
@@ -120,9 +120,8 @@ function chooseServices(services: readonly Service[], names: readonly string[]):
   return names.length === 0 ? [...services] : services.filter((service) => names.includes(service.name))
 }
 
-/** Log, registry and database are under every service; the rest is what it names. */
-function needsOf(service: Service) {
-  return ['eventLog', 'schemaRegistry', 'relational', ...service.needs] as const
+function needsOf(service: Service): EngineName[] {
+  return [...commonNeeds, ...service.needs]
 }
 
 /** All faulty variables of engines, process and services come in one message, before anything is opened. */

@@ -1,9 +1,9 @@
 /** Failure rows: what GET /v1/operations reads when an operation could not be applied. Kept for seven days. */
 
 import type { Relational } from '#engines/relational/port.ts'
-import { headerNames } from '#runtime/messages.ts'
 import { parsePointKey } from '#topics/catalog.ts'
 import type { Index } from './indexes.ts'
+import { operationHeader } from './operation.ts'
 
 export interface ParkedRecord {
   message: { key: string } | null
@@ -20,14 +20,14 @@ export async function writeFailures(
   index: Index,
   parked: ParkedRecord[],
 ): Promise<void> {
-  const rows = parked.filter((record) => record.headers[headerNames.operation] !== undefined)
+  const rows = parked.filter((record) => record.headers[operationHeader] !== undefined)
   if (rows.length === 0) return
   await relational.query(
     `insert into platform.operation_failures (operation, partition, "offset", point_id, error, index_name)
      select *, $6 from unnest($1::text[], $2::int[], $3::bigint[], $4::text[], $5::text[])
      on conflict do nothing`,
     [
-      rows.map((row) => row.headers[headerNames.operation] as string),
+      rows.map((row) => row.headers[operationHeader] as string),
       rows.map((row) => row.position.partition),
       rows.map((row) => row.position.offset),
       rows.map((row) => pointIdOf(row)),

@@ -9,6 +9,9 @@ import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { parsePointKey } from '#topics/catalog.ts'
 
+/** Header of the number that all records of one request share; failure rows are kept under it. */
+export const operationHeader = 'operation'
+
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
 export type Parsed = { collection: string; operation: PointOperation } | { fault: string }

@@ -1,4 +1,4 @@
-/** What an accepted operation wrote in, an opaque id out, and back: whoever holds the id can ask how far it is. */
+/** Operation ids: opaque texts that say what an accepted operation wrote, so that their holder can ask how far it is. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Relational } from '#engines/relational/port.ts'
@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
 
 export interface Operation {
-  /** 16 hex digits; in a header of each record, and the key of failure rows. */
+  /** 16 hex digits; the `operation` header of each record, and the key of failure rows. */
   number: string
   /** Epoch of vectors.commands. */
   epoch: number
@@ -23,6 +23,7 @@ export interface OperationIds {
 const version = 1
 const numberBytes = 8
 const checksumBytes = 12
+const secretBytes = 32
 const idPattern = /^[A-Za-z0-9_-]{28,16000}$/
 
 export function newOperationNumber(): string {
@@ -38,12 +39,16 @@ export function lastPositions(positions: readonly Position[]): Position[] {
   return [...last].map(([partition, offset]) => ({ partition, offset }))
 }
 
-/** The installation's secret, written by its first start. Throws while the database is away. */
+/**
+ * The installation's secret, which signs operation ids; the first gateway that starts makes it. Throws AppError
+ * `relational_engine_unavailable`.
+ */
 export async function loadInstallationSecret(relational: Relational): Promise<Buffer> {
+  await relational.query('insert into platform.installation (secret) values ($1) on conflict do nothing', [
+    randomBytes(secretBytes),
+  ])
   const { rows } = await relational.query<{ secret: Buffer }>('select secret from platform.installation')
-  const secret = rows[0]?.secret
-  if (!secret) throw new Error('platform.installation has no row: the start has not written it')
-  return secret
+  return rows[0]!.secret
 }
 
 export function createOperationIds(secret: Buffer): OperationIds {

@@ -5,6 +5,7 @@ import { vectorDimension } from '#engines/vectors/collections.ts'
 import { headerNames, type OutgoingMessage, type Position, type Publisher } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
+import { operationHeader } from '../../index/operation.ts'
 import type { ParsedUpsert } from './parse-upsert.ts'
 
 /** Below the two seconds within which a caller is told that the log is away. */
@@ -63,5 +64,5 @@ export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): Poi
 }
 
 function headersOf({ operation, agentId, request }: PointHeaders): Record<string, string> {
-  return { ...request, [headerNames.operation]: operation, [headerNames.agent]: agentId }
+  return { ...request, [operationHeader]: operation, [headerNames.agent]: agentId }
 }
