@@ -1,6 +1,6 @@
 /**
- * Partitions for a topic whose partitions are owned by rows, while it is written and read: added to the log, with the
- * place where each reader group begins in them, before anybody hears of them.
+ * Adds partitions to a topic that is in use, where rows say who owns a partition: the log gets them together with the
+ * position at which each reader group begins, before any process learns of them.
  */
 
 import type { EventLog, PartitionRange } from '#engines/event-log/port.ts'
@@ -11,26 +11,27 @@ import type { Topic } from '#topics/topic.ts'
 import type { TopicPlace } from './messages.ts'
 
 export const partitionsMax = 1_024
-/** Brokers hear of new partitions a moment after the controller made them. */
-const heardOfMsMax = 10_000
-const heardOfPollMs = 50
+/** Brokers learn of new partitions a moment after the controller made them. */
+const visibleMsMax = 10_000
+const visiblePollMs = 50
 
 export interface AddedPartitionsParts {
   eventLog: EventLog
   relational: Relational
 }
 
-interface Row {
+/** What platform.topics says about a topic. */
+export interface TopicRow {
   physical_name: string
   epoch: number
   partitions: number
 }
 
 /**
- * Adds as many partitions as the topic began with, unless `enough` (asked under the lock of the topic's row) says that
- * there are enough by now; what another instance began is finished. Resolves with the topic's place, or null while
- * another instance is at it: then look again in a moment. Throws AppError `conflict` when the topic has as many as it
- * may have.
+ * Adds as many partitions as the topic began with, unless `enough` (called under the lock of the topic's row) says that
+ * there are enough by now; what another instance began is finished. Resolves with where the topic lives, or null while
+ * another instance adds partitions: then try again in a moment. Throws AppError `conflict` when the topic has as many as
+ * it may have.
  */
 export function addPartitions(
   { eventLog, relational }: AddedPartitionsParts,
@@ -48,8 +49,8 @@ export function addPartitions(
       throw new AppError('conflict', `${topic.name} has ${row.partitions} partitions, and may have no more.`)
     }
     if (present < partitions) await eventLog.addPartitions(row.physical_name, partitions)
-    const ranges = await untilHeardOf(eventLog, row.physical_name, partitions)
-    await writeBeginnings(tx, topic, ranges.slice(row.partitions))
+    const ranges = await untilVisible(eventLog, row.physical_name, partitions)
+    await writeStartPositions(tx, topic, ranges.slice(row.partitions))
     await tx.query('update platform.topics set partitions = $2 where name = $1', [topic.name, partitions])
     return placeOf({ ...row, partitions })
   })
@@ -57,43 +58,43 @@ export function addPartitions(
 
 /** Where the topic lives now, as its row says. */
 export async function readPlace(executor: SqlExecutor, topic: Topic): Promise<TopicPlace> {
-  const { rows } = await executor.query<Row>(
+  const { rows } = await executor.query<TopicRow>(
     'select physical_name, epoch, partitions from platform.topics where name = $1',
     [topic.name],
   )
-  return placeOf(rows[0] as Row)
+  return placeOf(rows[0] as TopicRow)
 }
 
 /**
- * For a consumer's `onAssigned`: positions for gained partitions that were added while the group ran. Once a position of
- * theirs was committed their rows go, so that one which is lost later is a fault, and no start.
+ * For a consumer's `onAssigned`: positions for gained partitions that were added while the group ran. Their rows are
+ * deleted once the group committed a position there, so that a position that is lost later is a fault, not a start.
  */
 export function handOverAdded(relational: Relational, topic: Topic, group: string) {
   return async (
     gained: { partition: number; committed: number | null }[],
   ): Promise<Map<number, number> | undefined> => {
     const added = gained.filter(({ partition }) => partition >= topic.partitions)
-    const placed = added.filter(({ committed }) => committed !== null).map(({ partition }) => partition)
-    const unplaced = added.filter(({ committed }) => committed === null).map(({ partition }) => partition)
-    if (placed.length > 0) {
+    const started = added.filter(({ committed }) => committed !== null).map(({ partition }) => partition)
+    const fresh = added.filter(({ committed }) => committed === null).map(({ partition }) => partition)
+    if (started.length > 0) {
       await relational.query(
         'delete from platform.added_partitions where topic = $1 and reader_group = $2 and partition = any($3::int[])',
-        [topic.name, group, placed],
+        [topic.name, group, started],
       )
     }
-    if (unplaced.length === 0) return undefined
+    if (fresh.length === 0) return undefined
     const { rows } = await relational.query<{ partition: number; offset: number }>(
       `select partition, "offset" from platform.added_partitions
        where topic = $1 and reader_group = $2 and partition = any($3::int[])`,
-      [topic.name, group, unplaced],
+      [topic.name, group, fresh],
     )
     return new Map(rows.map((row) => [row.partition, row.offset]))
   }
 }
 
-/** Null when another transaction has it: nobody waits for it here, with a connection in hand. */
-async function lockRow(tx: SqlExecutor, topic: Topic): Promise<Row | null> {
-  const { rows } = await tx.query<Row>(
+/** Null when another transaction holds it: waiting for it here would keep a connection busy. */
+async function lockRow(tx: SqlExecutor, topic: Topic): Promise<TopicRow | null> {
+  const { rows } = await tx.query<TopicRow>(
     'select physical_name, epoch, partitions from platform.topics where name = $1 for update skip locked',
     [topic.name],
   )
@@ -104,8 +105,8 @@ function roundedUp(count: number, step: number): number {
   return Math.ceil(count / step) * step
 }
 
-async function untilHeardOf(eventLog: EventLog, name: string, partitions: number): Promise<PartitionRange[]> {
-  for (const end = Date.now() + heardOfMsMax; ; await sleep(heardOfPollMs)) {
+async function untilVisible(eventLog: EventLog, name: string, partitions: number): Promise<PartitionRange[]> {
+  for (const end = Date.now() + visibleMsMax; ; await sleep(visiblePollMs)) {
     const ranges = await eventLog.offsets(name)
     if (ranges.length >= partitions) return ranges.toSorted((a, b) => a.partition - b.partition)
     if (Date.now() > end)
@@ -113,7 +114,7 @@ async function untilHeardOf(eventLog: EventLog, name: string, partitions: number
   }
 }
 
-async function writeBeginnings(tx: SqlExecutor, topic: Topic, added: PartitionRange[]): Promise<void> {
+async function writeStartPositions(tx: SqlExecutor, topic: Topic, added: PartitionRange[]): Promise<void> {
   for (const reader of topic.readers) {
     if (!('group' in reader)) continue
     await tx.query(
@@ -125,6 +126,6 @@ async function writeBeginnings(tx: SqlExecutor, topic: Topic, added: PartitionRa
   }
 }
 
-function placeOf(row: Row): TopicPlace {
+export function placeOf(row: TopicRow): TopicPlace {
   return { physicalName: row.physical_name, epoch: row.epoch, partitions: row.partitions }
 }

@@ -20,13 +20,13 @@ import type { Codec, Message, StoredRecord } from './messages.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta.url))
 
-/** Writer schemas that are remembered; more than the platform will ever have, so that garbage ids cannot fill memory. */
+/** Writer schemas that are kept: more than the platform will ever have, and few enough that garbage ids fill no memory. */
 const decodersMax = 500
 /** The registry is asked again for an id that it did not know, but not before this time has passed. */
 const unknownIdMs = 10_000
 
 export interface CodecOptions {
-  /** Name → Avro schema text; default: the files of schemas/. */
+  /** Avro schema texts by name. Default: the files of schemas/. */
   schemas?: ReadonlyMap<string, string>
 }
 
@@ -35,7 +35,7 @@ interface OwnSchema {
   type: avro.Type
 }
 
-/** How records of one writer schema are read, or why they cannot be. `until` is set when that may change. */
+/** How records of one writer schema are read, or why they cannot be, which is kept until that time. */
 type Decoder = ValueReader | { fault: string; until: number }
 
 /**
@@ -81,7 +81,7 @@ function createOwnSchemas(texts: ReadonlyMap<string, string>): (name: SchemaName
   }
 }
 
-/** Topic name → id under which its values are written; one registration in flight for a topic. */
+/** The schema id under which the values of each topic are written; one registration in flight for a topic. */
 function createSubjectIds(registry: SchemaRegistry) {
   const ids = new Map<string, number>()
   const loading = new Map<string, Promise<number>>()
@@ -104,11 +104,11 @@ function createSubjectIds(registry: SchemaRegistry) {
   }
 }
 
-/** (schema, writer's id) → decoder; bounded, oldest out first. */
+/** Decoders by schema and writer's id; bounded, the oldest is dropped first. */
 function createDecoders(registry: SchemaRegistry) {
   const known = new Map<string, Map<number, Decoder>>()
   const loading = new Map<string, Promise<Decoder>>()
-  async function load(name: string, schema: OwnSchema, id: number, place: string): Promise<Decoder> {
+  async function load(name: string, schema: OwnSchema, id: number, slot: string): Promise<Decoder> {
     try {
       const decoder = await decoderOf(registry, schema, id)
       const ids = known.get(name) ?? new Map<number, Decoder>()
@@ -118,7 +118,7 @@ function createDecoders(registry: SchemaRegistry) {
       ids.set(id, decoder)
       return decoder
     } finally {
-      loading.delete(place)
+      loading.delete(slot)
     }
   }
   return {
@@ -127,9 +127,9 @@ function createDecoders(registry: SchemaRegistry) {
       return decoder && 'fault' in decoder && decoder.until < Date.now() ? undefined : decoder
     },
     load(name: string, schema: OwnSchema, id: number): Promise<Decoder> {
-      const place = `${name}/${id}`
-      const promise = loading.get(place) ?? load(name, schema, id, place)
-      loading.set(place, promise)
+      const slot = `${name}/${id}`
+      const promise = loading.get(slot) ?? load(name, schema, id, slot)
+      loading.set(slot, promise)
       return promise
     },
   }
@@ -166,8 +166,8 @@ function messageOf<V>(record: StoredRecord, value: V | null): Message<V> {
 }
 
 /**
- * Its key (checked before: UTF-8) and headers become text when they are asked for: many handlers never do. Both are
- * getters of the class, so that a spread of the message leaves them out: name what you copy.
+ * Its key (checked before: UTF-8) and headers become text when they are first read: many handlers never read them. Both
+ * are getters of the class, which a spread of the message leaves out: name what you copy.
  */
 class RecordMessage<V> implements Message<V> {
   readonly partition: number

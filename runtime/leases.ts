@@ -1,4 +1,4 @@
-/** Who does what only one may do at a time: rows that run out by the database's clock, with an epoch for fencing. */
+/** Leases for work that one process may do at a time: rows that expire by the database's clock, with a fencing epoch. */
 
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -6,20 +6,20 @@ import { sleep } from '#lib/backoff.ts'
 export interface Lease {
   name: string
   holder: string
-  /** Rises with every change of holder: what an earlier holder still does under its own epoch can be refused. */
+  /** Rises with every change of holder, so that late work of an earlier holder can be refused by its epoch. */
   epoch: number
-  /** `performance.now()` until which the lease holds for sure; counted from before the database was asked. */
+  /** `performance.now()` until which the lease is certainly held; counted from before the query was sent. */
   validUntil: number
 }
 
-/** Takes the lease, or prolongs the own one; null while another holder has it. */
+/** Takes the lease, or renews it when `holder` has it already; null while another holder has it. */
 export async function acquireLease(
   executor: SqlExecutor,
   name: string,
   holder: string,
   ttlMs: number,
 ): Promise<Lease | null> {
-  const asked = performance.now()
+  const askedAt = performance.now()
   const { rows } = await executor.query<{ epoch: number }>(
     `insert into platform.leases as held (name, holder, expires_at)
      values ($1, $2, clock_timestamp() + make_interval(secs => $3::float8 / 1000))
@@ -32,21 +32,21 @@ export async function acquireLease(
     [name, holder, ttlMs],
   )
   const row = rows[0]
-  return row ? { name, holder, epoch: row.epoch, validUntil: asked + ttlMs } : null
+  return row ? { name, holder, epoch: row.epoch, validUntil: askedAt + ttlMs } : null
 }
 
-/** The prolonged lease; null when another holder has taken it meanwhile. */
+/** The renewed lease; null when another holder has taken it. */
 export async function renewLease(executor: SqlExecutor, lease: Lease, ttlMs: number): Promise<Lease | null> {
-  const asked = performance.now()
+  const askedAt = performance.now()
   const { rowCount } = await executor.query(
     `update platform.leases set expires_at = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
      where name = $1 and holder = $2 and epoch = $3`,
     [lease.name, lease.holder, lease.epoch, ttlMs],
   )
-  return rowCount === 1 ? { ...lease, validUntil: asked + ttlMs } : null
+  return rowCount === 1 ? { ...lease, validUntil: askedAt + ttlMs } : null
 }
 
-/** Gives the lease back; the row stays, because it carries the epoch. No fault when it is lost already. */
+/** Gives the lease back; the row stays, because it carries the epoch. A lease that is lost already is no error. */
 export async function releaseLease(executor: SqlExecutor, lease: Lease): Promise<void> {
   await executor.query(
     `update platform.leases set expires_at = clock_timestamp() where name = $1 and holder = $2 and epoch = $3`,
@@ -54,21 +54,21 @@ export async function releaseLease(executor: SqlExecutor, lease: Lease): Promise
   )
 }
 
-/** Milliseconds for which the lease holds for sure, whatever the database thinks by now. */
+/** Milliseconds for which the lease is certainly still held. */
 export function leaseLeftMs(lease: Lease): number {
   return Math.max(0, lease.validUntil - performance.now())
 }
 
 export interface HeldLease {
   readonly epoch: number
-  /** Aborts when the lease is lost or could not be prolonged in time. */
+  /** Aborts when the lease is lost or could not be renewed in time. */
   readonly signal: AbortSignal
-  /** Milliseconds for which it holds for sure. */
+  /** Milliseconds for which it is certainly still held. */
   leftMs(): number
 }
 
 /**
- * Runs `work` while holding the lease, prolonging it at every third of its time, and gives it back afterwards.
+ * Runs `work` while holding the lease, which is renewed after every third of its time and given back afterwards.
  * Resolves with undefined, without running anything, while another holder has it.
  */
 export async function withLease<T>(
@@ -82,15 +82,15 @@ export async function withLease<T>(
   let lease = first
   const lost = new AbortController()
   const ended = new AbortController()
-  const prolonging = prolong()
+  const renewing = keepRenewing()
 
-  async function prolong(): Promise<void> {
+  async function keepRenewing(): Promise<void> {
     while (!ended.signal.aborted) {
       await sleep(ttlMs / 3, ended.signal)
       if (ended.signal.aborted) return
       const renewed = await renewLease(relational, lease, ttlMs).catch(() => undefined)
       if (renewed) lease = renewed
-      // Null: somebody else has it. Undefined: the database is away, and the lease may outlive that.
+      // Null: another holder has it. Undefined: the database is away, and may be back before the lease expires.
       if (renewed === null || leaseLeftMs(lease) === 0) return lost.abort()
     }
   }
@@ -99,7 +99,7 @@ export async function withLease<T>(
     return await work({ epoch: first.epoch, signal: lost.signal, leftMs: () => leaseLeftMs(lease) })
   } finally {
     ended.abort()
-    await prolonging
+    await renewing
     await releaseLease(relational, lease).catch(() => {})
   }
 }

@@ -1,4 +1,4 @@
-/** Log lines out of the process: JSON to standard error, readable lines when that is a terminal. */
+/** The logger of the process: JSON lines on standard error, readable lines when that is a terminal. */
 
 import { type Logger, pino } from 'pino'
 import pretty from 'pino-pretty'
@@ -10,7 +10,7 @@ export interface LogOptions {
   pretty?: boolean
 }
 
-/** Whatever a line carries by mistake under these names is cut out. */
+/** Values that a line carries by mistake under these names are removed. */
 const secrets = [
   'authorization',
   'api_key',
@@ -23,7 +23,7 @@ const secrets = [
 ]
 const redact = { paths: secrets.flatMap((name) => [name, `*.${name}`]), censor: '[cut]' }
 
-/** The process's logger. Standard output is left to the addresses and to commands. */
+/** Standard output is left to the addresses and to commands. */
 export function createLog(options: LogOptions = {}): Logger {
   const settings = {
     level: options.level ?? 'info',
@@ -40,7 +40,7 @@ export function createLog(options: LogOptions = {}): Logger {
     })
     return pino(settings, lines)
   }
-  // Lines of requests must not make them wait for a pipe; what is left is written at the exit.
+  // Requests must not wait for a pipe; lines that are still buffered are written at the exit.
   const destination = pino.destination({ dest: 2, sync: false })
   process.once('exit', () => flush(destination))
   return pino(settings, destination)

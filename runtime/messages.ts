@@ -1,10 +1,10 @@
-/** Typed messages over the event log: what services publish and what handlers receive. */
+/** The types of messages over the event log: what services publish and what handlers receive. */
 
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 
-/** Header names of the platform. Every record carries event-id, producer and occurred-at; the rest where it applies. */
+/** Names of headers. Every record carries event-id, producer and occurred-at; the rest where it applies. */
 export const headerNames = {
   /** Unique per event, the same in every copy: consumers drop repeats by it (not on compacted topics). */
   eventId: 'event-id',
@@ -42,7 +42,7 @@ export interface Message<V> extends Position {
 export interface PublishOptions {
   /** The log must acknowledge within this time. Default 2,000. */
   timeoutMs?: number
-  /** All messages go to this partition instead of their key's (audit records: see architecture). */
+  /** All messages go to this partition instead of their key's. */
   partition?: number
 }
 
@@ -51,13 +51,13 @@ export interface MessageBatch<K, V> {
   /** Messages added. */
   readonly size: number
   /**
-   * Encodes the message, at once when the topic's schema is known; otherwise the promise resolves when it is in, and
-   * the next one has to wait for it. Throws, or rejects with, what the codec does; the message is not in then.
+   * Encodes the message, at once when the topic's schema is known. Otherwise the promise resolves when it is added, and
+   * the next one has to wait for it. Throws, or rejects with, what the codec throws; the message is not added then.
    */
   add(message: OutgoingMessage<K, V>): Promise<void> | undefined
   /**
-   * As `Publisher.publish`. May be called again when it failed: the event ids stay, so that what was stored after all is
-   * known for a repeat.
+   * As `Publisher.publish`. May be called again when it failed: the event ids stay the same, so that consumers recognise
+   * what was stored after all as a repeat.
    */
   publish(options?: Pick<PublishOptions, 'timeoutMs'>): Promise<Position[]>
 }
@@ -73,21 +73,22 @@ export interface Publisher {
     messages: OutgoingMessage<K, Schemas[S]>[],
     options?: PublishOptions,
   ): Promise<Position[]>
-  /** For many messages that come one by one: the work of encoding is done as they come, not when they are published. */
+  /** For many messages that come one by one: they are encoded as they come, not when they are published. */
   batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>): MessageBatch<K, Schemas[S]>
   /** Number of partitions of a topic now. */
   partitions(topic: Topic): number
-  /** Where a topic lives: its physical name and epoch. */
+  /** Where a topic lives now: its physical name, epoch and partitions. */
   placeOf(topic: Topic): TopicPlace
 }
 
+/** The physical topic behind a topic of the catalogue. */
 export interface TopicPlace {
   physicalName: string
   epoch: number
   partitions: number
 }
 
-/** Encodes and decodes by Avro in the Confluent wire format (0, schema id in 4 bytes big-endian, body). */
+/** Encodes values as Avro in the Confluent wire format, and decodes records. */
 export interface Codec {
   encode<S extends SchemaName>(topic: Topic<S>, value: Schemas[S]): Promise<Buffer> | Buffer
   /**

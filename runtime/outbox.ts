@@ -1,4 +1,4 @@
-/** Rows of platform.outbox in, records in the log out: in the order of the rows for every key, deleted when stored. */
+/** The transactional outbox: rows that a transaction wrote are published in their order per key, and deleted then. */
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
@@ -15,14 +15,14 @@ export const outboxLeaseName = 'outbox'
 const batchMax = 500
 const leaseTtlMs = 15_000
 const publishTimeoutMs = 2_000
-/** A batch begins only when the lease outlives its publish by far: a late one could overtake the next holder's. */
+/** A batch begins only when the lease outlives its publish by far: a late one could overtake that of the next holder. */
 const leaseLeftMsMin = 3 * publishTimeoutMs
 
 export interface OutboxParts {
   relational: Relational
   publisher: Publisher
   log: Logger
-  /** Names this process in the lease. */
+  /** Name of this process in the lease. */
   holder: string
 }
 
@@ -56,10 +56,10 @@ export async function writeOutbox(tx: SqlExecutor, record: OutboxRecord): Promis
 }
 
 /**
- * Publishes all rows and deletes them; resolves with their number, or null (nothing done) while another process is at
- * it. A row that its topic refuses stays, holds back later rows of its key alone, and is logged. Throws AppError
- * `log_unavailable` or `relational_engine_unavailable`; rows that were stored meanwhile may come again, with the same
- * event ids.
+ * Publishes all rows and deletes them; resolves with their number, or null (nothing done) while another process does so.
+ * A row that its topic refuses stays, holds back later rows of its key alone, and is logged. Throws AppError
+ * `log_unavailable` or `relational_engine_unavailable`; rows that were stored before may be published again, with the
+ * same event ids.
  */
 export async function publishOutbox(parts: OutboxParts): Promise<number | null> {
   const options = { name: outboxLeaseName, holder: parts.holder, ttlMs: leaseTtlMs }
@@ -67,7 +67,7 @@ export async function publishOutbox(parts: OutboxParts): Promise<number | null> 
   return published ?? null
 }
 
-/** As `publishOutbox`, for a caller that keeps the lease; ends early when the lease is about to run out. */
+/** As `publishOutbox`, for a caller that holds the lease; ends early when the lease is about to run out. */
 export async function publishUnderLease(
   parts: Omit<OutboxParts, 'holder'>,
   lease: HeldLease,
@@ -126,7 +126,7 @@ async function publishTopic(
   rows: OutboxRow[],
   stuck: Set<string>,
 ): Promise<number[]> {
-  const free = rows.filter((row) => !stuck.has(placeOf(row)))
+  const free = rows.filter((row) => !stuck.has(keyOf(row)))
   if (free.length === 0) return []
   try {
     await publish(parts.publisher, topic, free)
@@ -139,7 +139,7 @@ async function publishTopic(
       return ids
     }
     const row = free[0]!
-    stuck.add(placeOf(row))
+    stuck.add(keyOf(row))
     parts.log.error({ outbox: row.id, topic, reason: describeError(error) }, 'outbox.row-refused')
     return []
   }
@@ -148,7 +148,7 @@ async function publishTopic(
 async function publish(publisher: Publisher, name: string, rows: OutboxRow[]): Promise<void> {
   const topic = topicByName(name)
   if (!topic) throw new Error(`${name} is not a topic of the catalogue`)
-  // Rows carry the record's key itself, not what the topic would make it of.
+  // Rows carry the record's key itself, not the typed key that a topic makes it from.
   const byRecordKey: KeyedTopic<string> = { ...topic, key: (key) => key }
   await publisher.publish(
     byRecordKey,
@@ -162,6 +162,6 @@ async function publish(publisher: Publisher, name: string, rows: OutboxRow[]): P
   )
 }
 
-function placeOf(row: OutboxRow): string {
+function keyOf(row: OutboxRow): string {
   return `${row.topic}\0${row.key}`
 }

@@ -1,18 +1,18 @@
-/** Holds background work back while requests keep coming, and lets it run freely otherwise. */
+/** Slows background work down while requests keep coming, and lets it run freely otherwise. */
 
 import { sleep } from '#lib/backoff.ts'
 
 export interface PaceOptions {
   /** Units a second while requests keep coming. */
   busyPerSecond: number
-  /** Requests come first as long as this says so. */
+  /** True while requests come first. */
   busy(): Promise<boolean>
-  /** Once aborted, nothing is held back any more: the process is about to stop. */
+  /** Once aborted, nothing is slowed down any more: the process is about to stop. */
   released: AbortSignal
 }
 
 export interface Pace {
-  /** Resolves when `units` may be done, at once when nothing presses; also when the signal aborts. */
+  /** Resolves when `units` may be done, at once when requests are few; also when the signal aborts. */
   take(units: number, signal: AbortSignal): Promise<void>
 }
 
@@ -33,18 +33,18 @@ export function createPace(options: PaceOptions): Pace {
 }
 
 export interface ArrivalOptions {
-  /** Records that ever came, for example the sum of a topic's end offsets. */
+  /** All records that ever arrived, for example the sum of a topic's end offsets. */
   total(): Promise<number>
-  /** From so many new records a second on, requests keep coming. */
+  /** Requests keep coming from this rate of new records on. */
   busyFromPerSecond: number
-  /** A rate is measured over this time and kept as long. */
+  /** The rate is measured over this time, and is valid for as long. */
   sampleMs: number
   now?(): number
 }
 
 /**
- * Says whether records keep arriving, however far behind the reader is. The log's own rate is the one measure that
- * holds on every driver and with the requests served by other processes. When the log does not answer, nothing presses.
+ * Says whether records keep arriving, however far behind the reader is. The rate of the log is the one measure that works
+ * on every driver and counts requests that other processes serve. While the log does not answer, nothing is slowed down.
  */
 export function createArrivals(options: ArrivalOptions): () => Promise<boolean> {
   const now = options.now ?? (() => performance.now())
@@ -55,11 +55,11 @@ export function createArrivals(options: ArrivalOptions): () => Promise<boolean> 
     try {
       const total = await options.total()
       const atMs = now()
-      // A first sample, or one after a long rest, says nothing about the rate of this moment.
-      const fresh = last && atMs - last.atMs < 5 * options.sampleMs ? last : undefined
+      // A first sample, or one after a long pause, says nothing about the current rate.
+      const recent = last && atMs - last.atMs < 5 * options.sampleMs ? last : undefined
       busy =
-        fresh !== undefined &&
-        (total - fresh.total) / ((atMs - fresh.atMs) / 1_000) >= options.busyFromPerSecond
+        recent !== undefined &&
+        (total - recent.total) / ((atMs - recent.atMs) / 1_000) >= options.busyFromPerSecond
       last = { atMs, total }
     } catch {
       busy = false

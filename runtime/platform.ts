@@ -42,7 +42,7 @@ export interface OpenPlatformOptions {
 /**
  * Opens the engines, brings database and topics up to date, and builds publisher and codec. Waits while engines are
  * away. Closes what it opened when it fails; throws AppError `data_directory_in_use`, `invalid_configuration`,
- * `topic_mismatch`, or what the last try met when the signal ended the waiting.
+ * `topic_mismatch`, or the error of the last try when the signal ended the waiting.
  */
 export async function openPlatform(options: OpenPlatformOptions): Promise<Platform> {
   const { log } = options

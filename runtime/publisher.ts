@@ -1,4 +1,4 @@
-/** Typed messages into the event log: encoded, placed by their key, one append for each partition they touch. */
+/** Publishes typed messages: encodes them, chooses partitions by their keys, appends once for each partition. */
 
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { newEventId } from '#lib/event-id.ts'
@@ -19,13 +19,13 @@ import type {
 export interface PublisherParts {
   eventLog: EventLog
   codec: Codec
-  /** Topic name → where it lives; read at every publish, so that it may be changed while running. */
+  /** Where each topic lives, by name; read at every publish, so that it may be changed while running. */
   places: ReadonlyMap<string, TopicPlace>
   /** Goes into the `producer` header. */
   producerName: string
 }
 
-/** The messages of one batch that go to one partition, with their places in the caller's order. */
+/** The messages of one batch that go to one partition, with their positions in the caller's order. */
 interface Share {
   records: NewRecord[]
   indexes: number[]
@@ -34,7 +34,7 @@ interface Share {
 export function createPublisher(parts: PublisherParts): Publisher {
   const placeOf = (topic: Topic): TopicPlace => {
     const place = parts.places.get(topic.name)
-    if (!place) throw new Error(`${topic.name} has no place: it is not in the catalogue`)
+    if (!place) throw new Error(`${topic.name} has no known location: it is not in the catalogue`)
     return place
   }
   function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number): EncodedBatch<K, S> {
@@ -50,7 +50,7 @@ export function createPublisher(parts: PublisherParts): Publisher {
     const whole = batch(topic, options.partition)
     for (const message of messages) {
       const late = whole.add(message)
-      // A needless await would cost a turn for each message.
+      // An await without need would cost a turn of the event loop for each message.
       if (late) await late
     }
     return whole.publish(options)
@@ -70,7 +70,7 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
   readonly #place: TopicPlace
   readonly #partition: number | undefined
   readonly #shares = new Map<number, Share>()
-  /** Many messages of a batch have one key: its bytes and its place are found once. */
+  /** Many messages of a batch have one key: its bytes and its partition are found once. */
   readonly #routes = new Map<string, { key: Buffer; share: Share }>()
   #size = 0
 
@@ -132,9 +132,9 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
     return route
   }
 
-  /** The event id stands first: whoever looks for it alone need not read on. No further header takes its place. */
+  /** The event id comes first, so that a reader who wants it alone can stop there. No further header replaces it. */
   #headersOf(eventId: string, further: Record<string, string> | undefined): StandardHeaders {
-    // By their names: an object of computed ones is made several times slower.
+    // Literal names: an object with computed ones is made several times slower.
     const own = { 'event-id': eventId, producer: this.#parts.producerName, 'occurred-at': timeNow() }
     return further === undefined ? own : { ...own, ...further, 'event-id': eventId }
   }
@@ -143,11 +143,11 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
 /** The headers of every record, by the names of `headerNames`. */
 type StandardHeaders = Record<(typeof headerNames)['eventId' | 'producer' | 'occurredAt'], string>
 
-let told = { ms: 0, text: '' }
+let lastTime = { ms: 0, text: '' }
 
 /** ISO 8601; the text of a millisecond is made once. */
 function timeNow(): string {
   const ms = Date.now()
-  if (ms !== told.ms) told = { ms, text: new Date(ms).toISOString() }
-  return told.text
+  if (ms !== lastTime.ms) lastTime = { ms, text: new Date(ms).toISOString() }
+  return lastTime.text
 }

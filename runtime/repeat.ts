@@ -1,4 +1,4 @@
-/** Work that is repeated until a stop; what fails is logged and tried again. */
+/** Repeats background work until the process stops; what fails is logged and tried again. */
 
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
@@ -14,7 +14,7 @@ export interface RepeatOptions {
   firstAfterMs?: number
 }
 
-/** Resolves after the signal aborted and the work under way ended. A fault that goes on is logged when it begins. */
+/** Resolves after the signal aborted and the current run ended. A failure that lasts is logged once, when it begins. */
 export async function repeatUntil(options: RepeatOptions, work: () => Promise<unknown>): Promise<void> {
   const { what, everyMs, signal, log } = options
   let failing = false

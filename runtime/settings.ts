@@ -1,4 +1,4 @@
-/** What the environment says before anything is opened: the data directory and the drivers. */
+/** Settings that are read before anything is opened: the data directory and the drivers. */
 
 import { resolve } from 'node:path'
 import { Type } from 'typebox'

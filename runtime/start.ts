@@ -1,4 +1,4 @@
-/** The composition root: names of services in, a running process out; everything is closed in reverse. */
+/** The composition root: starts the chosen services in this process and closes everything in reverse. */
 
 import type { Logger } from 'pino'
 import { type TProperties, Type } from 'typebox'
@@ -26,7 +26,7 @@ export { portSettings, processSettings } from './start/ingress.ts'
 const workerCloseMs = 4_000
 
 export interface StartOptions {
-  /** All services that there are. */
+  /** All services of the platform. */
   services: readonly Service[]
   /** Folders of the migrations of all areas. */
   migrations: readonly string[]
@@ -44,7 +44,7 @@ export interface StartOptions {
 
 export interface RunningPlatform extends Closeable {
   platform: Platform
-  /** `vector_url` and its like, of the interfaces that run here. */
+  /** URLs of the interfaces that run here, by their names. */
   addresses: Record<string, string>
 }
 
@@ -81,7 +81,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
     lock: true,
     ...(options.signal ? { signal: options.signal } : {}),
   })
-  // A process that was killed may have left its own: the directory is ours now.
+  // A process that was killed may have left its own file: the directory is ours now.
   removeAddresses(platform.home)
   const bound = createBound()
   scope.add('platform', bound(platform))
@@ -124,7 +124,7 @@ function needsOf(service: Service): EngineName[] {
   return [...commonNeeds, ...service.needs]
 }
 
-/** All faulty variables of engines, process and services come in one message, before anything is opened. */
+/** Reports all faulty variables of engines, process and services in one message, before anything is opened. */
 function checkSettings(options: StartOptions, chosen: Service[]): void {
   const properties: TProperties = {
     ...homeSettings.properties,

@@ -1,4 +1,4 @@
-/** The catalogue in, topics in the log out: created with the initial positions of their readers, or checked. */
+/** Creates the topics of the catalogue with the initial positions of their readers, or checks those that exist. */
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
@@ -8,19 +8,19 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import { addPartitions } from './added-partitions.ts'
+import { addPartitions, placeOf, type TopicRow } from './added-partitions.ts'
 import type { TopicPlace } from './messages.ts'
 
 const mebibyte = 1024 * 1024
 const minute = 60_000
 const day = 86_400_000
 const retryBackoff = { baseMs: 250, maxMs: 5_000 }
-/** A broker hears of a new topic after the controller made it: until then it says that there is none. */
-const unheardOfMsMax = 5_000
-const unheardOfPollMs = 100
+/** A broker learns of a new topic a moment after the controller made it: until then it says that there is none. */
+const unknownMsMax = 5_000
+const unknownPollMs = 100
 /** While another instance adds partitions. */
 const growingMs = 100
-/** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is at work. */
+/** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is working on it. */
 const passingStates = new Set(['57014', '55P03', '40001', '40P01'])
 
 export interface EnsureTopicsParts {
@@ -29,19 +29,19 @@ export interface EnsureTopicsParts {
   log: Logger
   /** Default: the whole catalogue. */
   topics?: readonly Topic[]
-  /** Ends the waiting for engines that are away; the fault of the last try is thrown then. */
+  /** Ends the waiting for engines that are away; the error of the last try is thrown then. */
   signal?: AbortSignal
 }
 
 /**
- * Makes sure of every topic and of the initial positions of its group readers (the beginning of the log), and tells
- * where each topic lives. Any number of instances may do so at once. Waits while the log or the database is away.
+ * Makes sure that every topic and the initial positions of its group readers (the beginning of the log) exist, and
+ * returns where each topic lives. Any number of instances may call it at once. Waits while the log or the database is away.
  * Throws AppError `topic_mismatch` when a topic is not what the catalogue and the remembered rows say.
  */
 export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicPlace>> {
   const places = new Map<string, TopicPlace>()
   for (const topic of parts.topics ?? catalog) {
-    places.set(topic.name, await patiently(parts, topic.name, () => ensureTopic(parts, topic)))
+    places.set(topic.name, await retrying(parts, topic.name, () => ensureTopic(parts, topic)))
   }
   return places
 }
@@ -55,7 +55,7 @@ export function topicSpecOf(topic: Topic, place: Omit<TopicPlace, 'epoch'>): Top
     cleanup: topic.cleanup,
     retentionMs: topic.retentionMs,
     tombstoneRetentionMs: 30 * day,
-    // The active segment is never compacted nor expired: small ones keep both near to what is promised.
+    // The active segment is neither compacted nor expired: small ones keep both close to what is promised.
     segmentBytes: 64 * mebibyte,
     segmentMs: compacted ? 10 * minute : 6 * 60 * minute,
     // A dead letter carries a whole record of its topic.
@@ -63,28 +63,23 @@ export function topicSpecOf(topic: Topic, place: Omit<TopicPlace, 'epoch'>): Top
   }
 }
 
-interface TopicRow {
-  physical_name: string
-  epoch: number
-  partitions: number
-}
-
 async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<TopicPlace> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
     const actual = await describeExisting(parts, known.physical_name)
-    if (hasGrownBeside(topic, known, actual)) {
-      // Finishes it, or waits for the one that is at it; adds none of its own.
+    if (isBeingGrown(topic, known, actual)) {
+      // Finishes what another instance began, or waits for it; adds nothing of its own.
       const grown = await addPartitions(parts, topic, () => Promise.resolve(true))
       if (grown) return grown
       await sleep(growingMs, parts.signal)
-      if (parts.signal?.aborted) throw new AppError('shutting_down', `${topic.name} is just growing.`)
+      if (parts.signal?.aborted)
+        throw new AppError('shutting_down', `Partitions are being added to ${topic.name}.`)
       return ensureTopic(parts, topic)
     }
     checkTopic(parts, topic, known, actual)
     return placeOf(known)
   }
-  // The row is locked until topic and positions exist: of several instances one does it, the others wait and look.
+  // The row is locked until topic and positions exist: one instance creates them, the others wait and check.
   return parts.relational.transaction(async (tx) => {
     const row = await lockRow(tx, topic)
     if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, placeOf(row)))
@@ -102,7 +97,7 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
 }
 
 /** An instance that adds partitions has not written the row yet, or died before it could. */
-function hasGrownBeside(topic: Topic, row: TopicRow, actual: TopicSpec | null): boolean {
+function isBeingGrown(topic: Topic, row: TopicRow, actual: TopicSpec | null): boolean {
   if (!topic.owned || actual === null) return false
   return actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
 }
@@ -143,9 +138,9 @@ async function missingReaders(executor: SqlExecutor, topic: Topic): Promise<stri
 /** The beginning for every partition without a position: an earlier try may have written some. */
 async function writeInitialPositions(eventLog: EventLog, group: string, physicalName: string): Promise<void> {
   const { committed } = await eventLog.groupState(group, physicalName)
-  const placed = new Set(committed.map((position) => position.partition))
+  const written = new Set(committed.map((position) => position.partition))
   const positions = (await eventLog.offsets(physicalName))
-    .filter((range) => !placed.has(range.partition))
+    .filter((range) => !written.has(range.partition))
     .map((range) => ({ partition: range.partition, offset: range.start }))
   if (positions.length > 0) await eventLog.setPositions(group, physicalName, positions)
 }
@@ -154,7 +149,7 @@ function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actua
   if (!actual) {
     throw mismatch(
       topic,
-      `it was created before and is gone from the log. Restore the log's data; or, to begin anew and lose what the topic held, delete the topic's rows from platform.topics and platform.readers`,
+      `it was created before and is gone from the log. Restore the log's data; or, to start with an empty topic and lose what it held, delete the topic's rows from platform.topics and platform.readers`,
     )
   }
   if (actual.cleanup !== topic.cleanup) {
@@ -167,25 +162,25 @@ function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actua
   warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, placeOf(row)), actual)
 }
 
-/** Null only when the topic is surely gone. */
+/** Null only when the topic is certainly gone. */
 async function describeExisting(
   { eventLog, signal }: EnsureTopicsParts,
   physicalName: string,
 ): Promise<TopicSpec | null> {
-  const end = Date.now() + (eventLog.driver === 'kafka' ? unheardOfMsMax : 0)
+  const end = Date.now() + (eventLog.driver === 'kafka' ? unknownMsMax : 0)
   for (;;) {
     const actual = await eventLog.describeTopic(physicalName)
     if (actual || Date.now() >= end || signal?.aborted) return actual
-    await sleep(unheardOfPollMs, signal)
+    await sleep(unknownPollMs, signal)
   }
 }
 
-/** A topic may have been grown beyond the catalogue by the platform itself: then its row says so. */
+/** The platform itself may have grown a topic beyond the catalogue: then its row says so. */
 function checkPartitions(topic: Topic, row: TopicRow, actual: TopicSpec): void {
   if (actual.partitions !== row.partitions) {
     throw mismatch(
       topic,
-      `it has ${actual.partitions} partitions and must have ${row.partitions}, because keys would change their partition. Make it anew with ${row.partitions}; to get more use \`flotilla topics grow\``,
+      `it has ${actual.partitions} partitions and must have ${row.partitions}, because keys would change their partition. Create it again with ${row.partitions}; to get more use \`flotilla topics grow\``,
     )
   }
   if (row.partitions < topic.partitions) {
@@ -200,7 +195,7 @@ function mismatch(topic: Topic, difference: string): AppError {
   return new AppError('topic_mismatch', `Topic ${topic.name}: ${difference}.`)
 }
 
-/** What only shifts times and sizes is told, and left as the operators set it. */
+/** Differences that only shift times and sizes are logged, and left as the operators set them. */
 function warnOfSmallDifferences(log: Logger, topic: Topic, wanted: TopicSpec, actual: TopicSpec): void {
   const keys: (keyof TopicSpec)[] = ['recordBytesMax']
   keys.push(
@@ -215,12 +210,8 @@ function warnOfSmallDifferences(log: Logger, topic: Topic, wanted: TopicSpec, ac
   }
 }
 
-function placeOf(row: TopicRow): TopicPlace {
-  return { physicalName: row.physical_name, epoch: row.epoch, partitions: row.partitions }
-}
-
 /** Repeats `work` while an engine is away or another instance holds the row. */
-async function patiently<T>(parts: EnsureTopicsParts, topic: string, work: () => Promise<T>): Promise<T> {
+async function retrying<T>(parts: EnsureTopicsParts, topic: string, work: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
       return await work()

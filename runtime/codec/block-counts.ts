@@ -14,8 +14,8 @@ export function countCheckOf(type: avro.Type): CountCheck | undefined {
   return (bytes, at) => skipValue(type, { bytes, at })
 }
 
-/** Where the walk is. */
-interface Place {
+/** The bytes and where the walk is in them. */
+interface Cursor {
   readonly bytes: Buffer
   at: number
 }
@@ -35,42 +35,42 @@ function partsOf(type: avro.Type): avro.Type[] {
   return []
 }
 
-function skipValue(type: avro.Type, place: Place): void {
+function skipValue(type: avro.Type, cursor: Cursor): void {
   if (type instanceof RecordType) {
-    for (const field of type.fields) skipValue(field.type, place)
+    for (const field of type.fields) skipValue(field.type, cursor)
   } else if (type instanceof UnwrappedUnionType || type instanceof WrappedUnionType) {
-    const branch = type.types[readLong(place)]
+    const branch = type.types[readLong(cursor)]
     if (!branch) throw cannotDecode('it names a branch that its union does not have')
-    skipValue(branch, place)
+    skipValue(branch, cursor)
   } else if (type instanceof ArrayType) {
-    skipBlocks(place, () => skipValue(type.itemsType, place))
+    skipBlocks(cursor, () => skipValue(type.itemsType, cursor))
   } else if (type instanceof MapType) {
-    skipBlocks(place, () => {
-      skipBytes(place, readLong(place))
-      skipValue(type.valuesType, place)
+    skipBlocks(cursor, () => {
+      skipBytes(cursor, readLong(cursor))
+      skipValue(type.valuesType, cursor)
     })
   } else {
-    skipBytes(place, plainSize(type, place))
+    skipBytes(cursor, plainSize(type, cursor))
   }
 }
 
 /** Entries come in blocks, the last of which is empty. A negative count is followed by the block's size in bytes. */
-function skipBlocks(place: Place, skipEntry: () => void): void {
-  for (let count = readLong(place); count !== 0; count = readLong(place)) {
-    const size = count < 0 ? readLong(place) : undefined
-    const begin = place.at
-    if (Math.abs(count) > place.bytes.length - begin) {
+function skipBlocks(cursor: Cursor, skipEntry: () => void): void {
+  for (let count = readLong(cursor); count !== 0; count = readLong(cursor)) {
+    const size = count < 0 ? readLong(cursor) : undefined
+    const begin = cursor.at
+    if (Math.abs(count) > cursor.bytes.length - begin) {
       throw cannotDecode('it announces more entries than it has bytes')
     }
     for (let left = Math.abs(count); left > 0; left--) skipEntry()
-    if (size !== undefined && size !== place.at - begin) {
+    if (size !== undefined && size !== cursor.at - begin) {
       throw cannotDecode('it announces another size of its entries than they have')
     }
   }
 }
 
 /** Bytes of a value without parts, after the number that it may begin with. */
-function plainSize(type: avro.Type, place: Place): number {
+function plainSize(type: avro.Type, cursor: Cursor): number {
   if (type instanceof FixedType) return type.size
   switch (type.typeName) {
     case 'null':
@@ -83,27 +83,27 @@ function plainSize(type: avro.Type, place: Place): number {
       return 8
     case 'bytes':
     case 'string':
-      return readLong(place)
+      return readLong(cursor)
     case 'int':
     case 'long':
     case 'enum':
-      readLong(place)
+      readLong(cursor)
       return 0
     default:
       throw cannotDecode(`its schema has the type ${type.typeName}`)
   }
 }
 
-function skipBytes(place: Place, length: number): void {
-  if (length < 0 || length > place.bytes.length - place.at) throw cannotDecode('it is cut short')
-  place.at += length
+function skipBytes(cursor: Cursor, length: number): void {
+  if (length < 0 || length > cursor.bytes.length - cursor.at) throw cannotDecode('it is cut short')
+  cursor.at += length
 }
 
 /** Avro's int and long: zigzag, seven bits in a byte, the lowest first. */
-function readLong(place: Place): number {
+function readLong(cursor: Cursor): number {
   let raw = 0
   for (let factor = 1; ; factor *= 128) {
-    const byte = place.bytes[place.at++]
+    const byte = cursor.bytes[cursor.at++]
     if (byte === undefined) throw cannotDecode('it is cut short')
     raw += (byte & 0x7f) * factor
     if (byte < 0x80) break

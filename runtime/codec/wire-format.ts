@@ -12,7 +12,7 @@ export interface ValueReader {
 }
 
 const headerBytes = 5
-/** Values up to this size are encoded into one reused buffer. */
+/** Values up to this size are encoded into one buffer that is used again. */
 const slabBytes = 64 * 1024
 const slab = Buffer.allocUnsafe(slabBytes)
 

@@ -1,9 +1,9 @@
-/** Where the interfaces listen: `run/addresses.json` below the data directory, there while all of them answer. */
+/** The file `run/addresses.json` in the data directory: where the interfaces listen. It exists while all of them answer. */
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** `vector_url` and its like, those that run, and the id of the process that runs the services. */
+/** The URL of each interface that runs, by its name, and the id of the process that runs the services. */
 export type AddressFile = { [interfaceName: string]: string | number; pid: number }
 
 export function addressFilePath(home: string): string {
@@ -15,7 +15,7 @@ export function writeAddresses(home: string, addresses: Record<string, string>):
   writeByRename(addressFilePath(home), { ...addresses, pid: process.pid })
 }
 
-/** What runs on this data directory, or null. A file that a killed process left behind counts as null. */
+/** What runs on this data directory, or null. A file that a killed process left counts as null. */
 export function readAddresses(home: string): AddressFile | null {
   try {
     const file = JSON.parse(readFileSync(addressFilePath(home), 'utf8')) as AddressFile

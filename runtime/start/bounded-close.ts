@@ -1,12 +1,12 @@
-/** Closes in, closes that end in time out: a stop takes ten seconds at most. */
+/** Time limits for closing, so that a stop takes ten seconds at most. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 
-/** Requests in flight, then workers, then engines with what is left. */
+/** For all of it: requests in flight, then workers, then engines with the time that is left. */
 const stopMs = 9_500
 
-/** Bounds closes: each by its own limit, all together by the stop's. Nothing acknowledged is lost where one gives up. */
+/** Limits a close by its own time and by what is left of the stop. Nothing acknowledged is lost where one times out. */
 export type Bound = (resource: Closeable, ms?: number) => Closeable
 
 export function createBound(): Bound {

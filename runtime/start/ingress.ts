@@ -1,4 +1,4 @@
-/** Services with an interface in, HTTP servers that listen where the environment says out. */
+/** Starts the HTTP servers of the services that have an interface, on the addresses that the environment names. */
 
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -15,7 +15,7 @@ import type { Bound } from './bounded-close.ts'
 const port = (number: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })
 
-/** Environment variables of a process that serves, whatever its services. */
+/** Environment variables of every process that serves HTTP. */
 export const processSettings = Type.Object({
   HOST: Type.String({ default: '127.0.0.1', description: 'address that every interface binds' }),
   OPS_PORT: port(9_464, 'of /livez, /readyz and /metrics, in a process without an interface of its own'),
@@ -71,7 +71,7 @@ export async function startIngresses(
   return addresses
 }
 
-/** A process without an interface of its own still says how it is. */
+/** Probes and metrics of a process without an interface of its own. */
 export async function startOps(parts: HttpParts): Promise<void> {
   const app = createApp('ops', parts)
   const url = await listen(parts, app, 'OPS_PORT', loadConfig(processSettings, parts.env).OPS_PORT)
@@ -110,7 +110,7 @@ async function listen(
   return `http://${shownHost(host)}:${taken}`
 }
 
-/** HOST has no say here. */
+/** Binds the loopback, whatever HOST says. */
 async function listenLocally(
   { scope, bound }: HttpParts,
   app: FastifyInstance,

@@ -120,7 +120,7 @@ test('nothing is sent when one message of many does not fit its schema', async (
   expect(appends).toEqual([])
 })
 
-test('places may change while running; a topic without one is named', async () => {
+test('locations of topics may change while running; a topic without one is named', async () => {
   const { eventLog } = recordingLog()
   const moving = new Map(places)
   const publisher = createPublisher({
