@@ -30,8 +30,8 @@ export interface TopicRow {
 /**
  * Adds as many partitions as the topic began with, unless `enough` (called under the lock of the topic's row) says that
  * there are enough by now; what another instance began is finished. Resolves with where the topic lives, or null while
- * another instance adds partitions: then try again in a moment. Throws AppError `conflict` when the topic has as many as
- * it may have.
+ * another instance adds partitions: then try again in a moment. Throws AppError `conflict` when the topic has as many
+ * as it may have.
  */
 export function addPartitions(
   { eventLog, relational }: AddedPartitionsParts,

@@ -20,7 +20,9 @@ import type { Codec, Message, StoredRecord } from './messages.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta.url))
 
-/** Writer schemas that are kept: more than the platform will ever have, and few enough that garbage ids fill no memory. */
+/**
+ * Writer schemas that are kept: more than the platform will ever have, and few enough that garbage ids fill no memory.
+ */
 const decodersMax = 500
 /** The registry is asked again for an id that it did not know, but not before this time has passed. */
 const unknownIdMs = 10_000

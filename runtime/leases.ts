@@ -1,4 +1,6 @@
-/** Leases for work that one process may do at a time: rows that expire by the database's clock, with a fencing epoch. */
+/**
+ * Leases for work that one process may do at a time: rows that expire by the database's clock, with a fencing epoch.
+ */
 
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'

@@ -56,8 +56,8 @@ export interface MessageBatch<K, V> {
    */
   add(message: OutgoingMessage<K, V>): Promise<void> | undefined
   /**
-   * As `Publisher.publish`. May be called again when it failed: the event ids stay the same, so that consumers recognise
-   * what was stored after all as a repeat.
+   * As `Publisher.publish`. May be called again when it failed: the event ids stay the same, so that consumers
+   * recognise what was stored after all as a repeat.
    */
   publish(options?: Pick<PublishOptions, 'timeoutMs'>): Promise<Position[]>
 }

@@ -15,7 +15,9 @@ export const outboxLeaseName = 'outbox'
 const batchMax = 500
 const leaseTtlMs = 15_000
 const publishTimeoutMs = 2_000
-/** A batch begins only when the lease outlives its publish by far: a late one could overtake that of the next holder. */
+/**
+ * A batch begins only when the lease outlives its publish by far: a late one could overtake that of the next holder.
+ */
 const leaseLeftMsMin = 3 * publishTimeoutMs
 
 export interface OutboxParts {
@@ -56,8 +58,8 @@ export async function writeOutbox(tx: SqlExecutor, record: OutboxRecord): Promis
 }
 
 /**
- * Publishes all rows and deletes them; resolves with their number, or null (nothing done) while another process does so.
- * A row that its topic refuses stays, holds back later rows of its key alone, and is logged. Throws AppError
+ * Publishes all rows and deletes them; resolves with their number, or null (nothing done) while another process does
+ * so. A row that its topic refuses stays, holds back later rows of its key alone, and is logged. Throws AppError
  * `log_unavailable` or `relational_engine_unavailable`; rows that were stored before may be published again, with the
  * same event ids.
  */

@@ -43,8 +43,9 @@ export interface ArrivalOptions {
 }
 
 /**
- * Says whether records keep arriving, however far behind the reader is. The rate of the log is the one measure that works
- * on every driver and counts requests that other processes serve. While the log does not answer, nothing is slowed down.
+ * Says whether records keep arriving, however far behind the reader is. The rate of the log is the one measure that
+ * works on every driver and counts requests that other processes serve. While the log does not answer, nothing is
+ * slowed down.
  */
 export function createArrivals(options: ArrivalOptions): () => Promise<boolean> {
   const now = options.now ?? (() => performance.now())

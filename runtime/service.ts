@@ -1,6 +1,6 @@
 /**
- * What a service is: a name, the engines that it needs, a typed config, and one function that registers routes or starts
- * work. Services are values of these types; importing one runs nothing.
+ * What a service is: a name, the engines that it needs, a typed config, and one function that registers routes or
+ * starts work. Services are values of these types; importing one runs nothing.
  */
 
 import type { FastifyInstance } from 'fastify'

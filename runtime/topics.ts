@@ -35,8 +35,8 @@ export interface EnsureTopicsParts {
 
 /**
  * Makes sure that every topic and the initial positions of its group readers (the beginning of the log) exist, and
- * returns where each topic lives. Any number of instances may call it at once. Waits while the log or the database is away.
- * Throws AppError `topic_mismatch` when a topic is not what the catalogue and the remembered rows say.
+ * returns where each topic lives. Any number of instances may call it at once. Waits while the log or the database is
+ * away. Throws AppError `topic_mismatch` when a topic is not what the catalogue and the remembered rows say.
  */
 export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicPlace>> {
   const places = new Map<string, TopicPlace>()

@@ -1,6 +1,7 @@
 /**
- * Protects the decoder from damaged counts. avsc believes the number of entries that a map or array announces: a damaged
- * one of 2^40 would hold the process for hours. So the bytes of types that hold maps or arrays are walked once before.
+ * Protects the decoder from damaged counts. avsc believes the number of entries that a map or array announces: a
+ * damaged one of 2^40 would hold the process for hours. So the bytes of types that hold maps or arrays are walked once
+ * before.
  */
 
 import avro from 'avsc'

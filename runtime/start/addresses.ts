@@ -1,4 +1,6 @@
-/** The file `run/addresses.json` in the data directory: where the interfaces listen. It exists while all of them answer. */
+/**
+ * The file `run/addresses.json` in the data directory: where the interfaces listen. It exists while all of them answer.
+ */
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

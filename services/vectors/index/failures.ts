@@ -1,4 +1,4 @@
-/** Failure rows: what GET /v1/operations reads when an operation could not be applied. Kept for seven days. */
+/** Failure rows say why points of an operation could not be applied; GET /v1/operations reads them for seven days. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { parsePointKey } from '#topics/catalog.ts'
@@ -14,7 +14,7 @@ export interface ParkedRecord {
 
 const errorCharactersMax = 300
 
-/** Writes a row for each record that belongs to an operation. The same records again change nothing. */
+/** Writes a row for each record that belongs to an operation. Writing the same records again changes nothing. */
 export async function writeFailures(
   relational: Relational,
   index: Index,

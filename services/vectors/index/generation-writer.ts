@@ -1,4 +1,4 @@
-/** The reader group of one generation: batches of vectors.commands in, points in that generation, progress and failure rows out. */
+/** Runs the reader group that fills one generation of an index, and writes its progress and failure rows. */
 
 import { AppError } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
@@ -14,13 +14,13 @@ import { groupOfGeneration } from './rebuild.ts'
 
 export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>
 
-/** How one index is written; everything that indexes have in common lies around it. */
+/** What the writer of one index contributes; the rest is common to all indexes. */
 export interface IndexWriter {
   index: Index
   engine: GenerationEngine & { ping(): Promise<void> }
   batchRecordsMax: number
   batchBytesMax: number
-  /** A partition whose owner died waits this long for calls of it that may still run. */
+  /** A new owner of a partition waits this long for calls of a dead one that may still run. */
   callTimeoutMs: number
   openGeneration(generation: number, epoch: number): GenerationHandler
 }
@@ -28,13 +28,13 @@ export interface IndexWriter {
 export interface GenerationHandler {
   handle(messages: Message<VectorUpsert>[], context: CallContext): Promise<BatchOutcome[]>
   /**
-   * Positions of gained partitions that the index keeps with its points: they win over what the group committed. Those
-   * that are missing here begin where the group left them.
+   * Positions of gained partitions that the index keeps with its points: they are used instead of what the group
+   * committed. Partitions that are missing here begin at the committed position.
    */
   positions?(partitions: number[]): Promise<Map<number, number>>
-  /** A record of this partition was parked: its dead letter and failure row are written. */
+  /** Called when a record of this partition was parked, after its dead letter and failure row were written. */
   parked?(partition: number): void
-  /** Everything through this offset is settled: kept by the index before anybody is told. */
+  /** Called when everything through this offset is done, before progress is published: the index may keep it. */
   settled?(partition: number, throughOffset: number): Promise<void>
 }
 
@@ -108,7 +108,7 @@ function openProgress(
   })
 }
 
-/** A reader that joined late, or missed a record, hears where the index is within ten seconds. */
+/** Repeats the progress, so that a reader that joined late or missed a record learns it within ten seconds. */
 function withRepeats(
   consumer: RunningConsumer,
   repeat: () => Promise<void>,

@@ -1,14 +1,18 @@
-/** What is derived from vectors.commands: each index has generations, a reader group of its own, and an engine that holds it. */
+/**
+ * The indexes that are derived from vectors.commands. Each has generations, reader groups and an engine that holds it.
+ */
 
-/** What a rebuild asks of the engine that holds an index. */
+/** What a rebuild needs of the engine that holds an index. */
 export interface GenerationEngine {
   /** The generation that reads see. */
   liveGeneration(): Promise<number>
   /** Makes an empty generation that is not live; a half-built one of that number is emptied. */
   createGeneration(generation: number): Promise<void>
-  /** Makes a filled generation fit for reads, while it is still written; may take long. Absent where nothing is to do. */
+  /**
+   * Prepares a filled generation for reads while it is still written; may take long. Absent where nothing is needed.
+   */
   finishGeneration?(generation: number): Promise<void>
-  /** Puts a generation in the place of the live one, at once for every reader, and drops the old one. */
+  /** Replaces the live generation by this one, at once for every reader, and drops the old one. */
   promoteGeneration(generation: number): Promise<void>
 }
 

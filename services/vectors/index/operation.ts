@@ -1,6 +1,7 @@
 /**
- * What a record of vectors.commands asks for. The gateway has checked its points; other producers may write anything, so
- * whatever does not have the form of a point is reported here, and what an engine cannot keep is refused by the engine.
+ * What a record of vectors.commands asks for. The gateway has checked its points; other producers may write anything,
+ * so whatever does not have the form of a point is reported here, and what an engine cannot keep is refused by the
+ * engine.
  */
 
 import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'

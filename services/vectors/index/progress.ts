@@ -1,4 +1,6 @@
-/** How far each generation of an index is, by `vectors.progress`: written by the readers of each partition, read by all of them. */
+/**
+ * How far each generation of an index is: kept in `vectors.progress`, written and read by the index's reader groups.
+ */
 
 import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -13,11 +15,11 @@ const catchUpTimeoutMs = 15_000
 const catchUpPollMs = 10
 
 export interface ProgressTail extends Closeable {
-  /** Resolves once everything that was acknowledged before the call is read. Throws AppError `log_unavailable`. */
+  /** Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`. */
   catchUp(): Promise<void>
-  /** The greatest record that is read. */
-  latest(place: { generation: number; epoch: number; partition: number }): VectorsProgress | undefined
-  /** Partition → last applied offset of a generation, as far as it is read. */
+  /** The record with the greatest offset so far. */
+  latest(of: { generation: number; epoch: number; partition: number }): VectorsProgress | undefined
+  /** The last applied offset of each partition in a generation, as far as it is read. */
   appliedThrough(generation: number, epoch: number): Map<number, number>
 }
 
@@ -30,12 +32,12 @@ export async function openProgressTail(parts: {
   const greatest = new Map<string, VectorsProgress>()
   const topic = vectorsProgress
   const keep = (record: VectorsProgress) => {
-    const place = placeOf(record)
-    const known = greatest.get(place)
+    const slot = slotOf(record)
+    const known = greatest.get(slot)
     if (known && known.applied_through > record.applied_through) return
-    greatest.set(place, { ...record, failures: Math.max(record.failures, known?.failures ?? 0) })
+    greatest.set(slot, { ...record, failures: Math.max(record.failures, known?.failures ?? 0) })
   }
-  // Decoding may wait for the registry; the chain keeps the order and tells when all that arrived is decoded.
+  // Decoding may wait for the registry: the chain keeps the order, and resolves when all that arrived is decoded.
   let decoded: Promise<void> = Promise.resolve()
   const decodeAll = async (records: StoredRecord[]) => {
     for (const record of records) {
@@ -68,7 +70,7 @@ export async function openProgressTail(parts: {
 
   return {
     catchUp,
-    latest: (place) => greatest.get(placeOf(place)),
+    latest: (of) => greatest.get(slotOf(of)),
     appliedThrough(generation, epoch) {
       const applied = new Map<number, number>()
       for (const record of greatest.values()) {
@@ -81,7 +83,7 @@ export async function openProgressTail(parts: {
   }
 }
 
-function placeOf(record: { generation: number; epoch: number; partition: number }): string {
+function slotOf(record: { generation: number; epoch: number; partition: number }): string {
   return `${record.generation}/${record.epoch}/${record.partition}`
 }
 
@@ -106,13 +108,13 @@ interface PartitionProgress {
 }
 
 export interface ProgressKeeper {
-  /** Takes up gained partitions where the last record left them, and repeats that record. */
+  /** Goes on in gained partitions from their last record, and publishes that record again. */
   assigned(partitions: { partition: number; committed: number | null }[]): Promise<void>
   /** Counts a record that could not be applied. */
   failed(partition: number, offset: number): void
-  /** Tells that everything through this offset is applied. */
+  /** Publishes that everything through this offset is applied. */
   applied(partition: number, throughOffset: number): Promise<void>
-  /** Writes the last record of these partitions again. */
+  /** Publishes the last record of these partitions again. */
   repeat(partitions: number[]): Promise<void>
 }
 
@@ -129,7 +131,7 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
       failures: progress.failures,
     }
   }
-  function publishOf(numbers: number[]): Promise<void> {
+  function publishFor(numbers: number[]): Promise<void> {
     const records = numbers.flatMap((partition) => {
       const progress = partitions.get(partition)
       return progress ? [recordOf(partition, progress)] : []
@@ -149,7 +151,7 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
           countedThrough,
         })
       }
-      await publishOf(gained.map((one) => one.partition))
+      await publishFor(gained.map((one) => one.partition))
     },
     failed(partition, offset) {
       const progress = partitions.get(partition)
@@ -161,8 +163,8 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
       const progress = partitions.get(partition)
       if (!progress) return
       progress.appliedThrough = Math.max(progress.appliedThrough, throughOffset)
-      await publishOf([partition])
+      await publishFor([partition])
     },
-    repeat: publishOf,
+    repeat: publishFor,
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Rebuilding an index while writes go on: the rows of platform.index_generations in, the flip to a new generation out.
+ * Rebuilds an index while writes go on; the rows of platform.index_generations say how far that is.
  *
- * A rebuild makes an empty generation N and a reader group of its own (`vector-writer.gN`, `relational-writer.gN`) that
- * starts at the beginning of the log; its row says `building`. Every instance of the writer looks at the rows once a
- * second and runs the groups that they ask for: while building, the live one and N. Near the end one instance (by lease)
- * lets the engine finish N and sets `switching`: all stop the old group; the new one reaches every position that the old
- * one told (its commits and its progress); then the engine promotes N, and the row says `live`. Each step may be
- * repeated, so whoever dies in between is succeeded.
+ * A rebuild makes an empty generation N and a reader group for it (`vector-writer.gN`, `relational-writer.gN`) that
+ * starts at the beginning of the log; its row says `building`. Every instance of the writer reads the rows twice a
+ * second and runs the groups that they name: while building, the live one and N. Near the end one instance (by lease)
+ * lets the engine finish N and sets `switching`: all stop the old group; the new one reaches every position that the
+ * old one committed or published as progress; then the engine promotes N, and the row says `live`. Each step may be
+ * repeated, so another instance can go on when one dies in between.
  *
- * For readers of vectors.progress (`after`, `wait`): a generation's progress may run ahead of what reads see until it
- * is promoted, and the promoted one is never behind the one before it. So an operation is visible when some generation
- * that is not above the live one has applied it. The live one is asked from the engine (`liveGeneration`), at most once
- * a second and after a record of a higher generation arrived; an old answer is safe, because generations only rise.
+ * For readers of vectors.progress (`after`, `wait`): the progress of a generation may be ahead of what reads see until
+ * it is promoted, and the promoted one is never behind the one before it. So an operation is visible when some
+ * generation that is not above the live one has applied it. Readers ask the engine which generation is live, and may
+ * use an old answer, because generations only rise.
  */
 
 import type { EventLog } from '#engines/event-log/port.ts'
@@ -21,7 +21,7 @@ import type { GenerationEngine, Index } from './indexes.ts'
 
 /** The new group may be this many records behind when the old one is stopped. */
 const nearRecords = 1_000
-/** Every instance has seen the row by then: they look once a second. */
+/** After this time every instance has read the row: they read it twice a second. */
 const seenByAllMs = 2_500
 
 export type GenerationState = 'building' | 'switching' | 'live' | 'retired'
@@ -66,7 +66,7 @@ export function generationsToWrite(generations: Generation[]): number[] {
     .map((one) => one.generation)
 }
 
-/** Remembers the engine's live generation when no row says which it is. */
+/** Writes a row for the engine's live generation when no row says which it is. */
 export async function ensureLiveGeneration(
   parts: Pick<RebuildParts, 'relational' | 'index' | 'engine'>,
 ): Promise<void> {
@@ -80,13 +80,13 @@ export async function ensureLiveGeneration(
 }
 
 /**
- * Begins a rebuild, or finds the one that is under way. One caller at a time (hold a lease). Resolves with the number of
- * the generation that is being filled.
+ * Begins a rebuild, or finds the one that runs. One caller at a time (hold a lease). Resolves with the number of the
+ * generation that is being filled.
  */
 export async function beginRebuild(parts: RebuildParts): Promise<number> {
   const known = await listGenerations(parts.relational, parts.index)
-  const underWay = known.find((one) => one.state === 'building' || one.state === 'switching')
-  if (underWay) return underWay.generation
+  const running = known.find((one) => one.state === 'building' || one.state === 'switching')
+  if (running) return running.generation
   const live = await parts.engine.liveGeneration()
   const generation = Math.max(live, ...known.map((one) => one.generation)) + 1
   await parts.engine.createGeneration(generation)
@@ -98,7 +98,7 @@ export async function beginRebuild(parts: RebuildParts): Promise<number> {
   return generation
 }
 
-/** Lets the group of a generation begin at the beginning of the log. */
+/** Sets the group of a generation to the beginning of the log. */
 export async function prepareGroup(
   parts: Pick<RebuildParts, 'eventLog' | 'relational' | 'index' | 'physicalName'>,
   generation: number,
@@ -118,7 +118,7 @@ export interface RebuildStatus {
   /** Offsets read so far, of those that the log holds now. */
   done: number
   total: number
-  /** Members of the group that fills it; nothing moves while there is none. */
+  /** Members of the group that fills it; nothing happens while there is none. */
   members: number
 }
 
@@ -139,12 +139,12 @@ export async function readRebuildStatus(parts: RebuildParts, generation: number)
   return { state, done: Math.min(done, total), total, members }
 }
 
-/** What one step found. `appliedThrough` of a generation comes from vectors.progress. */
+/** `appliedThrough` of a generation comes from vectors.progress. */
 export interface SwitchParts extends RebuildParts {
   appliedThrough(generation: number): ReadonlyMap<number, number>
 }
 
-/** Takes the next step of a rebuild that is ripe for it; otherwise nothing. Called again and again by one instance. */
+/** Takes the next step of a rebuild when it is possible, and reports which. Called repeatedly, by one instance. */
 export async function stepRebuild(parts: SwitchParts): Promise<'nothing' | 'switching' | 'live'> {
   const known = await listGenerations(parts.relational, parts.index)
   const next = known.find((one) => one.state === 'building' || one.state === 'switching')
@@ -176,7 +176,7 @@ async function setState(
   )
 }
 
-/** True when nobody runs the old group any more and the new one has applied all that the old one told. */
+/** True when no instance runs the old group any more and the new one has applied all that the old one published. */
 async function hasTakenOver(parts: SwitchParts, old: number, next: number): Promise<boolean> {
   const oldState = await parts.eventLog.groupState(groupOfGeneration(parts.index, old), parts.physicalName)
   if (oldState.members > 0) return false

@@ -1,4 +1,6 @@
-/** Runs the reader groups of an index: one for each generation that the rows ask for; also flips a rebuilt index. */
+/**
+ * Runs the reader groups of an index, one for each generation that the rows name, and promotes a rebuilt generation.
+ */
 
 import type { Closeable } from '#lib/resource.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
@@ -16,13 +18,13 @@ import {
   stepRebuild,
 } from './rebuild.ts'
 
-const lookMs = 500
-/** What was looked up longer ago than this may be out of date: nothing is started by it. */
-const lookValidMs = 500
+const readRowsMs = 500
+/** Rows that were read longer ago than this may be out of date: no group is started because of them. */
+const rowsValidMs = 500
 const pruneMs = 3_600_000
 const switchLeaseMs = 15_000
 
-/** `before` is asked until it succeeds, before anything is written. */
+/** `before` is called until it succeeds, before anything is written. */
 export async function startIndexWriter(
   context: WriterContext,
   writer: IndexWriter,
@@ -35,8 +37,8 @@ export async function startIndexWriter(
   const loop = (what: string, everyMs: number, work: () => Promise<unknown>) =>
     repeatUntil({ what, everyMs, signal: stopping.signal, log: context.log }, work)
   const loops = [
-    loop('generations', lookMs, () => followGenerations(running)),
-    loop('rebuild', lookMs, () => switchWhenRipe(running)),
+    loop('generations', readRowsMs, () => followGenerations(running)),
+    loop('rebuild', readRowsMs, () => stepUnderLease(running)),
     loop('failure rows', pruneMs, () => pruneFailures(relational)),
   ]
   return {
@@ -63,7 +65,7 @@ function partsOf({ context, writer }: Running): RebuildParts {
   return { eventLog, relational, index: writer.index, engine: writer.engine, physicalName }
 }
 
-/** Runs the group of each generation that the rows ask for, and no other. */
+/** Runs the group of each generation that the rows name, and no other. */
 async function followGenerations(running: Running): Promise<void> {
   const { context, writer, groups, progressTail } = running
   const parts = partsOf(running)
@@ -72,7 +74,7 @@ async function followGenerations(running: Running): Promise<void> {
     running.before = undefined
     await ensureLiveGeneration(parts)
   }
-  const lookedAt = Date.now()
+  const readAt = Date.now()
   const wanted = generationsToWrite(await listGenerations(parts.relational, parts.index))
   for (const [generation, group] of groups) {
     if (wanted.includes(generation)) continue
@@ -81,14 +83,14 @@ async function followGenerations(running: Running): Promise<void> {
     context.log.info({ generation }, 'index.generation-left')
   }
   for (const generation of wanted) {
-    if (groups.has(generation) || Date.now() - lookedAt > lookValidMs) continue
+    if (groups.has(generation) || Date.now() - readAt > rowsValidMs) continue
     groups.set(generation, await startGenerationWriter(context, writer, generation, progressTail))
     context.log.info({ generation }, 'index.generation-joined')
   }
 }
 
 /** Takes the next step of a rebuild; one instance at a time, because a generation is promoted once. */
-async function switchWhenRipe(running: Running): Promise<void> {
+async function stepUnderLease(running: Running): Promise<void> {
   const { context, writer, progressTail } = running
   const parts = partsOf(running)
   const generations = await listGenerations(parts.relational, parts.index)

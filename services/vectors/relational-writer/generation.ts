@@ -16,23 +16,23 @@ import { parseOperation } from '../index/operation.ts'
 import { type ApplyRows, joinApplies } from './joined-apply.ts'
 import { rowOf } from './row.ts'
 
-/** Audit notes are searched by their meaning alone; the mirror leaves them out. */
+/** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
-/** Positions that pass nothing but audit notes are kept this seldom: reading them once more costs little. */
+/** A position that passes nothing but audit notes is written only after this many: reading them again costs little. */
 const skippedMax = 1_000
 
 export interface GenerationParts {
   mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>
   target: MirrorTarget
-  /** Partition → the first offset of the log. */
+  /** The first offset of the log in each partition. */
   logStarts(): Promise<ReadonlyMap<number, number>>
-  /** Holds rows back while others come first. */
+  /** Slows rows down while other work comes first. */
   pace?: Pace
 }
 
 export function createGeneration(parts: GenerationParts): GenerationHandler {
   const { mirror, target } = parts
-  /** Partition → the position in the tables. */
+  /** The position of each partition in the tables. */
   const kept = new Map<number, number>()
   /** Partitions with a parked record that their position has not passed yet. */
   const parked = new Set<number>()
@@ -60,7 +60,9 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
       }
       return outcomes
     },
-    /** A partition that the tables know nothing of begins with the log: its rows are not here, whatever was committed. */
+    /**
+     * A partition without a position in the tables begins with the log, whatever was committed: its rows are not here.
+     */
     async positions(partitions) {
       const starts = await parts.logStarts()
       const held = new Map((await mirror.positions(target)).map((one) => [one.partition, one.next]))
@@ -84,13 +86,13 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   }
 }
 
-/** An operation and its message's place in the batch. */
+/** An operation and the position of its message in the batch. */
 interface Pending {
   index: number
   operation: MirrorOperation
 }
 
-/** What is to be written, in order; what can never be gets its outcome here. */
+/** What is to be written, in order. Records that can never be written get their outcome here. */
 function parse(messages: Message<VectorUpsert>[], outcomes: BatchOutcome[]): Pending[] {
   const pending: Pending[] = []
   for (const [index, message] of messages.entries()) {

@@ -1,4 +1,4 @@
-/** Batches of several partitions in, as few transactions as may be out. */
+/** Joins batches of several partitions into few transactions. */
 
 import type {
   Mirror,
@@ -23,9 +23,10 @@ interface Waiting {
 }
 
 /**
- * What comes while transactions run goes together into the next one: its price, above all the wait for the disk, is paid
- * once for all. Batches that are on their way at the same time are of different partitions, so they share no point.
- * Where the engine refuses a joined transaction, each batch is tried by itself, so that each one learns of its own fault alone.
+ * What comes while transactions run goes together into the next one: its price, above all the wait for the disk, is
+ * paid once for all. Batches that are on their way at the same time are of different partitions, so they share no
+ * point. Where the engine refuses a joined transaction, each batch is tried by itself, so that each one learns of its
+ * own fault alone.
  */
 export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: MirrorTarget): ApplyRows {
   const waiting: Waiting[] = []

@@ -1,9 +1,11 @@
-/** A point in, its columns out: those of known keys where their type fits, and the payload, which keeps everything. */
+/**
+ * Makes the mirror's row of a point: known payload keys become columns where their type fits, the payload keeps all.
+ */
 
 import type { MirrorRow } from '#engines/relational/mirror/port.ts'
 import type { Payload, PointOperation } from '#engines/vectors/port.ts'
 
-/** Deeper than anything a gateway lets in; PostgreSQL gives up somewhere beyond a thousand levels. */
+/** Deeper than anything a gateway accepts; PostgreSQL fails somewhere beyond a thousand levels. */
 const depthMax = 128
 
 export function rowOf({ vector, payload }: Extract<PointOperation, { kind: 'upsert' }>): MirrorRow {
@@ -34,7 +36,7 @@ function timestampOf(value: unknown): Date | null {
   return Number.isNaN(parsed.getTime()) || !isDay(day as string) ? null : parsed
 }
 
-/** 30 February is no day, though a parser may take it for one in March. */
+/** A parser may read 30 February as a day in March. */
 function isDay(day: string): boolean {
   const midnight = new Date(`${day}T00:00:00Z`)
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)

@@ -1,4 +1,4 @@
-/** vectors.commands in; rows of the relational mirror, vectors.progress and failure rows out. Also flips a rebuilt mirror. */
+/** The service that mirrors points into the tables that search-pg reads, and publishes how far it is. */
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
@@ -11,12 +11,12 @@ import { startIndexWriter } from '../index/worker.ts'
 import { createGeneration } from './generation.ts'
 import { takeIntoUse } from './take-into-use.ts'
 
-/** Batches of all partitions together are what one transaction takes; small ones yield sooner to others. */
+/** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
 /** Batches of all partitions one after the other, on a machine that is busy with other things. */
 const callTimeoutMs = 120_000
-/** While requests or writes keep coming to the machine that also searches, so many rows a second are mirrored. */
+/** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
 const busyRowsPerSecond = 500
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
@@ -62,7 +62,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
   }
 }
 
-/** On one machine with everything else: searches and the vector engine come first, the mirror may lag behind. */
+/** For one machine that runs everything: searches and the vector engine come first, the mirror may lag. */
 function paceOf(context: Context, released: AbortSignal): Pace {
   const topics = [auditEvents, vectorsCommands]
   const busy = createArrivals({

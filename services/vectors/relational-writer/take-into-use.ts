@@ -1,13 +1,13 @@
-/** The mirror's tables and the rows about generations in, both of one mind out: fresh tables get a number of their own. */
+/** Makes the mirror's tables and the rows about its generations agree before anything is written. */
 
 import type { Logger } from 'pino'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { groupOfGeneration, listGenerations, prepareGroup, type RebuildParts } from '../index/rebuild.ts'
 
 /**
- * Fresh tables (the first start, or a mirror that was lost) are a generation that never was, so that nothing that was
- * told of an earlier one counts for them; its group reads the log from the beginning. Any number of instances may do so
- * at once: one number wins, and the rest is the same for all.
+ * Fresh tables (at the first start, or after a mirror was lost) get a generation number that was never used, so that no
+ * progress of an earlier generation counts for them; their group reads the log from the beginning. Any number of
+ * instances may do so at once: all of them get the same number.
  */
 export async function takeIntoUse(mirror: Mirror, parts: RebuildParts, log: Logger): Promise<void> {
   const { relational, index } = parts
@@ -34,5 +34,5 @@ export async function takeIntoUse(mirror: Mirror, parts: RebuildParts, log: Logg
   for (const { generation } of known) {
     if (generation !== live) await parts.eventLog.deleteGroup(groupOfGeneration(index, generation))
   }
-  if (known.length > 0) log.warn({ generation: live }, 'mirror.begun-anew')
+  if (known.length > 0) log.warn({ generation: live }, 'mirror.started-empty')
 }

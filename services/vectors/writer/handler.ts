@@ -9,7 +9,7 @@ import type { VectorUpsert } from '#schemas/types.ts'
 import { parseOperation } from '../index/operation.ts'
 import type { ApplyPoints } from './joined-apply.ts'
 
-/** An operation and its message's place in the batch. */
+/** An operation and the position of its message in the batch. */
 interface Pending {
   index: number
   operation: PointOperation

@@ -1,4 +1,4 @@
-/** Calls to write points that come together in, one engine call for each collection of them out. */
+/** Joins writes of several partitions that arrive together into one engine call for each collection. */
 
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -16,10 +16,11 @@ interface Waiting {
 }
 
 /**
- * Each partition has a batch of its own, and a request of many points touches all of them: what comes within one turn of
- * the event loop is written by one call, because the price of a call (a message to the engine, a transaction) is paid
- * once then. Callers that come together never hold the same point: it has one partition, and that one batch in flight.
- * Where the engine refuses a joined call, each caller's part is tried by itself, so that each one learns of its own fault alone.
+ * Each partition has a batch of its own, and a request of many points touches all of them: what comes within one turn
+ * of the event loop is written by one call, because the price of a call (a message to the engine, a transaction) is
+ * paid once then. Callers that come together never hold the same point: it has one partition, and that one batch in
+ * flight. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one learns of its
+ * own fault alone.
  */
 export function joinApplies(apply: VectorStore['apply'], generation: number): ApplyPoints {
   let waiting: Waiting[] = []

@@ -1,4 +1,4 @@
-/** vectors.commands in; points in the vector engine, vectors.progress and failure rows out. Also flips a rebuilt index. */
+/** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'

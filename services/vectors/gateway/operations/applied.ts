@@ -1,36 +1,36 @@
-/** The greatest applied offset of each generation and partition, and those who wait for one. */
+/** The greatest applied offset of each generation and partition, and the requests that wait for one. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 
-/** Requests that wait for an operation at once. */
+/** Requests that may wait for operations at the same time. */
 const waitersMax = 10_000
 
-interface Place {
+interface PartitionState {
   through: number
   failures: number
 }
 
 interface Waiter {
-  /** Partition → offset, of what is not applied yet. */
+  /** Offsets by partition that are not applied yet. */
   missing: Map<number, number>
   resolve(reached: boolean): void
 }
 
-/** Pure state: fed with progress records, asked about the generation that is live. */
+/** Holds state only: it is given progress records and answers for the generation that is live. */
 export function createApplied() {
-  const generations = new Map<number, Map<number, Place>>()
+  const generations = new Map<number, Map<number, PartitionState>>()
   const listeners: ((partition: number, through: number) => void)[] = []
   const waiters = new Set<Waiter>()
   let live: number | undefined
   let stopped = false
 
-  function placeOf(partition: number): Place | undefined {
+  function stateOf(partition: number): PartitionState | undefined {
     return live === undefined ? undefined : generations.get(live)?.get(partition)
   }
   function through(partition: number): number {
-    return placeOf(partition)?.through ?? -1
+    return stateOf(partition)?.through ?? -1
   }
   function moved(partition: number): void {
     const reached = through(partition)
@@ -49,18 +49,18 @@ export function createApplied() {
 
   return {
     through,
-    failures: (partition: number) => placeOf(partition)?.failures ?? 0,
+    failures: (partition: number) => stateOf(partition)?.failures ?? 0,
     live: () => live,
     waiting: () => waiters.size,
     onApplied(listener: (partition: number, through: number) => void) {
       listeners.push(listener)
     },
-    /** Progress is repeated and may come out of order: the greatest counts. */
+    /** Progress is repeated and may arrive out of order: the greatest counts. */
     take(value: Pick<VectorsProgress, 'generation' | 'partition' | 'applied_through' | 'failures'>): void {
-      const places = generations.get(value.generation) ?? new Map<number, Place>()
-      generations.set(value.generation, places)
-      const before = places.get(value.partition)
-      places.set(value.partition, {
+      const partitions = generations.get(value.generation) ?? new Map<number, PartitionState>()
+      generations.set(value.generation, partitions)
+      const before = partitions.get(value.partition)
+      partitions.set(value.partition, {
         through: Math.max(value.applied_through, before?.through ?? -1),
         failures: Math.max(value.failures, before?.failures ?? 0),
       })
@@ -90,7 +90,7 @@ export function createApplied() {
         waiters.add(waiter)
       })
     },
-    /** Ends every waiting with false, and later ones at once. */
+    /** Ends all waiting with false, and answers later calls at once. */
     stopWaiting(): void {
       stopped = true
       for (const waiter of [...waiters]) waiter.resolve(false)

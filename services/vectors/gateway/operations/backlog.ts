@@ -1,4 +1,4 @@
-/** Points accepted and points applied in, 429 out for an agent that runs too far ahead of the index. */
+/** Back-pressure: refuses upserts of an agent that has too many points accepted and not yet applied. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
@@ -7,16 +7,16 @@ export const backlogPointsMax = 20_000
 /** The applying rate is measured over this time. */
 const rateWindowMs = 10_000
 const rateSamplesMax = 64
-/** One sample alone tells no rate. */
+/** The rate is taken over at least this time, because a single sample gives none. */
 const rateLeastS = 0.5
-/** Told while nothing at all is being applied. */
+/** `retryAfter` while nothing at all is being applied. */
 const standstillRetryS = 5
 const retryMaxS = 60
 
 export interface Reservation {
   /** The points are in the log at these positions, one for each point. */
   accepted(positions: readonly Position[]): void
-  /** They are not (or nobody knows). After `accepted`, or the second time, it does nothing. */
+  /** They are not, or that is unknown. After `accepted`, or the second time, it does nothing. */
   release(): void
 }
 

@@ -1,4 +1,6 @@
-/** Operation ids: opaque texts that say what an accepted operation wrote, so that their holder can ask how far it is. */
+/**
+ * Operation ids: opaque texts that say what an accepted operation wrote, so that their holder can ask how far it is.
+ */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Relational } from '#engines/relational/port.ts'

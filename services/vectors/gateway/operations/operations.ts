@@ -1,4 +1,4 @@
-/** Operation ids in, how far they are out: accepted, applied or failed. */
+/** Says how far an operation is, by its id: accepted, applied or failed; and waits for it. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -12,7 +12,7 @@ const waitMs = 10_000
 export type OperationState =
   | { status: 'accepted' }
   | { status: 'applied' }
-  /** `error` is the reason of its first failed point, in the platform's words. */
+  /** `error` is the reason of its first failed point, never the engine's own text. */
   | { status: 'failed'; error: string }
 
 /** The vector engine, or the relational mirror. */
@@ -22,8 +22,8 @@ export interface Operations {
   /** The id of an operation whose records are at these positions. */
   idOf(number: string, positions: readonly Position[]): string
   /**
-   * Throws AppError `invalid_operation_id` for a forged id or one of another installation, `operation_not_found` for one
-   * of another epoch of the log.
+   * Throws AppError `invalid_operation_id` for a forged id or one of another installation, `operation_not_found` for
+   * one of another epoch of the log.
    */
   parse(id: string): Operation
   state(operation: Operation): Promise<OperationState>
@@ -51,11 +51,11 @@ export function createOperations(parts: OperationsParts): Operations {
   function parse(id: string): Operation {
     const operation = ids.decode(id)
     if (operation.epoch !== epoch()) {
-      throw new AppError('operation_not_found', 'The log was made anew since this operation.')
+      throw new AppError('operation_not_found', 'The log was replaced after this operation.')
     }
     return operation
   }
-  /** Failure rows are written before progress passes them: no failed record, no question to the database. */
+  /** Failure rows are written before progress passes them, so without failed records the database is not asked. */
   async function finished(operation: Operation, index: ReadIndex): Promise<OperationState> {
     if (operation.last.every(({ partition }) => progressOf(index).failures(partition) === 0)) {
       return { status: 'applied' }

@@ -1,4 +1,4 @@
-/** Records of `vectors.progress` in, "applied through which offset" out: for status, waiting and back-pressure. */
+/** Follows `vectors.progress`: through which offset each index is applied, for status, waiting and back-pressure. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
@@ -10,7 +10,7 @@ import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createApplied } from './applied.ts'
 
-/** How often the live generation is asked for while somebody waits, and at least between two questions. */
+/** How often the live generation is asked for while a request waits, and the least time between two queries. */
 const liveEveryMs = 2_000
 const livePauseMs = 200
 
@@ -24,12 +24,12 @@ export interface IndexProgress {
   reached(positions: readonly Position[], timeoutMs: number): Promise<boolean>
 }
 
-/** Of the vector engine, and in `mirrored` of the relational mirror. */
+/** Progress of the vector engine, and in `mirrored` that of the relational mirror. */
 export interface Progress extends IndexProgress, Closeable {
   mirrored: IndexProgress
-  /** Ends all waiting with false, now and from now on: the gateway stops. */
+  /** Ends all waiting with false, now and later: the gateway stops. */
   stopWaiting(): void
-  /** Called whenever a partition moved on. */
+  /** The listener is called whenever more of a partition is applied. */
   onApplied(listener: (partition: number, through: number) => void): void
 }
 
@@ -43,8 +43,9 @@ export interface ProgressParts {
 }
 
 /**
- * Tails the topic from its beginning and takes the greatest of each (generation, partition). A generation goes live only
- * after it has passed the old one in every partition, so asking late for the live one may delay, never deceive.
+ * Tails the topic from its beginning and keeps the greatest offset of each (generation, partition). A generation goes
+ * live only after it has passed the old one in every partition, so an old answer about the live one may delay a
+ * request, but never reports something as applied too early.
  */
 export async function openProgress(parts: ProgressParts): Promise<Progress> {
   const vectors = createIndex(parts.vectors, { askFirst: true })
@@ -95,7 +96,7 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
       appliedThrough: mirrored.applied.through,
       failures: mirrored.applied.failures,
       async reached(positions, timeoutMs) {
-        // Asked only when somebody waits: an embedded mirror is opened by the first question.
+        // Asked only when a request waits: an embedded mirror is opened by its first call.
         if (mirrored.applied.live() === undefined) void mirrored.live.ask()
         return mirrored.applied.reached(positions, timeoutMs)
       },
@@ -112,7 +113,7 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
 type Engine = { liveGeneration(): Promise<number> }
 type Index = ReturnType<typeof createIndex>
 
-/** Without `askFirst` the engine is left alone until somebody waits. */
+/** Without `askFirst` the engine is not asked before a request waits. */
 function createIndex(engine: Engine, { askFirst }: { askFirst: boolean }) {
   const applied = createApplied()
   const live = createLiveGeneration(engine, (generation) => applied.goLive(generation))
@@ -127,14 +128,14 @@ function createIndex(engine: Engine, { askFirst }: { askFirst: boolean }) {
   }
 }
 
-/** Asks an engine which generation reads see; one question at a time, and not more often than need be. */
-function createLiveGeneration(engine: Engine, heard: (generation: number) => void) {
+/** Asks an engine which generation reads see; one query at a time, with a pause between them. */
+function createLiveGeneration(engine: Engine, onAnswer: (generation: number) => void) {
   let asking: Promise<void> | undefined
-  async function question(): Promise<void> {
+  async function query(): Promise<void> {
     try {
-      heard(await engine.liveGeneration())
+      onAnswer(await engine.liveGeneration())
     } catch {
-      // The engine is away: nobody reads anything meanwhile, and the timer asks again.
+      // The engine is away: no read succeeds meanwhile, and the timer asks again.
     }
     setTimeout(() => {
       asking = undefined
@@ -142,7 +143,7 @@ function createLiveGeneration(engine: Engine, heard: (generation: number) => voi
   }
   return {
     ask(): Promise<void> {
-      asking ??= question()
+      asking ??= query()
       return asking
     },
   }

@@ -1,4 +1,4 @@
-/** Sizes of bodies in, room in memory for them out: many big uploads at once must not fill it. */
+/** Limits the memory that big uploads take at the same time. */
 
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '#lib/errors.ts'
@@ -6,13 +6,13 @@ import { AppError } from '#lib/errors.ts'
 export const upsertBodyBytesMax = 64 * 1024 * 1024
 /** Bytes of upserts that are received or parsed at once. */
 const budgetBytes = 8 * upsertBodyBytesMax
-/** Smaller bodies are bounded by the number of connections. */
+/** Smaller bodies are limited by the number of connections. */
 const smallBytes = 256 * 1024
 
 export interface ByteBudget {
   /**
-   * Takes room for the body that this request announces and gives it back when the request is closed. Throws AppError
-   * `overloaded` when there is none.
+   * Reserves bytes for the body that this request announces, until the request is closed. Throws AppError `overloaded`
+   * when too many are reserved.
    */
   take(request: IncomingMessage): void
 }

@@ -1,4 +1,7 @@
-/** The bytes of an upsert in, checked points ready for the log out. Runs on the loop, or in a thread for big bodies. */
+/**
+ * Parses and checks the body of an upsert, on the event loop or, for big bodies, in a thread. Nothing checks points
+ * again.
+ */
 
 import { hash } from 'node:crypto'
 import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
@@ -20,13 +23,13 @@ export interface ParsedUpsert {
   payloads: string[]
   /** Float32 components of all points, one after the other. */
   vectors: ArrayBuffer
-  /** SHA-256 of the body, base64; null when nobody asked for it: hashing megabytes is not free. */
+  /** SHA-256 of the body, base64; null unless it was asked for: hashing megabytes is not free. */
   bodyHash: string | null
 }
 
 /**
- * Throws AppError `invalid_json`, `validation_failed` with paths, `collection_not_found` or `reserved_id`: nothing of a
- * faulty body is taken.
+ * Throws AppError `invalid_json`, `validation_failed` with paths, `collection_not_found` or `reserved_id`: a body with
+ * any fault is refused as a whole.
  */
 export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
   const root = parseJson(body)

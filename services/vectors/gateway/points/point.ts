@@ -1,4 +1,7 @@
-/** What makes a valid point of a request: its collection, id, vector and payload, each with what may be wrong with it. */
+/**
+ * What makes a point of a request valid: its collection, id, vector and payload. Points are checked here and nowhere
+ * else.
+ */
 
 import {
   type CollectionName,
@@ -43,7 +46,7 @@ function isTooLong(id: string): boolean {
 }
 
 const float32Max = 3.4028234663852886e38
-/** Below this a float32 loses precision: a squared norm that small is as good as zero to an engine. */
+/** Below this a float32 loses precision: an engine may take a squared norm that small for zero. */
 const float32MinNormal = 1.1754943508222875e-38
 
 /**
@@ -66,7 +69,7 @@ export function packVector(value: unknown, target: Float32Array, at: number): st
   }
   if (squares > float32Max) return 'must have a norm that fits float32'
   if (squares === 0) return 'must not be the zero vector'
-  if (squares < float32MinNormal) return 'must have a norm that float32 can tell from zero'
+  if (squares < float32MinNormal) return 'must have a norm that float32 can distinguish from zero'
   return undefined
 }
 

@@ -1,4 +1,4 @@
-/** Checked points in, their records in the log out. */
+/** Publishes checked points and deletions as records of vectors.commands. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
@@ -8,9 +8,9 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { operationHeader } from '../../index/operation.ts'
 import type { ParsedUpsert } from './parse-upsert.ts'
 
-/** Below the two seconds within which a caller is told that the log is away. */
+/** Less than the two seconds within which a caller learns that the log is away. */
 const timeoutMs = 1_600
-/** Records that are encoded without a turn for other requests. */
+/** Records that are encoded before other requests get a turn. */
 const sliceMax = 100
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
@@ -33,7 +33,7 @@ export interface PointPublisher {
 }
 
 export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): PointPublisher {
-  /** Slice by slice, so that a thousand points never hold up a search; the log's queues gather them again. */
+  /** In slices, so that a thousand points never delay a search; the log's queues join them again. */
   async function publish(count: number, messageAt: (n: number) => PointMessage): Promise<Position[]> {
     const slices: Promise<Position[]>[] = []
     for (let begin = 0; begin < count; begin += sliceMax) {
@@ -41,23 +41,23 @@ export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): Poi
       const length = Math.min(sliceMax, count - begin)
       const messages = Array.from({ length }, (_, n) => messageAt(begin + n))
       const slice = publisher.publish(vectorsCommands, messages, { timeoutMs })
-      // Heard below; a slice that fails early must not end the process.
+      // Awaited below; a slice that fails before must not end the process.
       slice.catch(() => undefined)
       slices.push(slice)
     }
     return (await Promise.all(slices)).flat()
   }
   return {
-    upsert({ collection, ids, payloads, vectors }, given) {
-      const headers = headersOf(given)
+    upsert({ collection, ids, payloads, vectors }, operation) {
+      const headers = headersOf(operation)
       return publish(ids.length, (n) => ({
         key: { collection, id: ids[n]! },
         value: { vector: Buffer.from(vectors, n * vectorBytes, vectorBytes), payload: payloads[n]! },
         headers,
       }))
     },
-    delete(collection, ids, given) {
-      const headers = headersOf(given)
+    delete(collection, ids, operation) {
+      const headers = headersOf(operation)
       return publish(ids.length, (n) => ({ key: { collection, id: ids[n]! }, value: null, headers }))
     },
   }

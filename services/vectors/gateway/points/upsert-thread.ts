@@ -1,4 +1,4 @@
-/** Thread: the bytes of a big upsert in, checked points out, their vectors moved instead of copied. */
+/** The thread that parses big upserts. It hands over the vectors without copying them. */
 
 import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { parseUpsert } from './parse-upsert.ts'

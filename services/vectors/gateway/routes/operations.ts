@@ -36,7 +36,7 @@ export function registerOperations(scope: FastifyInstance, gateway: Gateway): vo
           ...problemResponses({
             400: 'The id is not one of this platform.',
             401: 'No valid gateway key was sent.',
-            404: 'The log was created again since this operation.',
+            404: 'The log was replaced after this operation.',
           }),
         },
       },

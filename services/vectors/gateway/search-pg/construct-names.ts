@@ -1,4 +1,4 @@
-/** A node of the parser's tree in, what people call it out. */
+/** Names of SQL constructs in messages: what a node of the parser's tree is called in SQL. */
 
 import { quoted } from './faults.ts'
 import { nodeOf, type SqlNode } from './filter-parser.ts'
@@ -23,7 +23,7 @@ const plain: Record<string, string> = {
   TypeCast: 'a cast of something that is no literal',
 }
 
-/** Functions that stand for syntax of their own. */
+/** Functions that the parser makes of special syntax. */
 const syntaxFunctions: Record<string, string> = {
   like_escape: 'ESCAPE',
   similar_to_escape: 'SIMILAR TO',

@@ -1,4 +1,4 @@
-/** A table and a filter in, how many rows a search goes through out: counted or estimated, five seconds old at most where counting is quick. */
+/** How many rows a search goes through: counted or estimated, at most five seconds old where counting is quick. */
 
 import { LRUCache } from 'lru-cache'
 import { withTimeout } from '#lib/backoff.ts'
@@ -7,9 +7,9 @@ import { countStatement, estimateStatement, type StatementParts } from './statem
 import type { ReadRows } from './tables.ts'
 
 const keptMs = 5_000
-/** From then on it is counted anew beside the search that asks, which takes the old figure. */
+/** After this time a search gets the old figure, and starts counting again in the background. */
 const renewedMs = 3_000
-/** Of a table that takes long to count: counting may not be more than this part of the time. */
+/** For a table that takes long to count: the share of time that may be spent on counting. */
 const countingShare = 0.02
 /** How long a search waits for the first count of a table. */
 const countPatienceMs = 1_000
@@ -23,7 +23,7 @@ interface Counted {
 
 export type EligibleRows = (parts: Pick<StatementParts, 'table' | 'filter'>) => Promise<number>
 
-/** What resolves may come from an estimate with a filter; without one it is exact, but for tables too large to count. */
+/** With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
 export function createEligibleRows(read: ReadRows): EligibleRows {
   const kept = new LRUCache<string, Counted>({ max: keptMax })
   const asked = new Map<string, Promise<number>>()
@@ -45,7 +45,7 @@ export function createEligibleRows(read: ReadRows): EligibleRows {
     try {
       return await withTimeout(count(parts), countPatienceMs, () => tooLong)
     } catch (error) {
-      // Of a table too large for it the planner's estimate has to do.
+      // A table that is too large to count gets the planner's estimate.
       if (error === tooLong || isTimeout(error)) return estimate(parts)
       throw error
     }

@@ -7,7 +7,7 @@ const allowed =
   'Allowed are columns of the table and literals (also cast to text, int, float, bool or timestamptz) with =, <>, <, ' +
   '<=, >, >=, IN, BETWEEN, LIKE, ILIKE, IS NULL, IS NOT NULL, = ANY(array column), AND, OR, NOT and parentheses.'
 
-/** A 400 in the platform's words; `message` may quote what the caller sent, never what the engine said. */
+/** A 400; `message` may quote what the caller sent, never what the engine said. */
 export function invalidFilter(message: string, cause?: unknown): AppError {
   return new AppError('invalid_filter', message, {
     errors: [{ path: '/filter_sql', message }],
@@ -15,7 +15,7 @@ export function invalidFilter(message: string, cause?: unknown): AppError {
   })
 }
 
-/** The fault of a construct that the allow-list does not have. */
+/** The 400 for a construct that is not in the allow-list. */
 export function notAllowed(construct: string): AppError {
   return invalidFilter(`filter_sql has ${construct}, which is not allowed. ${allowed}`)
 }
@@ -28,7 +28,9 @@ export function quoted(text: string): string {
   return JSON.stringify(characters.length > quotedMax ? `${characters.slice(0, quotedMax).join('')}…` : text)
 }
 
-/** A filter's literal that cannot be read as what it is compared with, and other faults that only running shows. */
+/**
+ * Faults of a filter that only running it shows, such as a literal that cannot be read as the type it is compared with.
+ */
 const filterStates: Record<string, string> = {
   '22P02': 'a literal cannot be read as the type that it is compared with or cast to.',
   '22007': 'a literal is no date or time that can be read.',
@@ -37,13 +39,13 @@ const filterStates: Record<string, string> = {
   '22025': 'a LIKE pattern ends with a backslash: write \\\\ for one backslash.',
   '22021': 'a literal has a character that the database cannot hold.',
 }
-/** Operands that do not fit each other, or an expression that is too much for the engine. */
+/** Operands whose types do not match, or an expression that is too complex for the engine. */
 const filterClasses = /^(22|428|42725|42P18|42P08|42P2[12]|54)/
 const changedStates = new Set(['42P01', '42703', '3F000'])
-/** Too much for the server at this moment, or it was told to stop: the next try may do. */
+/** The server is overloaded or was stopped: another try may succeed. */
 const passingStates = /^(53|40|55P03|57)/
 
-/** A table or column that the catalogue had is gone: it was read before it changed. */
+/** True when a table or column of the catalogue is gone: the catalogue was read before it changed. */
 export function isChangedTable(error: unknown): boolean {
   return changedStates.has(sqlState(error) ?? '')
 }
@@ -52,7 +54,8 @@ export function isTimeout(error: unknown): boolean {
   return sqlState(error) === '57014'
 }
 
-export function toldFault(error: unknown, hasFilter: boolean, timeoutMs: number): unknown {
+/** What the caller gets for a fault of the statement; the engine's own text stays in `cause`. */
+export function problemOf(error: unknown, hasFilter: boolean, timeoutMs: number): unknown {
   const state = sqlState(error)
   if (state === undefined || error instanceof AppError) return error
   if (isTimeout(error)) {
@@ -63,7 +66,7 @@ export function toldFault(error: unknown, hasFilter: boolean, timeoutMs: number)
     )
   }
   if (hasFilter && filterClasses.test(state)) {
-    const reason = filterStates[state] ?? 'its operands do not fit each other.'
+    const reason = filterStates[state] ?? 'the types of its operands do not match.'
     return invalidFilter(`filter_sql cannot be run: ${reason}`, error)
   }
   if (!passingStates.test(state)) return error

@@ -1,4 +1,7 @@
-/** The parser's tree and a table's columns in, a checked condition out: what is not known to be allowed is refused. */
+/**
+ * Checks the parser's tree against an allow-list and the table's columns: all that is not known to be allowed is
+ * refused.
+ */
 
 import { nameOfConstruct, textsOf } from './construct-names.ts'
 import { invalidFilter, notAllowed, quoted } from './faults.ts'
@@ -52,7 +55,7 @@ function boolean(fields: Record<string, unknown>, columns: Columns, depth: numbe
   return { kind: fields.boolop === 'AND_EXPR' ? 'and' : 'or', parts }
 }
 
-/** A column or literal that stands as a condition by itself. */
+/** A column or literal that is a condition by itself. */
 function truth(operand: Operand): Condition {
   const isNull = operand.kind === 'literal' && operand.value === null && operand.castTo === undefined
   if (!isNull && familyOfOperand(operand) !== 'bool') {
@@ -145,7 +148,7 @@ function likened(given: { operator: Likeness; left: Operand; right: Operand }): 
 
 function listed(negated: boolean, operand: Operand, items: Operand[]): Condition {
   for (const item of items) assertComparable(operand, item, true)
-  // The literals of a list share one type, whatever stands before IN.
+  // The literals of a list share one type, whatever the operand before IN is.
   const typed = items.filter((item) => item.kind === 'literal' && familyOfOperand(item) !== undefined)
   for (const item of typed) assertComparable(typed[0]!, item, true)
   return { kind: 'in', negated, operand, items }

@@ -1,4 +1,4 @@
-/** Constants and casts of the parser's tree in, literals with the type that PostgreSQL gives them out. */
+/** Reads constants and casts of the parser's tree as literals, with the type that PostgreSQL gives them. */
 
 import { nameOfConstruct, textsOf } from './construct-names.ts'
 import { invalidFilter, notAllowed, quoted } from './faults.ts'
@@ -44,7 +44,7 @@ export function castOf(node: SqlNode): Literal {
   return { ...constant, castTo: target }
 }
 
-/** undefined for null and plain strings, which become whatever stands beside them. */
+/** undefined for null and plain strings, which take the type of the other operand. */
 export function familyOfLiteral({ type, castTo }: Literal): Family | undefined {
   if (castTo !== undefined) {
     if (numberTypes.has(castTo)) return 'number'
@@ -63,7 +63,9 @@ function literal(value: string, type: LiteralType): Literal {
   return { kind: 'literal', value, type }
 }
 
-/** Numbers that are no int4 to the lexer: the smallest of int4, int8 and numeric that holds them, as in make_const(). */
+/**
+ * Numbers that are no int4 to the lexer: the smallest of int4, int8 and numeric that holds them, as in make_const().
+ */
 function numberOf(text: string): Literal {
   const plain = text.replaceAll('_', '')
   const [, sign, digits] = /^(-?)(\d+|0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+)$/.exec(plain) ?? []

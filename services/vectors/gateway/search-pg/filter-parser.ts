@@ -11,7 +11,9 @@ export interface SqlNode {
 
 export type FilterParser = (text: string) => SqlNode
 
-/** Within it, no nesting comes near the parser's stack, and the worst condition is parsed in milliseconds. */
+/**
+ * Up to this length no nesting comes near the limit of the parser's stack, and any condition is parsed in milliseconds.
+ */
 const bytesMax = 4_096
 const before = 'SELECT 1 FROM t WHERE '
 const expected: Record<string, unknown> = {
@@ -35,7 +37,7 @@ const clauses: Record<string, string> = {
 
 /**
  * Loads the parser, which takes a few tens of milliseconds. What it returns throws AppError `invalid_filter` for texts
- * that are not one single condition; whether the condition is allowed is for the checker to say.
+ * that are not one single condition; whether the condition is allowed is checked by filter-checker.ts.
  */
 export async function loadFilterParser(): Promise<FilterParser> {
   const { default: library } = await import('libpg-query')
@@ -57,7 +59,7 @@ export async function loadFilterParser(): Promise<FilterParser> {
   }
 }
 
-/** The one key of an object such as `{"ColumnRef": {…}}` and what stands under it. */
+/** The one key of an object such as `{"ColumnRef": {…}}` and its value. */
 export function nodeOf(value: unknown): SqlNode {
   const [kind, fields] = Object.entries(value as Record<string, Record<string, unknown>>)[0] ?? [
     'nothing',
@@ -94,7 +96,7 @@ function plainJson(value: unknown): string {
   return JSON.stringify(value, (key, inner) => (key === 'location' ? undefined : inner))
 }
 
-/** Tells where, not in the parser's words. Its cursor counts characters of the whole statement from 0. */
+/** Names the position without the parser's text. Its cursor counts characters of the whole statement from 0. */
 function syntaxFault(error: unknown, text: string): Error {
   const at = (error as { sqlDetails?: { cursorPosition?: number } }).sqlDetails?.cursorPosition
   if (at === undefined) {

@@ -1,4 +1,4 @@
-/** The types that a filter works with: columns with what may be done to them, and its checked form, which may run. */
+/** Types of filters: columns with what may be done to them, and the checked form of a condition. */
 
 /** Values of one family compare with each other; `opaque` ones only with nothing (IS NULL). */
 export type Family = 'text' | 'number' | 'bool' | 'time' | 'uuid' | 'json' | 'array' | 'opaque'
@@ -29,7 +29,7 @@ const families: Record<string, Family> = {
   jsonb: 'json',
 }
 
-/** What a caller knows the families as. */
+/** The families in messages to callers. */
 export const familyNames: Record<Family, string> = {
   text: 'text',
   number: 'a number',
@@ -59,7 +59,7 @@ export function quoteName(name: string): string {
 
 export type CastType = 'text' | 'int2' | 'int4' | 'int8' | 'float4' | 'float8' | 'bool' | 'timestamptz'
 
-/** The type that PostgreSQL gives a constant: `unknown` becomes what stands beside it. */
+/** The type that PostgreSQL gives a constant: `unknown` takes the type of the other operand. */
 export type LiteralType = 'unknown' | 'int4' | 'int8' | 'numeric' | 'bool'
 
 export interface Literal {

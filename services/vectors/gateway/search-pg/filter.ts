@@ -1,4 +1,4 @@
-/** Compiles a filter_sql: parsed, checked and written again as SQL of our own with every literal as a parameter. */
+/** Compiles a filter_sql: parses it, checks it, and writes SQL of our own with every literal as a parameter. */
 
 import { LRUCache } from 'lru-cache'
 import { type Columns, checkFilter } from './filter-checker.ts'
@@ -32,7 +32,7 @@ export interface EmittedFilter {
   columns: Column[]
 }
 
-/** Every word of the result is from here, but for the names of columns, which are those of the catalogue. */
+/** All of the result is written here, except the names of columns, which come from the catalogue. */
 export function emitFilter(condition: Condition): EmittedFilter {
   const params: (string | null)[] = []
   const columns: Column[] = []
@@ -42,15 +42,15 @@ export function emitFilter(condition: Condition): EmittedFilter {
     return `${quoteName(column.alias)}.${quoteName(column.name)}`
   }
   /**
-   * A string without a cast stays a bare parameter, which PostgreSQL gives the type of what stands beside it by the very
-   * rules that it has for bare strings. `alone` is its type where nothing does.
+   * A string without a cast stays a bare parameter, whose type PostgreSQL takes from the other operand by the same
+   * rules as for bare strings. `alone` is its type where there is no other operand.
    */
   function literal({ value, type, castTo }: Literal, alone?: string): string {
     params.push(value)
     const parameter = `$${params.length}`
     const own = type === 'unknown' ? undefined : type
     if (castTo === undefined) return typed(parameter, own ?? alone)
-    // What is no bare string is first what PostgreSQL takes it for: 1.5::int is 2, '1.5'::int is a fault.
+    // Other literals first get the type that PostgreSQL gives them: 1.5::int is 2, '1.5'::int is a fault.
     return typed(typed(parameter, own), castTo)
   }
   function operand(given: Operand, alone?: string): string {

@@ -1,9 +1,9 @@
-/** A table, a vector and a filter_sql in, the nearest rows of the relational mirror out. */
+/** Finds the rows of the relational mirror that are nearest to a vector and match a filter_sql. */
 
 import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { createEligibleRows } from './eligible.ts'
-import { isChangedTable, toldFault } from './faults.ts'
+import { isChangedTable, problemOf } from './faults.ts'
 import { loadFilterCompiler } from './filter.ts'
 import { exactStatement, indexedStatement, parametersOf, type StatementParts } from './statement.ts'
 import { createSearchTables } from './tables.ts'
@@ -31,28 +31,28 @@ export interface PgHit {
 export interface PgFound {
   /** By falling score, ties by id; all eligible rows when there are no more than the limit. */
   hits: PgHit[]
-  /** Rows that the filter lets through; may be an estimate or up to 5 s old. */
+  /** Rows that match the filter; may be an estimate or up to 5 s old. */
   eligible: number
 }
 
 export interface PgSearch {
   /**
    * Throws AppError `table_not_found`, `invalid_filter`, `query_timeout` or `relational_engine_unavailable`. `ready` is
-   * awaited between the checks, which cost nothing, and the search.
+   * awaited after the checks and before the search.
    */
   search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound>
 }
 
 const timeoutMs = 5_000
-/** The same for all reads, so that no connection is ever set up twice. Times without a zone are UTC. */
+/** The same for all reads, so that the settings of a connection never change. Times without a zone are UTC. */
 const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
 export const serverSettings = {
   ...everywhere,
   'hnsw.ef_search': '128',
-  // The scan goes on, in the order of distance, until the filter has let enough rows through.
+  // The scan goes on, in the order of distance, until enough rows match the filter.
   'hnsw.iterative_scan': 'strict_order',
   'hnsw.max_scan_tuples': '20000',
-  // As much of work_mem as so many rows need, so that a search of 1,000 hits is not cut short by it.
+  // As much of work_mem as 1,000 hits need, so that it does not end such a search early.
   'hnsw.scan_mem_multiplier': '4',
   jit: 'off',
 }
@@ -86,7 +86,7 @@ export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Pro
       read<Row>(indexedStatement(parts), params),
       eligibleRows(parts),
     ])
-    // Either there are no more rows, or the scan of the index ended at its limit: only the rows themselves can tell.
+    // Either there are no more rows, or the scan of the index ended at its limit: only an exact search can say.
     if (rows.length < limit) return exact(parts, params)
     return { hits: hitsOf(rows), eligible: Math.max(expected, rows.length) }
   }
@@ -116,7 +116,7 @@ export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Pro
           return run(query, ready)
         })
       } catch (error) {
-        throw toldFault(error, query.filter !== undefined, timeoutMs)
+        throw problemOf(error, query.filter !== undefined, timeoutMs)
       }
     },
   }
@@ -124,7 +124,7 @@ export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Pro
 
 function hitsOf(rows: Row[]): PgHit[] {
   return rows.flatMap(({ collection, id, distance, payload, vector }) => {
-    // Of other tables: no vector at all, or the zero vector, which is at no distance from anything.
+    // Only in tables of others: no vector, or the zero vector, which has no cosine distance.
     if (distance === null || Number.isNaN(distance)) return []
     return [
       {

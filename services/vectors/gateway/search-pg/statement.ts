@@ -1,4 +1,4 @@
-/** A table, a checked filter and what is wanted in, the statement that finds the nearest rows out. */
+/** The SQL statements of search-pg: nearest rows by index or exactly, and how many rows there are. */
 
 import type { SqlValue } from '#engines/relational/port.ts'
 import type { EmittedFilter } from './filter.ts'
@@ -22,8 +22,8 @@ export function parametersOf(
 }
 
 /**
- * Along the vector index, in its order: the scan goes on until the limit is reached, and what is as near as the last one,
- * or the engine's own limit of scanned rows. Without such an index it is exact.
+ * Scans the vector index in its order, until the limit and all rows as near as the last one are found, or the engine's
+ * limit of scanned rows is reached. Without such an index it is exact.
  */
 export function indexedStatement(parts: StatementParts): string {
   const { table } = parts
@@ -34,7 +34,7 @@ export function indexedStatement(parts: StatementParts): string {
     select nearest.*${wantedOf(parts)} from nearest order by ${orderOf(table)} limit ${limitOf(parts)}`
 }
 
-/** Every row that the filter lets through is measured and counted. */
+/** Measures and counts every row that matches the filter. */
 export function exactStatement(parts: StatementParts): string {
   const { table } = parts
   return `with eligible as materialized (
@@ -51,8 +51,8 @@ export function countStatement(table: SearchTable): string {
 }
 
 /**
- * How many rows the planner expects of the filter; the parameters are the filter's. Where the joined table alone can tell,
- * it is asked alone: a join by two columns that hang together is expected to find too little.
+ * How many rows the planner expects of the filter; the parameters are the filter's. Where the joined table
+ * alone is enough, only that is asked: for a join by two correlated columns the planner expects too few rows.
  */
 export function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
   const { columns = [], sql } = parts.filter ?? {}

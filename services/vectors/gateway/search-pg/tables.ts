@@ -1,4 +1,7 @@
-/** Which tables search-pg may search, read from the database's catalogue: kept for a minute, read again when one is missing. */
+/**
+ * Which tables search-pg may search, read from the database's catalogue: kept for a minute, read again when one is
+ * missing.
+ */
 
 import type { SqlResult, SqlValue } from '#engines/relational/port.ts'
 import { vectorDimension } from '#engines/vectors/collections.ts'
@@ -20,16 +23,16 @@ export interface SearchTable {
 export interface SearchTables {
   /** Throws AppError `table_not_found`. */
   get(name: string): Promise<SearchTable>
-  /** What was read no longer holds: the next `get` reads again. */
+  /** What was read is out of date: the next `get` reads again. */
   forget(): void
 }
 
-/** The shipped table, whose rows go on in `metadata` under the same key. */
+/** The table of the platform; more columns of its rows are in `metadata` under the same key. */
 const joinedTable = { name: 'embeddings', to: 'metadata' }
 export const tableAlias = 'p'
 export const joinedAlias = 'm'
 const keptMs = 60_000
-/** At least between two readings because of names that there are not. */
+/** The least time between two readings because of unknown names. */
 const missPauseMs = 2_000
 const namesShownMax = 20
 
@@ -55,7 +58,7 @@ type Tables = ReadonlyMap<string, SearchTable>
 
 export function createSearchTables(read: ReadRows, now = () => performance.now()): SearchTables {
   let kept: Tables = new Map()
-  /** The rows that `kept` was made from, to tell whether anything changed. */
+  /** The rows that `kept` was made from, to find out whether anything changed. */
   let seen = ''
   let readAt = Number.NEGATIVE_INFINITY
   let reading: Promise<Tables> | undefined
@@ -64,7 +67,7 @@ export function createSearchTables(read: ReadRows, now = () => performance.now()
     const begun = now()
     const { rows } = await read<CatalogueRow>(catalogue, [])
     const text = JSON.stringify(rows)
-    // Filters are compiled once for a table object: what did not change stays the same object.
+    // Filters are compiled once for each table object, so a table that did not change must stay the same object.
     if (text !== seen) kept = tablesOf(rows)
     seen = text
     readAt = begun
