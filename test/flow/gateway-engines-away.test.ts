@@ -104,7 +104,7 @@ test('health says which engine is away, without hanging on it', async () => {
   await eventually('a passing probe', passes)
 })
 
-// No writer runs beside this gateway: what is accepted stays unapplied.
+// No writer runs with this gateway: what is accepted stays unapplied.
 test('what is not applied in ten seconds is 202 for a writer that waits and 503 for a reader', async () => {
   const accepted = await upsert()
   const id = accepted.json.operation_id as string
@@ -119,7 +119,7 @@ test('what is not applied in ten seconds is 202 for a writer that waits and 503 
   expect((await send(`/v1/operations/${id}`)).json).toEqual({ operation_id: id, status: 'accepted' })
 })
 
-test('an agent with more than 20,000 unapplied points is told to wait, another one is not', async () => {
+test('an agent with more than 20,000 unapplied points has to wait, another one does not', async () => {
   const privateKeyPem = await gateway.provision('hasty')
   const hasty = await createClient({ vectorUrl: gateway.url, agentId: 'hasty', privateKeyPem }).apiKey()
   const ids = Array.from({ length: 1_000 }, (_, n) => `gone-${n}`)

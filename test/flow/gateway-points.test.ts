@@ -46,7 +46,7 @@ test('an agent proves who it is, upserts points and finds them again', async () 
   expect(exact?.vector).toHaveLength(1536)
 })
 
-test('limit is 10 unless it is said otherwise', async () => {
+test('limit is 10 by default', async () => {
   const points = Array.from({ length: 12 }, (_, n) => ({
     id: `l${n}`,
     vector: axisVector(n),

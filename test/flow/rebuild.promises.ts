@@ -179,7 +179,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await client.waitFor(await client.upsert('posts', pointsOf(100, 40)))
       expect(await client.count('posts')).toBe(99)
       await expect(client.operation(old.operation_id)).rejects.toMatchObject({ status: 404 })
-      // What the grown topic holds is the whole truth: an index made of it alone is the same.
+      // The grown topic holds everything: an index made from it alone is the same.
       await rebuild(platform)
       expect(await client.count('posts')).toBe(99)
       expect((await client.get('posts', 'p0')).payload).toEqual({ n: 'newest' })

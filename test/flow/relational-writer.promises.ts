@@ -1,4 +1,4 @@
-/** What the relational-writer makes of the log: rows, overwritten, deleted, parked, begun anew, rebuilt. */
+/** What the relational-writer makes of the log: rows that are overwritten, deleted, parked, filled again, rebuilt. */
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -40,7 +40,7 @@ export function describeRelationalWriter(driver: string, environment: () => Prom
       longMs,
     )
     it(
-      'begins where its rows are, whatever was committed',
+      'begins at the position of its rows, whatever was committed',
       async () => {
         await flow.publish(Array.from({ length: 60 }, (_, i) => ({ id: `p${i}`, payload: { i } })))
         await flow.drained()
@@ -58,7 +58,7 @@ export function describeRelationalWriter(driver: string, environment: () => Prom
       longMs,
     )
     it(
-      'is rebuilt while writes go on, is taken up again after a stop in the middle, and keeps the rights of readers',
+      'is rebuilt while writes go on, continues after a stop in the middle, and keeps the rights of readers',
       async () => {
         // What no record made goes with the old tables.
         await flow.mirror.write.query(
@@ -177,9 +177,9 @@ async function rebuildsWhileWriting(flow: MirrorPlatform): Promise<void> {
   const count = 'select count(*) as n from vectors.embeddings'
   const { rows } = await flow.mirror.read(count, [], { timeoutMs: readMs })
   expect(rows).toEqual([{ n: Object.keys(expected).length }])
-  const told = await progressOf(flow, 2)
+  const published = await progressOf(flow, 2)
   for (const { partition, end } of await eventLog.offsets('vectors.commands')) {
-    expect(told.get(partition)?.through).toBe(end - 1)
+    expect(published.get(partition)?.through).toBe(end - 1)
   }
 }
 

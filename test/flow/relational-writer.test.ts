@@ -24,7 +24,7 @@ afterAll(() => rmSync(shared, { recursive: true, force: true }))
 
 describeRelationalWriter('embedded', () => environment(shared))
 
-it('is made anew from the log after a machine that stopped, and nothing told before counts for it', async () => {
+it('is filled again from the log after a machine stopped, and no progress from before counts for it', async () => {
   const env = await environment(temporaryFolder())
   const first = await openMirrorPlatform(env)
   await first.publish(Array.from({ length: 40 }, (_, i) => ({ id: `p${i}`, payload: { i } })))

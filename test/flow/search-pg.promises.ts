@@ -1,4 +1,4 @@
-/** search-pg as agents meet it: through the gateway, over what the relational-writer made of their points. */
+/** search-pg as agents use it: through the gateway, over what the relational-writer made of their points. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
@@ -94,7 +94,7 @@ export function describeSearchPgFlow(
       expect((await client.searchPg({ vector: axisVector(0), filterSql })).results).toEqual([])
     }, 180_000)
 
-    test('an answer after a write has that write, also while a rebuild puts other tables in the place of these', async () => {
+    test('an answer after a write has that write, also while a rebuild replaces the tables', async () => {
       const { mirror } = gateway.platform.engines
       let over = false
       const rebuilding = rebuild(gateway.platform).finally(() => {
@@ -137,7 +137,7 @@ export function describeSearchPgFlow(
       expect([answer.status, answer.json.code]).toEqual([status, code])
     })
 
-    test('what a filter may not have is named, at its place', async () => {
+    test('what a filter may not have is named, with its position', async () => {
       const answer = await send({
         vector: axisVector(1),
         filter_sql: 'EXISTS (SELECT 1 FROM platform.agents)',

@@ -61,6 +61,6 @@ test('instances that start at once on Kafka and Postgres make every topic and po
       expect(committed.map(({ offset }) => offset)).toEqual(new Array(topic.partitions).fill(0))
     }
   }
-  // What Kafka tells of the topics is what the catalogue asked for.
+  // Kafka describes the topics as the catalogue asked for them.
   expect(warnings).toEqual([])
 })

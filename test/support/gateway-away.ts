@@ -30,7 +30,7 @@ const codes: Record<Part, ErrorCode> = {
   relational: 'relational_engine_unavailable',
   mirror: 'relational_engine_unavailable',
 }
-/** How long a driver tries before it tells that its engine is away. */
+/** How long a driver tries before it reports that its engine is away. */
 const givesUpAfterMs = 300
 
 export async function openAwayGateway(): Promise<AwayGateway> {

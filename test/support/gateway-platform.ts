@@ -32,7 +32,7 @@ export async function openGatewayPlatform(
 ): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   if (env.DATABASE_URL === undefined) {
-    // Copies of clusters that stand already: making two takes most of a start.
+    // Copies of clusters that exist already: making two takes most of a start.
     await copyCluster(home)
     await layMirrorCluster(home)
   }

@@ -1,4 +1,4 @@
-/** A request whose body never comes: it holds its place at the gateway until it is dropped. */
+/** A request whose body never comes: the gateway keeps it open until it is dropped. */
 
 import { connect } from 'node:net'
 
@@ -20,7 +20,7 @@ export function holdRequest(vectorUrl: string, key: string): HeldRequest {
   socket.setEncoding('utf8').on('data', (text: string) => {
     answer += text
   })
-  // The gateway may be killed meanwhile.
+  // The gateway may have been killed.
   socket.on('error', () => {})
   return {
     status: () => (answer === '' ? undefined : Number(answer.split(' ')[1])),

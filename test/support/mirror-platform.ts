@@ -1,4 +1,4 @@
-/** A platform that runs nothing but the relational-writer, fed by records of the test's own. */
+/** A platform that runs only the relational-writer, with records that the test writes. */
 
 import { Writable } from 'node:stream'
 import pino from 'pino'

@@ -24,7 +24,7 @@ function stored(value: Buffer | null, key: Buffer | null = Buffer.from('key')): 
 /** A topic of any name with the schema of vectors.progress. */
 const topicWith = (name: string, schema: SchemaName) => ({ ...vectorsProgress, name, schema })
 
-test('a value comes back as it was, with the place, key and headers of its record', async () => {
+test('a value comes back as it was, with the position, key and headers of its record', async () => {
   const codec = createCodec(createMemoryRegistry())
   const bytes = await codec.encode(vectorsProgress, progress)
   const message = await codec.decode(vectorsProgress, stored(bytes))
@@ -59,7 +59,7 @@ test('bytes begin with 0 and the schema id as int32 big-endian', async () => {
   expect([...bytes.subarray(0, 5)]).toEqual([0, 0, 0, 0, 2])
 })
 
-test('once a topic and an id are known, nothing waits and nobody is asked again', async () => {
+test('once a topic and an id are known, nothing waits and the registry is not asked again', async () => {
   const registry = createMemoryRegistry()
   const codec = createCodec(registry)
   const cold = codec.encode(vectorsProgress, progress)

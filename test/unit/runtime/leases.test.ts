@@ -23,12 +23,12 @@ test('one holder at a time', async () => {
   expect(await acquire('b')).toBeNull()
 })
 
-test('of many that ask at once, one gets it', async () => {
+test('of many that ask at the same time, one gets it', async () => {
   const leases = await Promise.all(Array.from({ length: 20 }, (_, n) => acquire(`h${n}`)))
   expect(leases.filter(Boolean)).toHaveLength(1)
 })
 
-test('one that ran out goes to the next, under a higher epoch', async () => {
+test('one that expired goes to the next, under a higher epoch', async () => {
   await acquire('a')
   await runOut()
   expect(await acquire('b')).toMatchObject({ holder: 'b', epoch: 2 })
@@ -47,7 +47,7 @@ test('one that is given back is free at once, and the epoch goes on rising', asy
   expect(await acquire('b')).toMatchObject({ epoch: 2 })
 })
 
-test('who lost it can neither prolong it nor give it back', async () => {
+test('a holder that lost it can neither renew it nor give it back', async () => {
   const lost = (await acquire('a'))!
   await runOut()
   await acquire('b')
@@ -56,7 +56,7 @@ test('who lost it can neither prolong it nor give it back', async () => {
   expect(await acquire('c')).toBeNull()
 })
 
-test('prolonging counts from now', async () => {
+test('a renewal counts from now', async () => {
   const lease = (await acquire('a', 1_000))!
   expect(leaseLeftMs(lease)).toBeLessThanOrEqual(1_000)
   const renewed = (await renewLease(relational, lease, minute))!
@@ -91,10 +91,10 @@ test('work does not run while another holds it', async () => {
   expect(ran).toBe(false)
 })
 
-test('work hears when the lease is lost', async () => {
+test('work is notified when the lease is lost', async () => {
   await withLease(relational, { name: 'job', holder: 'a', ttlMs: 150 }, async (lease) => {
     await relational.query(`update platform.leases set holder = 'b', epoch = epoch + 1`)
-    await eventually('told', () => lease.signal.aborted)
+    await eventually('the signal is aborted', () => lease.signal.aborted)
   })
 })
 

@@ -133,7 +133,7 @@ test('while the log is away rows stay; afterwards they are published under the s
   expect(state.stored.map((record) => record.headers!['event-id'])).toEqual(['whale-1'])
 })
 
-test('nothing is done while another process is at it', async () => {
+test('nothing is done while another process publishes', async () => {
   const { state, publisher } = openPublisher()
   await write('whale', 1)
   await acquireLease(relational, outboxLeaseName, 'other', 60_000)

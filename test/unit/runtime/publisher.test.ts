@@ -91,7 +91,7 @@ test('records go to the topic’s physical name, and with a fixed partition all 
   expect(positions.map((position) => position.offset)).toEqual([600, 601, 602])
 })
 
-test('every record says its event, producer and time, and keeps what it was given', async () => {
+test('every record has its event id, producer and time, and keeps the headers that it was given', async () => {
   const { appends, eventLog } = recordingLog()
   await publisherOver(eventLog).publish(vectorsCommands, [
     { ...point('a'), headers: { [headerNames.agent]: 'whale' } },
@@ -106,7 +106,7 @@ test('every record says its event, producer and time, and keeps what it was give
   expect(tombstone!.value).toBeNull()
 })
 
-test('a fault of the log reaches the caller as it is', async () => {
+test('a fault of the log reaches the caller unchanged', async () => {
   const { eventLog } = recordingLog(new AppError('log_unavailable', 'The event log does not answer.'))
   await expect(publisherOver(eventLog).publish(vectorsCommands, [point('a')])).rejects.toMatchObject({
     code: 'log_unavailable',
@@ -147,7 +147,7 @@ test('nothing to publish is no call', async () => {
   expect(appends).toEqual([])
 })
 
-test('a batch is published as it was added; once more, after a failure, under the same event ids', async () => {
+test('a batch is published as it was added, and again after a failure under the same event ids', async () => {
   const log = recordingLog()
   let fails = true
   const append: EventLog['append'] = async (...all) => {

@@ -55,7 +55,7 @@ test('every topic of the catalogue is made, and each reader begins at the beginn
   }
 })
 
-test('a second start changes nothing: positions that went on stay where they are', async () => {
+test('a second start changes nothing: positions that moved on stay where they are', async () => {
   const eventLog = await openLog()
   await ensure(eventLog)
   await eventLog.append('vectors.commands', 3, [{ key: Buffer.from('k'), value: null }])
@@ -65,7 +65,7 @@ test('a second start changes nothing: positions that went on stay where they are
   expect(committed.find(({ partition }) => partition === 3)!.offset).toBe(1)
 })
 
-test('a position that is missing later is not made up again', async () => {
+test('a position that is missing later is not written again', async () => {
   const eventLog = await openLog()
   await ensure(eventLog, [commands])
   await eventLog.deleteGroup('vector-writer')
@@ -89,7 +89,7 @@ test('a reader that is new gets its positions at the start of what the log still
   expect(committed.find(({ partition }) => partition === 2)!.offset).toBe(3)
 })
 
-test('a start that was cut off before its rows were written is finished by the next', async () => {
+test('a start that ended before its rows were written is finished by the next', async () => {
   const eventLog = await openLog()
   await eventLog.createTopic(topicSpecOf(commands, { physicalName: 'vectors.commands', partitions: 12 }))
   await eventLog.setPositions('vector-writer', 'vectors.commands', [{ partition: 0, offset: 0 }])
@@ -123,7 +123,7 @@ test.each<[string, Partial<Topic>, RegExp]>([
   })
 })
 
-test('partitions added behind the platform’s back stop the start', async () => {
+test('partitions that somebody else added stop the start', async () => {
   const eventLog = await openLog()
   await ensure(eventLog, [commands])
   await eventLog.addPartitions('vectors.commands', 13)
@@ -133,7 +133,7 @@ test('partitions added behind the platform’s back stop the start', async () =>
   })
 })
 
-test('a broker that has not heard yet of a topic that was just made is asked again', async () => {
+test('a broker that does not know a new topic yet is asked again', async () => {
   const eventLog = await openLog()
   let asked = 0
   const late: EventLog = {
@@ -145,7 +145,7 @@ test('a broker that has not heard yet of a topic that was just made is asked aga
   expect(asked).toBe(3)
 })
 
-test('a topic that is gone from the log stops the start instead of beginning anew', async () => {
+test('a topic that is gone from the log stops the start and is not created again', async () => {
   const eventLog = await openLog()
   await ensure(eventLog, [commands])
   await eventLog.deleteTopic('vectors.commands')
@@ -155,7 +155,7 @@ test('a topic that is gone from the log stops the start instead of beginning ane
   })
 })
 
-test('a topic that the platform has grown keeps its place and count', async () => {
+test('a topic that the platform has grown keeps its location and count', async () => {
   const eventLog = await openLog()
   await ensure(eventLog, [commands])
   await eventLog.createTopic(topicSpecOf(commands, { physicalName: 'vectors.commands.2', partitions: 24 }))

@@ -36,7 +36,7 @@ describe('progress', () => {
     expect(stored.at(-1)).toMatchObject({ applied_through: 9 })
   })
 
-  it('counts each failed record once, whatever is repeated after a crash', async () => {
+  it('counts each failed record once, also when it is repeated after a crash', async () => {
     const stored: VectorsProgress[] = []
     const first = keeper(stored)
     await first.assigned([{ partition: 3, committed: 0 }])

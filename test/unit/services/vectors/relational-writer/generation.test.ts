@@ -74,7 +74,7 @@ describe('a batch', () => {
     expect(applied.slice(1)).toEqual([{ ids: [], positions: [{ partition: 0, next: 3 }] }])
   })
 
-  it('finds the row that is refused by halves, in the order of the log', async () => {
+  it('is halved until the refused row is found, in the order of the log', async () => {
     const { mirror, applied } = fakeMirror()
     const keys = ['a', 'a', 'bad', 'd', 'e']
     const generation = generationOf(mirror)
@@ -89,7 +89,7 @@ describe('a batch', () => {
     expect(Math.max(...positions)).toBe(2)
   })
 
-  it('leaves what it could not write to the next try while the engine is away', async () => {
+  it('reports what it could not write as unavailable while the engine is away', async () => {
     const { mirror } = fakeMirror({ away: true })
     const outcomes = await generationOf(mirror).handle(
       [messageOf(0, 'nowhere/a'), messageOf(1, 'posts/b')],
@@ -98,7 +98,7 @@ describe('a batch', () => {
     expect(outcomes.map((one) => one.kind)).toEqual(['park', 'unavailable'])
   })
 
-  it('hands over the positions of the tables, and the beginning of the log where they have none', async () => {
+  it('gives the positions of the tables, and the beginning of the log where they have none', async () => {
     const { mirror } = fakeMirror()
     expect(await generationOf(mirror).positions?.([0, 1])).toEqual(
       new Map([
@@ -129,7 +129,7 @@ describe('joined batches', () => {
     row: null,
   })
 
-  it('go together, and a refused one takes no other with it', async () => {
+  it('are written together, and a refused one affects no other', async () => {
     const { mirror, applied } = fakeMirror()
     const apply = joinApplies(mirror, target)
     const results = await Promise.allSettled(['a', 'bad', 'c'].map((id) => apply([operation(id)], [])))

@@ -18,7 +18,7 @@ function vectorBytes(first = 1): Buffer {
   return Buffer.from(floats.buffer)
 }
 
-/** At an odd byteOffset, as decoded Avro bytes lie. */
+/** At an odd byteOffset, as decoded Avro bytes may be. */
 function oddly(bytes: Buffer): Buffer {
   const slab = Buffer.alloc(bytes.length + 1)
   bytes.copy(slab, 1)
@@ -85,7 +85,7 @@ describe('the vector-writer handler', () => {
     ])
   })
 
-  it('reads vectors that lie at any address, and payload keys that mean something to JavaScript', async () => {
+  it('reads vectors at any byte offset, and payload keys that mean something to JavaScript', async () => {
     const vectors = engine()
     const handle = createHandler(joinApplies(vectors.apply, 1))
     await handle([upsert('posts/x/y', '{"__proto__":1,"":2}', oddly(vectorBytes(0.5)))], context)
@@ -157,7 +157,7 @@ describe('batches of several partitions', () => {
     expect(vectors.calls.map((call) => [call.operations.length, call.generation])).toEqual([[9, 2]])
   })
 
-  it('learn of their own faults alone: a record that the engine refuses parks nothing of another', async () => {
+  it('get only their own faults: a record that the engine refuses parks nothing of another batch', async () => {
     const vectors = engine({ refuses: 'bad' })
     const handle = createHandler(joinApplies(vectors.apply, 1))
     const outcomes = await Promise.all(
@@ -173,7 +173,7 @@ describe('batches of several partitions', () => {
     expect(vectors.points.size).toBe(8)
   })
 
-  it('all learn that the engine is away', async () => {
+  it('are all unavailable when the engine is away', async () => {
     const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
     const outcomes = await Promise.all([batch(0), batch(1)].map((each) => handle(each, context)))
     expect(outcomes.flat().map((outcome) => outcome.kind)).toEqual(new Array(6).fill('unavailable'))

@@ -70,7 +70,7 @@ const progressOf = (generation: number, partition: number, through: number, fail
   failures,
 })
 
-test('waiting ends when every partition is applied, and in time when not', async () => {
+test('waiting ends when every partition is applied, or when the time is over', async () => {
   const applied = createApplied()
   applied.goLive(1)
   const positions = [
@@ -87,7 +87,7 @@ test('waiting ends when every partition is applied, and in time when not', async
   expect(await applied.reached(positions, 0)).toBe(true)
 })
 
-test('progress that comes again or late never goes back', () => {
+test('repeated or late progress never goes back', () => {
   const applied = createApplied()
   applied.goLive(1)
   applied.take(progressOf(1, 0, 9, 2))
@@ -95,7 +95,7 @@ test('progress that comes again or late never goes back', () => {
   expect([applied.through(0), applied.failures(0)]).toEqual([9, 2])
 })
 
-test('only the live generation counts, and a flip wakes those who wait', async () => {
+test('only the live generation counts, and its promotion ends the waiting', async () => {
   const applied = createApplied()
   applied.take(progressOf(1, 0, 9))
   expect(applied.through(0)).toBe(-1)

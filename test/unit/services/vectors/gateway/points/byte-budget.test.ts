@@ -7,7 +7,7 @@ const requestOf = (headers: Record<string, string>) =>
   Object.assign(new EventEmitter(), { headers }) as unknown as IncomingMessage
 const mebibytes = (n: number) => ({ 'content-length': String(n * 1024 * 1024) })
 
-test('eight of the largest bodies have room at once; one that closes makes room for the next', () => {
+test('eight of the largest bodies fit at the same time; the next one fits when one of them is closed', () => {
   const budget = createByteBudget()
   const first = requestOf({ 'transfer-encoding': 'chunked' })
   budget.take(first)

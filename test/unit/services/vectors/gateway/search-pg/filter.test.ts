@@ -7,7 +7,7 @@ import { type FilterCompiler, loadFilterCompiler } from '#services/vectors/gatew
 import type { Columns } from '#services/vectors/gateway/search-pg/filter-checker.ts'
 
 interface Hostile {
-  /** Must stand in the message. */
+  /** The message must contain it. */
   names: string
   filter: string
   repeated?: string

@@ -89,7 +89,7 @@ test('the embedded engine measures all at once', async () => {
   expect(asked).toEqual(['catalogue', 'exact'])
 })
 
-test('nothing is waited for or searched when the filter is refused', async () => {
+test('a refused filter is reported without waiting or searching', async () => {
   const { search, asked } = await searchOver([])
   let waited = false
   const ready = async () => {
@@ -124,12 +124,12 @@ test.each([
   if (statusCode === 503) expect((fault as AppError).retryAfter).toBe(1)
 })
 
-test('a fault without a filter is never blamed on one', async () => {
+test('without a filter no fault is reported as one of the filter', async () => {
   const { search } = await searchOver([new SqlFault('22P02', 'odd')])
   await expect(search(query)).rejects.toBeInstanceOf(SqlFault)
 })
 
-test('an engine that is away stays what it is', async () => {
+test('the fault of an engine that is away is passed on unchanged', async () => {
   const away = new AppError('relational_engine_unavailable', 'away', { retryAfter: 1 })
   const { search } = await searchOver([away])
   await expect(search(query)).rejects.toBe(away)
@@ -143,6 +143,6 @@ test('a table that changed under its catalogue is read again, once', async () =>
   await expect(gone.search(query)).rejects.toBeInstanceOf(SqlFault)
 })
 
-test('what vanishes in float32 is zero to the engine, too', () => {
+test('a vector that vanishes in float32 is zero for the engine, too', () => {
   expect(toSqlText(Float32Array.from([1e-60, -1, 0.5, 1e-40]))).toMatch(/^\[0,-1,0\.5,[\d.]+e-41\]$/)
 })
