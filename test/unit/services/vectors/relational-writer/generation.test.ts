@@ -6,10 +6,10 @@ import { AppError } from '#lib/errors.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { createGeneration } from '#services/vectors/relational-writer/generation.ts'
+import { joinApplies } from '#services/vectors/relational-writer/joined-apply.ts'
+import { rowOf } from '#services/vectors/relational-writer/row.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
-import { createGeneration } from '../../../../../services/vectors/relational-writer/generation.ts'
-import { joinApplies } from '../../../../../services/vectors/relational-writer/joined-apply.ts'
-import { rowOf } from '../../../../../services/vectors/relational-writer/row.ts'
 
 const target = { generation: 1, epoch: 1 }
 

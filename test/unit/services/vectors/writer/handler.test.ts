@@ -6,9 +6,9 @@ import { AppError } from '#lib/errors.ts'
 import { done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { createHandler } from '#services/vectors/writer/handler.ts'
+import { joinApplies } from '#services/vectors/writer/joined-apply.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
-import { createHandler } from '../../../../../services/vectors/writer/handler.ts'
-import { joinApplies } from '../../../../../services/vectors/writer/joined-apply.ts'
 
 const context = { signal: new AbortController().signal }
 
