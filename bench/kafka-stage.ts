@@ -34,14 +34,14 @@ export async function openKafkaStage(): Promise<KafkaStage> {
   const registry = await openFolderRegistry({ directory: schemasDirectory })
   const codec = createCodec(registry)
   const physicalName = `bench.audit.${randomBytes(4).toString('hex')}`
-  const place = { physicalName, epoch: 1, partitions }
-  await eventLog.createTopic(topicSpecOf(auditEvents, place))
-  const places = new Map([[auditEvents.name, place]])
+  const location = { physicalName, epoch: 1, partitions }
+  await eventLog.createTopic(topicSpecOf(auditEvents, location))
+  const locations = new Map([[auditEvents.name, location]])
   return {
     brokers,
     eventLog,
     codec,
-    publisher: createPublisher({ eventLog, codec, places, producerName: 'bench' }),
+    publisher: createPublisher({ eventLog, codec, locations, producerName: 'bench' }),
     physicalName,
     partitions,
     async close() {

@@ -34,7 +34,7 @@ const meteredKeyFile = await provision({ agentId: meteredAgentId, tier: 'researc
 
 process.on('message', async (message: { kind: string; group: string }) => {
   if (message.kind !== 'lag') return
-  const groups = await readLag({ eventLog, relational, places: running.platform.places })
+  const groups = await readLag({ eventLog, relational, locations: running.platform.locations })
   process.send!({ kind: 'lag', lag: groups.find((group) => group.group === message.group)?.lag ?? 0 })
 })
 /** Also when the bench was killed: nothing of a run may stay behind. */

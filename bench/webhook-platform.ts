@@ -58,7 +58,7 @@ const handlers = {
    */
   async fill({ targets, count }: { targets: number; count: number }): Promise<string> {
     const { partitions, parts } = await place(targets)
-    await empty(parts.engines.eventLog, parts.publisher.placeOf(webhooksDeliveries).physicalName)
+    await empty(parts.engines.eventLog, parts.publisher.locationOf(webhooksDeliveries).physicalName)
     let first = ''
     for (let done = 0; done < count; done += batch) {
       const many = Math.min(batch, count - done)
@@ -143,7 +143,7 @@ async function place(targets: number) {
   const { eventLog, relational } = parts.engines
   const partitions: number[] = []
   for (let n = 0; n < targets; n++) {
-    partitions.push(await assignPartition({ eventLog, relational, places: parts.places }, `sink-${n}`))
+    partitions.push(await assignPartition({ eventLog, relational, locations: parts.locations }, `sink-${n}`))
   }
   return { parts, partitions }
 }

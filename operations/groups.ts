@@ -31,7 +31,7 @@ export const resetGroupOperation = defineOperation({
       const names = groups.map((one) => one.group).join(', ')
       throw new AppError('not_found', `There is no group named ${group}. There are: ${names}.`)
     }
-    const physicalName = platform.places.get(known.topic)?.physicalName ?? known.topic
+    const physicalName = platform.locations.get(known.topic)?.physicalName ?? known.topic
     const ranges = (await eventLog.offsets(physicalName)).filter(
       (range) => partition === undefined || range.partition === partition,
     )

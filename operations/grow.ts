@@ -10,7 +10,7 @@ import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Progress } from '#runtime/control.ts'
-import type { TopicPlace } from '#runtime/messages.ts'
+import type { TopicLocation } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -28,7 +28,7 @@ const settleMs = 2_000
 export interface GrowParts {
   eventLog: EventLog
   relational: Relational
-  places: Map<string, TopicPlace>
+  locations: Map<string, TopicLocation>
   progress(state: Progress): void
   signal: AbortSignal
 }
@@ -37,21 +37,21 @@ export interface GrowParts {
  * Resolves with the topic's new place. Throws AppError `group_active` while groups have members, `conflict` while they
  * have something left to read, `bad_request` for a count that is not larger.
  */
-export async function growTopic(parts: GrowParts, topic: Topic, partitions: number): Promise<TopicPlace> {
-  const place = parts.places.get(topic.name)
-  if (!place) throw new AppError('not_found', `There is no topic named ${topic.name}.`)
-  if (partitions <= place.partitions || partitions > partitionsMax) {
+export async function growTopic(parts: GrowParts, topic: Topic, partitions: number): Promise<TopicLocation> {
+  const location = parts.locations.get(topic.name)
+  if (!location) throw new AppError('not_found', `There is no topic named ${topic.name}.`)
+  if (partitions <= location.partitions || partitions > partitionsMax) {
     throw new AppError(
       'bad_request',
-      `${topic.name} has ${place.partitions} partitions; name more, at most ${partitionsMax}.`,
+      `${topic.name} has ${location.partitions} partitions; name more, at most ${partitionsMax}.`,
     )
   }
   if (topic.owned && partitions % topic.partitions !== 0) {
     throw new AppError('bad_request', `${topic.name} grows by ${topic.partitions} at a time, and by itself.`)
   }
   const groups = await drainedGroups(parts, topic)
-  if (topic.cleanup === 'compact') return growByCopy(parts, topic, place, partitions, groups)
-  return growInPlace(parts, topic, place, partitions, groups)
+  if (topic.cleanup === 'compact') return growByCopy(parts, topic, location, partitions, groups)
+  return growInPlace(parts, topic, location, partitions, groups)
 }
 
 /** The topic's groups, once none of the platform has members and these have nothing left to read. */
@@ -77,20 +77,20 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
 async function growInPlace(
   parts: GrowParts,
   topic: Topic,
-  place: TopicPlace,
+  location: TopicLocation,
   partitions: number,
   groups: string[],
-): Promise<TopicPlace> {
+): Promise<TopicLocation> {
   const { eventLog } = parts
   // An earlier try may have added them and then stopped.
-  const present = (await eventLog.offsets(place.physicalName)).length
-  if (present < partitions) await eventLog.addPartitions(place.physicalName, partitions)
-  const added = (await eventLog.offsets(place.physicalName)).filter(
-    (range) => range.partition >= place.partitions,
+  const present = (await eventLog.offsets(location.physicalName)).length
+  if (present < partitions) await eventLog.addPartitions(location.physicalName, partitions)
+  const added = (await eventLog.offsets(location.physicalName)).filter(
+    (range) => range.partition >= location.partitions,
   )
   const positions = added.map((range) => ({ partition: range.partition, offset: range.start }))
-  for (const group of groups) await eventLog.setPositions(group, place.physicalName, positions)
-  return settle(parts, topic, { ...place, partitions })
+  for (const group of groups) await eventLog.setPositions(group, location.physicalName, positions)
+  return settle(parts, topic, { ...location, partitions })
 }
 
 /**
@@ -100,17 +100,17 @@ async function growInPlace(
 async function growByCopy(
   parts: GrowParts,
   topic: Topic,
-  place: TopicPlace,
+  location: TopicLocation,
   partitions: number,
   groups: string[],
-): Promise<TopicPlace> {
+): Promise<TopicLocation> {
   const { eventLog } = parts
-  const epoch = place.epoch + 1
+  const epoch = location.epoch + 1
   const grown = { physicalName: `${topic.name}.e${epoch}`, epoch, partitions }
   if (await eventLog.describeTopic(grown.physicalName)) await eventLog.deleteTopic(grown.physicalName)
   await eventLog.createTopic(topicSpecOf(topic, grown))
-  const newest = await findNewest(parts, place)
-  const copying: Copying = { parts, from: place.physicalName, to: grown }
+  const newest = await findNewest(parts, location)
+  const copying: Copying = { parts, from: location.physicalName, to: grown }
   const copied = await copyRecords(
     copying,
     (range) => range.start,
@@ -123,25 +123,25 @@ async function growByCopy(
   for (const group of groups) await eventLog.setPositions(group, grown.physicalName, positions)
   await settle(parts, topic, grown)
   await carryOver(copying, copied)
-  await eventLog.deleteTopic(place.physicalName)
+  await eventLog.deleteTopic(location.physicalName)
   return grown
 }
 
-async function settle(parts: GrowParts, topic: Topic, place: TopicPlace): Promise<TopicPlace> {
+async function settle(parts: GrowParts, topic: Topic, location: TopicLocation): Promise<TopicLocation> {
   await parts.relational.query(
     'update platform.topics set physical_name = $2, epoch = $3, partitions = $4 where name = $1',
-    [topic.name, place.physicalName, place.epoch, place.partitions],
+    [topic.name, location.physicalName, location.epoch, location.partitions],
   )
-  parts.places.set(topic.name, place)
-  return place
+  parts.locations.set(topic.name, location)
+  return location
 }
 
 /** Partition and key → offset of the key's last record. Only keys are held in memory, never values. */
-async function findNewest(parts: GrowParts, place: TopicPlace): Promise<Map<string, number>> {
+async function findNewest(parts: GrowParts, location: TopicLocation): Promise<Map<string, number>> {
   const newest = new Map<string, number>()
   await readAll(
     parts,
-    place.physicalName,
+    location.physicalName,
     'finding the newest records',
     (range) => range.start,
     (records) => {
@@ -154,7 +154,7 @@ async function findNewest(parts: GrowParts, place: TopicPlace): Promise<Map<stri
 interface Copying {
   parts: GrowParts
   from: string
-  to: TopicPlace
+  to: TopicLocation
 }
 
 /** Copies chosen records to the partitions of their keys, in order; resolves with the ranges that were read. */
@@ -249,13 +249,18 @@ export const growTopicOperation = defineOperation({
   args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
   async run({ platform, output, signal }, { topic, partitions }): Promise<GrowResult> {
     const { eventLog, relational } = platform.engines
-    const { places } = platform
+    const { locations } = platform
     const progress = output.progress.bind(output)
-    const place = await growTopic(
-      { eventLog, relational, places, progress, signal },
+    const location = await growTopic(
+      { eventLog, relational, locations, progress, signal },
       findTopic(topic),
       partitions,
     )
-    return { topic, partitions: place.partitions, physical_name: place.physicalName, epoch: place.epoch }
+    return {
+      topic,
+      partitions: location.partitions,
+      physical_name: location.physicalName,
+      epoch: location.epoch,
+    }
   },
 })

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import type { TopicPlace } from '#runtime/messages.ts'
+import type { TopicLocation } from '#runtime/messages.ts'
 import { indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
@@ -30,7 +30,7 @@ export interface GroupLag {
 export interface LagParts {
   eventLog: EventLog
   relational: SqlExecutor
-  places: ReadonlyMap<string, TopicPlace>
+  locations: ReadonlyMap<string, TopicLocation>
 }
 
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
@@ -38,7 +38,7 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const groups = await groupsOf(parts.relational)
   return Promise.all(
     groups.map(({ group, topic }) => {
-      const physicalName = parts.places.get(topic)?.physicalName ?? topic
+      const physicalName = parts.locations.get(topic)?.physicalName ?? topic
       return readGroupLag(parts.eventLog, group, topic, physicalName)
     }),
   )
@@ -98,7 +98,7 @@ export const lagOperation = defineOperation({
       groups: await readLag({
         eventLog: platform.engines.eventLog,
         relational: platform.engines.relational,
-        places: platform.places,
+        locations: platform.locations,
       }),
       as_of: new Date().toISOString(),
     })

@@ -88,6 +88,6 @@ async function watch(
 
 function partsOf(platform: Platform, index: Index, engine: GenerationEngine): RebuildParts {
   const { eventLog, relational } = platform.engines
-  const physicalName = platform.places.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
+  const physicalName = platform.locations.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
   return { eventLog, relational, index, engine, physicalName }
 }

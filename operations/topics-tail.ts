@@ -37,7 +37,7 @@ export const tailTopicOperation = defineOperation({
     }
     await readRecords({
       eventLog: platform.engines.eventLog,
-      topic: platform.places.get(name)?.physicalName ?? name,
+      topic: platform.locations.get(name)?.physicalName ?? name,
       // A key's records may lie anywhere in its partition.
       startOf: ({ start, end }) => (key === undefined ? Math.max(start, end - last) : start),
       follow,

@@ -8,7 +8,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Topic } from '#topics/topic.ts'
-import type { TopicPlace } from './messages.ts'
+import type { TopicLocation } from './messages.ts'
 
 export const partitionsMax = 1_024
 /** Brokers learn of new partitions a moment after the controller made them. */
@@ -37,13 +37,13 @@ export function addPartitions(
   { eventLog, relational }: AddedPartitionsParts,
   topic: Topic,
   enough: (tx: SqlExecutor) => Promise<boolean>,
-): Promise<TopicPlace | null> {
+): Promise<TopicLocation | null> {
   return relational.transaction(async (tx) => {
     const row = await lockRow(tx, topic)
     if (row === null) return null
     const present = (await eventLog.offsets(row.physical_name)).length
     const unfinished = present > row.partitions
-    if (!unfinished && (await enough(tx))) return placeOf(row)
+    if (!unfinished && (await enough(tx))) return locationOf(row)
     const partitions = unfinished ? roundedUp(present, topic.partitions) : row.partitions + topic.partitions
     if (partitions > partitionsMax) {
       throw new AppError('conflict', `${topic.name} has ${row.partitions} partitions, and may have no more.`)
@@ -52,17 +52,17 @@ export function addPartitions(
     const ranges = await untilVisible(eventLog, row.physical_name, partitions)
     await writeStartPositions(tx, topic, ranges.slice(row.partitions))
     await tx.query('update platform.topics set partitions = $2 where name = $1', [topic.name, partitions])
-    return placeOf({ ...row, partitions })
+    return locationOf({ ...row, partitions })
   })
 }
 
 /** Where the topic lives now, as its row says. */
-export async function readPlace(executor: SqlExecutor, topic: Topic): Promise<TopicPlace> {
+export async function readLocation(executor: SqlExecutor, topic: Topic): Promise<TopicLocation> {
   const { rows } = await executor.query<TopicRow>(
     'select physical_name, epoch, partitions from platform.topics where name = $1',
     [topic.name],
   )
-  return placeOf(rows[0] as TopicRow)
+  return locationOf(rows[0] as TopicRow)
 }
 
 /**
@@ -126,6 +126,6 @@ async function writeStartPositions(tx: SqlExecutor, topic: Topic, added: Partiti
   }
 }
 
-export function placeOf(row: TopicRow): TopicPlace {
+export function locationOf(row: TopicRow): TopicLocation {
   return { physicalName: row.physical_name, epoch: row.epoch, partitions: row.partitions }
 }

@@ -22,12 +22,14 @@ export async function replayDeadLetter(parts: DeadLetterParts, letter: DeadLette
   const topic = parkedTopic(parts, letter.topic)
   if (letter.valueLost)
     throw new AppError('conflict', 'The value was too large for the dead letters: it is not here.')
-  const place = publisher.placeOf(topic)
+  const location = publisher.locationOf(topic)
   const partition =
-    letter.recordKeyBytes === null ? letter.partition : partitionOf(letter.recordKeyBytes, place.partitions)
-  const target = { eventLog, topic: place.physicalName, partition }
+    letter.recordKeyBytes === null
+      ? letter.partition
+      : partitionOf(letter.recordKeyBytes, location.partitions)
+  const target = { eventLog, topic: location.physicalName, partition }
   const checkedTo = topic.cleanup === 'compact' ? await refuseSuperseded(target, letter) : null
-  const offset = await eventLog.append(place.physicalName, partition, [recordOf(letter)])
+  const offset = await eventLog.append(location.physicalName, partition, [recordOf(letter)])
   if (checkedTo !== null) await yieldToOvertaken(target, letter, checkedTo, offset)
   await removeDeadLetters(parts, letter.topic, [letter])
   return { partition, offset }

@@ -139,7 +139,7 @@ async function visitLetters(
   visit: (key: string, record: StoredRecord) => Promise<void>,
 ): Promise<void> {
   let visited: Promise<void> = Promise.resolve()
-  const name = publisher.placeOf(deadLettersOf(topic)).physicalName
+  const name = publisher.locationOf(deadLettersOf(topic)).physicalName
   const tail = await eventLog.tail({
     topic: name,
     from: 'beginning',

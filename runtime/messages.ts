@@ -78,11 +78,11 @@ export interface Publisher {
   /** Number of partitions of a topic now. */
   partitions(topic: Topic): number
   /** Where a topic lives now: its physical name, epoch and partitions. */
-  placeOf(topic: Topic): TopicPlace
+  locationOf(topic: Topic): TopicLocation
 }
 
 /** The physical topic behind a topic of the catalogue. */
-export interface TopicPlace {
+export interface TopicLocation {
   physicalName: string
   epoch: number
   partitions: number

@@ -74,7 +74,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   scope.add('engines', opened)
   const engines = opened.engines as Engines
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
-  const places = await ensureTopics({
+  const locations = await ensureTopics({
     eventLog: engines.eventLog,
     relational: engines.relational,
     log,
@@ -84,7 +84,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const publisher = createPublisher({
     eventLog: engines.eventLog,
     codec,
-    places,
+    locations,
     producerName: options.producerName,
   })
   return {
@@ -92,7 +92,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     env,
     choices,
     engines,
-    places,
+    locations,
     publisher,
     codec,
     log,

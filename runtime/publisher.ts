@@ -13,14 +13,14 @@ import type {
   Position,
   Publisher,
   PublishOptions,
-  TopicPlace,
+  TopicLocation,
 } from './messages.ts'
 
 export interface PublisherParts {
   eventLog: EventLog
   codec: Codec
   /** Where each topic lives, by name; read at every publish, so that it may be changed while running. */
-  places: ReadonlyMap<string, TopicPlace>
+  locations: ReadonlyMap<string, TopicLocation>
   /** Goes into the `producer` header. */
   producerName: string
 }
@@ -32,13 +32,13 @@ interface Share {
 }
 
 export function createPublisher(parts: PublisherParts): Publisher {
-  const placeOf = (topic: Topic): TopicPlace => {
-    const place = parts.places.get(topic.name)
-    if (!place) throw new Error(`${topic.name} has no known location: it is not in the catalogue`)
-    return place
+  const locationOf = (topic: Topic): TopicLocation => {
+    const location = parts.locations.get(topic.name)
+    if (!location) throw new Error(`${topic.name} has no known location: it is not in the catalogue`)
+    return location
   }
   function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number): EncodedBatch<K, S> {
-    return new EncodedBatch(parts, topic, placeOf(topic), partition)
+    return new EncodedBatch(parts, topic, locationOf(topic), partition)
   }
 
   async function publish<K, S extends SchemaName>(
@@ -59,15 +59,15 @@ export function createPublisher(parts: PublisherParts): Publisher {
   return {
     publish,
     batch: (topic) => batch(topic),
-    partitions: (topic) => placeOf(topic).partitions,
-    placeOf,
+    partitions: (topic) => locationOf(topic).partitions,
+    locationOf,
   }
 }
 
 class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S]> {
   readonly #parts: PublisherParts
   readonly #topic: KeyedTopic<K, S>
-  readonly #place: TopicPlace
+  readonly #location: TopicLocation
   readonly #partition: number | undefined
   readonly #shares = new Map<number, Share>()
   /** Many messages of a batch have one key: its bytes and its partition are found once. */
@@ -77,12 +77,12 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
   constructor(
     parts: PublisherParts,
     topic: KeyedTopic<K, S>,
-    place: TopicPlace,
+    location: TopicLocation,
     partition: number | undefined,
   ) {
     this.#parts = parts
     this.#topic = topic
-    this.#place = place
+    this.#location = location
     this.#partition = partition
   }
 
@@ -103,7 +103,7 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
     const { eventLog } = this.#parts
     await Promise.all(
       [...this.#shares].map(async ([partition, { records, indexes }]) => {
-        const first = await eventLog.append(this.#place.physicalName, partition, records, options)
+        const first = await eventLog.append(this.#location.physicalName, partition, records, options)
         indexes.forEach((index, n) => {
           positions[index] = { partition, offset: first + n }
         })
@@ -123,7 +123,7 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
     let route = this.#routes.get(text)
     if (!route) {
       const key = Buffer.from(text, 'utf8')
-      const partition = this.#partition ?? partitionOf(key, this.#place.partitions)
+      const partition = this.#partition ?? partitionOf(key, this.#location.partitions)
       const share = this.#shares.get(partition) ?? { records: [], indexes: [] }
       this.#shares.set(partition, share)
       route = { key, share }

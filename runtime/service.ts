@@ -10,7 +10,7 @@ import type { Static, TObject } from 'typebox'
 import type { OpenEngines } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher, TopicPlace } from './messages.ts'
+import type { Codec, Publisher, TopicLocation } from './messages.ts'
 
 /** The engines by the names that services ask for. `localEmbedder` is the deterministic one, whatever is configured. */
 export type Engines = OpenEngines
@@ -30,7 +30,7 @@ export interface ServiceHost {
   /** Environment of the process: configs are read from it, and files of the operator may refer to it. Never printed. */
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
-  places: Map<string, TopicPlace>
+  locations: Map<string, TopicLocation>
 }
 
 /** What a service gets: the host's parts, its own config and a logger with its name. */
@@ -125,7 +125,7 @@ function contextOf<N extends EngineName, S extends TObject>(
   definition: Typed<N, S> & { name: string },
   host: ServiceHost,
 ): ServiceContext<N, Static<S>> {
-  const { engines, metrics, publisher, codec, instanceId, env, places } = host
+  const { engines, metrics, publisher, codec, instanceId, env, locations } = host
   return {
     engines,
     config: loadConfig(definition.config, env),
@@ -135,6 +135,6 @@ function contextOf<N extends EngineName, S extends TObject>(
     codec,
     instanceId,
     env,
-    places,
+    locations,
   }
 }

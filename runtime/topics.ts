@@ -8,8 +8,8 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import { addPartitions, placeOf, type TopicRow } from './added-partitions.ts'
-import type { TopicPlace } from './messages.ts'
+import { addPartitions, locationOf, type TopicRow } from './added-partitions.ts'
+import type { TopicLocation } from './messages.ts'
 
 const mebibyte = 1024 * 1024
 const minute = 60_000
@@ -38,20 +38,20 @@ export interface EnsureTopicsParts {
  * returns where each topic lives. Any number of instances may call it at once. Waits while the log or the database is
  * away. Throws AppError `topic_mismatch` when a topic is not what the catalogue and the remembered rows say.
  */
-export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicPlace>> {
-  const places = new Map<string, TopicPlace>()
+export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicLocation>> {
+  const locations = new Map<string, TopicLocation>()
   for (const topic of parts.topics ?? catalog) {
-    places.set(topic.name, await retrying(parts, topic.name, () => ensureTopic(parts, topic)))
+    locations.set(topic.name, await retrying(parts, topic.name, () => ensureTopic(parts, topic)))
   }
-  return places
+  return locations
 }
 
 /** How a topic of the catalogue is kept, under its physical name. */
-export function topicSpecOf(topic: Topic, place: Omit<TopicPlace, 'epoch'>): TopicSpec {
+export function topicSpecOf(topic: Topic, location: Omit<TopicLocation, 'epoch'>): TopicSpec {
   const compacted = topic.cleanup === 'compact'
   return {
-    name: place.physicalName,
-    partitions: place.partitions,
+    name: location.physicalName,
+    partitions: location.partitions,
     cleanup: topic.cleanup,
     retentionMs: topic.retentionMs,
     tombstoneRetentionMs: 30 * day,
@@ -63,7 +63,7 @@ export function topicSpecOf(topic: Topic, place: Omit<TopicPlace, 'epoch'>): Top
   }
 }
 
-async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<TopicPlace> {
+async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<TopicLocation> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
     const actual = await describeExisting(parts, known.physical_name)
@@ -77,12 +77,12 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
       return ensureTopic(parts, topic)
     }
     checkTopic(parts, topic, known, actual)
-    return placeOf(known)
+    return locationOf(known)
   }
   // The row is locked until topic and positions exist: one instance creates them, the others wait and check.
   return parts.relational.transaction(async (tx) => {
     const row = await lockRow(tx, topic)
-    if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, placeOf(row)))
+    if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, locationOf(row)))
     checkTopic(parts, topic, row, await describeExisting(parts, row.physical_name))
     for (const group of await missingReaders(tx, topic)) {
       await writeInitialPositions(parts.eventLog, group, row.physical_name)
@@ -92,7 +92,7 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
       ])
       parts.log.info({ topic: topic.name, group }, 'topics.reader-made')
     }
-    return placeOf(row)
+    return locationOf(row)
   })
 }
 
@@ -159,7 +159,7 @@ function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actua
     )
   }
   checkPartitions(topic, row, actual)
-  warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, placeOf(row)), actual)
+  warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, locationOf(row)), actual)
 }
 
 /** Null only when the topic is certainly gone. */

@@ -46,7 +46,7 @@ async function checkEngines(platform: Platform): Promise<Check[]> {
 
 async function checkGroups(platform: Platform): Promise<Check[]> {
   const { eventLog, relational } = platform.engines
-  const groups = await readLag({ eventLog, relational, places: platform.places })
+  const groups = await readLag({ eventLog, relational, locations: platform.locations })
   return groups.map(({ group, members, lag, partitions }) => {
     const check = `group ${group}`
     const found = `${members} members, ${lag} records behind`
@@ -80,7 +80,10 @@ async function checkDeadLetters(platform: Platform): Promise<Check[]> {
   const topics = catalog.filter((topic) => topic.name.endsWith(deadLetterSuffix))
   const checks: Check[] = []
   for (const topic of topics) {
-    const records = await recordsIn(platform.engines.eventLog, platform.places.get(topic.name)?.physicalName)
+    const records = await recordsIn(
+      platform.engines.eventLog,
+      platform.locations.get(topic.name)?.physicalName,
+    )
     if (records === 0) continue
     checks.push({
       check: topic.name,

@@ -86,7 +86,7 @@ export const forgetTargetOperation = defineOperation({
       )
     }
     const { eventLog, relational } = platform.engines
-    const parts = { eventLog, relational, places: platform.places }
+    const parts = { eventLog, relational, locations: platform.locations }
     const partition = await forgetTarget(parts, target, courierGroup)
     return {
       target,
@@ -119,7 +119,10 @@ async function waitingOf(
       `No target ${target.slice(0, 64)} owns a partition; \`flotilla webhooks targets\` shows all.`,
     )
   }
-  const { waiting, couriers } = await readWaiting({ eventLog, places: platform.places }, new Set([partition]))
+  const { waiting, couriers } = await readWaiting(
+    { eventLog, locations: platform.locations },
+    new Set([partition]),
+  )
   return { place: waiting.get(partition) ?? { partition, position: 0, end: 0, lag: 0 }, couriers }
 }
 

@@ -37,10 +37,10 @@ export const listTargetsOperation = defineOperation({
   args: Type.Object({}),
   async run({ platform, signal }): Promise<TargetsResult> {
     const { eventLog, relational } = platform.engines
-    const { places, codec } = platform
+    const { locations, codec } = platform
     const { path, names } = namedTargets(platform.env)
     const { couriers, targets } = await readTargetStatuses(
-      { eventLog, relational, places, codec, signal },
+      { eventLog, relational, locations, codec, signal },
       names ?? [],
     )
     return {

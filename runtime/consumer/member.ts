@@ -45,7 +45,7 @@ export class Member implements LaneConsumer {
     const { publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
     this.#options = options
-    this.#topicName = publisher.placeOf(options.topic).physicalName
+    this.#topicName = publisher.locationOf(options.topic).physicalName
     this.#log = log.child({ group: options.group, topic: this.#topicName })
     const source = { group: options.group, topic: this.#topicName, read: () => this.readings() }
     const registered = registerGroup(metrics, source)

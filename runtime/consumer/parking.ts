@@ -85,7 +85,7 @@ async function publishLetter(
         parked_at: Date.now(),
       },
       headers: {
-        [originHeader]: publisher.placeOf(topic).physicalName,
+        [originHeader]: publisher.locationOf(topic).physicalName,
         ...(valueLost ? { [valueLostHeader]: 'true' } : {}),
       },
     },

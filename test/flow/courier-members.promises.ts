@@ -55,7 +55,7 @@ export function describeCouriers(
       const delivered = () => Math.min(...sinks.map((sink) => sink.firstSuccesses().length))
       await eventually('the first delivers', () => delivered() > 50, patienceMs)
       const second = await join()
-      const { physicalName } = world.platform.places.get('webhooks.deliveries')!
+      const { physicalName } = world.platform.locations.get('webhooks.deliveries')!
       const members = async () =>
         (await world.platform.engines.eventLog.groupState('webhook-courier', physicalName)).members
       await eventually('both are members', async () => (await members()) === 2, patienceMs)
@@ -71,8 +71,8 @@ export function describeCouriers(
     }, 300_000)
 
     test('take up new partitions while they deliver, without disturbing any target', async () => {
-      const { engines, places } = world.platform
-      const parts = { eventLog: engines.eventLog, relational: engines.relational, places }
+      const { engines, locations } = world.platform
+      const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
       const partitions: number[] = []
       for (let n = 0; n < 70; n++) partitions.push(await assignPartition(parts, nameOf(n)))
       expect(new Set(partitions).size).toBe(70)

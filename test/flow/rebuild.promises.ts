@@ -125,7 +125,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       const groups = await readLag({
         eventLog: platform.engines.eventLog,
         relational: platform.engines.relational,
-        places: platform.places,
+        locations: platform.locations,
       })
       expect(groups.map((group) => group.group)).toContain('vector-writer.g2')
       expect(await client.count('posts')).toBe(written - 2)
@@ -167,8 +167,8 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
         lock: true,
       })
       await expect(grow(offline, 'vectors.commands', 12)).rejects.toMatchObject({ code: 'bad_request' })
-      const place = await grow(offline, 'vectors.commands', 20)
-      expect(place).toEqual({ physicalName: 'vectors.commands.e2', epoch: 2, partitions: 20 })
+      const location = await grow(offline, 'vectors.commands', 20)
+      expect(location).toEqual({ physicalName: 'vectors.commands.e2', epoch: 2, partitions: 20 })
       expect(await offline.engines.eventLog.listTopics()).not.toContain('vectors.commands')
       await grow(offline, 'audit.events', 13)
       await offline.close()
@@ -183,7 +183,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await rebuild(platform)
       expect(await client.count('posts')).toBe(99)
       expect((await client.get('posts', 'p0')).payload).toEqual({ n: 'newest' })
-      const parked = platform.places.get(deadLettersOf(vectorsCommands).name)
+      const parked = platform.locations.get(deadLettersOf(vectorsCommands).name)
       expect(parked?.partitions).toBe(1)
       await second.close()
     }, 180_000)
@@ -193,12 +193,12 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
 function grow(platform: Platform, name: string, partitions: number) {
   const { eventLog, relational } = platform.engines
   const { signal } = new AbortController()
-  const parts = { eventLog, relational, places: platform.places, progress() {}, signal }
+  const parts = { eventLog, relational, locations: platform.locations, progress() {}, signal }
   return growTopic(parts, topicByName(name)!, partitions)
 }
 
 async function lagOf(platform: Platform): Promise<number> {
   const { eventLog, relational } = platform.engines
-  const groups = await readLag({ eventLog, relational, places: platform.places })
+  const groups = await readLag({ eventLog, relational, locations: platform.locations })
   return groups.reduce((sum, group) => sum + group.lag, 0)
 }

@@ -45,11 +45,11 @@ test('instances that start at once on Kafka and Postgres make every topic and po
       onTestFinished(() => relational.close())
       const eventLog = await openInstance()
       await migrate(relational, silentLog, migrationFolders)
-      return { eventLog, places: await ensureTopics({ eventLog, relational, log, topics }) }
+      return { eventLog, locations: await ensureTopics({ eventLog, relational, log, topics }) }
     }),
   )
-  const [{ eventLog, places }] = starts as [(typeof starts)[0]]
-  for (const start of starts) expect([...start.places]).toEqual([...places])
+  const [{ eventLog, locations }] = starts as [(typeof starts)[0]]
+  for (const start of starts) expect([...start.locations]).toEqual([...locations])
   for (const topic of topics) {
     expect(await eventLog.describeTopic(topic.name)).toMatchObject({
       partitions: topic.partitions,

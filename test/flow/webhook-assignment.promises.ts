@@ -32,7 +32,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
     return platform
   }
   const newHome = async () => ({ ...(await environment()), FLOTILLA_HOME: temporaryFolder() })
-  const partsOf = ({ engines, places }: Platform) => ({ ...engines, places })
+  const partsOf = ({ engines, locations }: Platform) => ({ ...engines, locations })
 
   /** Four at a time, as a busy process might. */
   async function assignAll(parts: ReturnType<typeof partsOf>, names: readonly string[]): Promise<number[]> {
@@ -50,7 +50,10 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       const env = await newHome()
       const platform = await open(env)
       // Each process has a map of its own, and learns of growth by itself.
-      const processes = [1, 2, 3].map(() => ({ ...partsOf(platform), places: new Map(platform.places) }))
+      const processes = [1, 2, 3].map(() => ({
+        ...partsOf(platform),
+        locations: new Map(platform.locations),
+      }))
       const early = ['first', 'second']
       for (const [n, name] of early.entries()) {
         expect(await assignPartition(processes[0]!, name)).toBe(n)
@@ -62,7 +65,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       expect(taken.size).toBe(70)
       expect([...new Set(taken.values())].sort((a, b) => a - b)).toEqual([...Array(70).keys()])
       expect(early.map((name) => taken.get(name))).toEqual([0, 1])
-      for (const { places } of processes) expect(places.get(topic.name)!.partitions).toBe(128)
+      for (const { locations } of processes) expect(locations.get(topic.name)!.partitions).toBe(128)
       const last = await assignPartition(processes[0]!, names.at(-1)!)
       const [position] = await platform.publisher.publish(topic, [{ key: 'k', value: null }], {
         partition: Math.max(...taken.values()),
@@ -73,8 +76,8 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       // A start finds what was grown, and lag and growing by hand go on working.
       await platform.close()
       const again = await open(env)
-      expect(again.places.get(topic.name)!.partitions).toBe(128)
-      const lag = (await readLag({ ...again.engines, places: again.places })).find(
+      expect(again.locations.get(topic.name)!.partitions).toBe(128)
+      const lag = (await readLag({ ...again.engines, locations: again.locations })).find(
         (one) => one.group === group,
       )!
       expect([lag.partitions.length, lag.lag]).toEqual([128, 1])
@@ -184,7 +187,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       await engines.eventLog.addPartitions(topic.name, 192)
       await platform.close()
       const again = await open(env)
-      expect(again.places.get(topic.name)!.partitions).toBe(192)
+      expect(again.locations.get(topic.name)!.partitions).toBe(192)
       const { rows } = await again.engines.relational.query<{ n: number; most: number }>(
         'select count(*)::int as n, max(partition) as most from platform.added_partitions where partition >= 128',
       )

@@ -83,6 +83,6 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
     publish: publish as Publisher['publish'],
     batch: batch as unknown as Publisher['batch'],
     partitions: () => partitions,
-    placeOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
+    locationOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
   }
 }

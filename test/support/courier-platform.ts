@@ -91,8 +91,8 @@ export async function openCourierPlatform(options: CourierPlatformOptions = {}):
 
 /** Publishes events as the relay does: to the partition that the target owns. */
 export async function fireAt(platform: Platform, target: string, events: FiredEvent[]): Promise<number[]> {
-  const { engines, places, publisher } = platform
-  const parts = { eventLog: engines.eventLog, relational: engines.relational, places }
+  const { engines, locations, publisher } = platform
+  const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
   const partition = await assignPartition(parts, target)
   const messages = events.map((event) => deliveryOf(target, event))
   const positions: Position[] = await publisher.publish(webhooksDeliveries, messages, {
@@ -139,7 +139,7 @@ async function readAttempts({ engines, codec, publisher }: Platform): Promise<We
   const found: WebhookAttempt[] = []
   let reading = Promise.resolve()
   const tail = await engines.eventLog.tail({
-    topic: publisher.placeOf(topic).physicalName,
+    topic: publisher.locationOf(topic).physicalName,
     from: 'beginning',
     records(_, records) {
       reading = reading.then(async () => {

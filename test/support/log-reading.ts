@@ -16,7 +16,7 @@ export async function recordsOf<S extends SchemaName>(platform: Platform, topic:
   type Value = Awaited<ReturnType<typeof platform.codec.decode<S>>>['value']
   const found: (LoggedRecord<NonNullable<Value>> | Promise<LoggedRecord<NonNullable<Value>>>)[] = []
   const tail = await platform.engines.eventLog.tail({
-    topic: platform.publisher.placeOf(topic).physicalName,
+    topic: platform.publisher.locationOf(topic).physicalName,
     from: 'beginning',
     records(_partition, records) {
       for (const record of records) {

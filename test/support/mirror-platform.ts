@@ -87,7 +87,7 @@ export async function openMirrorPlatform(
       await eventually(
         'the mirror has everything',
         async () => {
-          const groups = await readLag({ eventLog, relational, places: platform.places })
+          const groups = await readLag({ eventLog, relational, locations: platform.locations })
           const own = groups.filter(({ group }) => group.startsWith('relational-writer'))
           return own.length > 0 && own.every(({ lag, members }) => lag === 0 && members > 0)
         },

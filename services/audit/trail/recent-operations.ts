@@ -78,7 +78,7 @@ export function createRecentOperations(
     const key = Buffer.from(agentId)
     await readRecords({
       eventLog: context.engines.eventLog,
-      topic: context.publisher.placeOf(auditEvents).physicalName,
+      topic: context.publisher.locationOf(auditEvents).physicalName,
       startOf({ partition, start, end }) {
         begins.set(partition, { cut: end - step > start, at: 0 })
         return Math.max(start, end - step)

@@ -80,7 +80,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
 
 /** Handshakes and operations of every gateway since the topic was made. */
 async function recordsEver({ engines, publisher }: Context): Promise<number> {
-  const { physicalName } = publisher.placeOf(auditEvents)
+  const { physicalName } = publisher.locationOf(auditEvents)
   const ranges = await engines.eventLog.offsets(physicalName)
   return ranges.reduce((sum, range) => sum + range.end, 0)
 }

@@ -35,7 +35,7 @@ export interface GatewayKeys extends Closeable {
 export interface GatewayKeysParts {
   relational: Relational
   eventLog: EventLog
-  publisher: Pick<Publisher, 'placeOf'>
+  publisher: Pick<Publisher, 'locationOf'>
   log: Logger
 }
 
@@ -75,7 +75,7 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
   const checking = new Map<string, Promise<Caller>>()
   let changes = 0
   const tail = await parts.eventLog.tail({
-    topic: parts.publisher.placeOf(agentsChanges).physicalName,
+    topic: parts.publisher.locationOf(agentsChanges).physicalName,
     from: 'end',
     records(_partition, records) {
       changes += records.length

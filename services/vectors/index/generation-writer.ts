@@ -49,7 +49,7 @@ export async function startGenerationWriter(
   const { engines, publisher, log } = context
   const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
   const topic = vectorsCommands
-  const { epoch } = publisher.placeOf(topic)
+  const { epoch } = publisher.locationOf(topic)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const handler = writer.openGeneration(generation, epoch)
   const consumer = await startBatchConsumer(

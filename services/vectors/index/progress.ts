@@ -45,7 +45,7 @@ export async function openProgressTail(parts: {
       if (message.value?.index === parts.index.name) keep(message.value)
     }
   }
-  const { physicalName } = parts.publisher.placeOf(topic)
+  const { physicalName } = parts.publisher.locationOf(topic)
   const tail = await parts.eventLog.tail({
     topic: physicalName,
     from: 'beginning',

@@ -61,7 +61,7 @@ interface Running {
 
 function partsOf({ context, writer }: Running): RebuildParts {
   const { eventLog, relational } = context.engines
-  const { physicalName } = context.publisher.placeOf(vectorsCommands)
+  const { physicalName } = context.publisher.locationOf(vectorsCommands)
   return { eventLog, relational, index: writer.index, engine: writer.engine, physicalName }
 }
 
@@ -95,7 +95,7 @@ async function stepUnderLease(running: Running): Promise<void> {
   const parts = partsOf(running)
   const generations = await listGenerations(parts.relational, parts.index)
   if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
-  const { epoch } = context.publisher.placeOf(vectorsCommands)
+  const { epoch } = context.publisher.locationOf(vectorsCommands)
   const lease = { name: `switch-${writer.index.name}`, holder: context.instanceId, ttlMs: switchLeaseMs }
   await withLease(parts.relational, lease, async () => {
     await progressTail.catchUp()

@@ -35,7 +35,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
   const { eventLog, mirror } = context.engines
   const stopping = new AbortController()
   const pace = mirror.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
-  const { physicalName } = context.publisher.placeOf(vectorsCommands)
+  const { physicalName } = context.publisher.locationOf(vectorsCommands)
   const writer: IndexWriter = {
     index: relationalIndex,
     engine: mirror,
@@ -67,7 +67,7 @@ function paceOf(context: Context, released: AbortSignal): Pace {
   const topics = [auditEvents, vectorsCommands]
   const busy = createArrivals({
     async total() {
-      const names = topics.map((topic) => context.publisher.placeOf(topic).physicalName)
+      const names = topics.map((topic) => context.publisher.locationOf(topic).physicalName)
       const ranges = await Promise.all(names.map((name) => context.engines.eventLog.offsets(name)))
       return ranges.flat().reduce((sum, range) => sum + range.end, 0)
     },

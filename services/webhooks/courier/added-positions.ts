@@ -1,7 +1,7 @@
 /** Where reading begins in partitions that are added while the group runs. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { readPlace } from '#runtime/added-partitions.ts'
+import { readLocation } from '#runtime/added-partitions.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 
 type Gained = { partition: number; committed: number | null }[]
@@ -19,7 +19,7 @@ export function positionsOfAdded(
       return undefined
     }
     // Read first: a partition that is counted here has its row by the time that rows are read.
-    const { partitions } = await readPlace(relational, webhooksDeliveries)
+    const { partitions } = await readLocation(relational, webhooksDeliveries)
     const positions = new Map(await handOver(gained))
     for (const { partition, committed } of gained) {
       if (committed === null && partition >= partitions) positions.set(partition, 0)

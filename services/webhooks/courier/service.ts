@@ -157,7 +157,7 @@ function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
       courier.skipped(await skips.look(courier.waiting()))
     }),
     loop('webhook trimming', trimEveryMs, async () => {
-      const { physicalName } = publisher.placeOf(topic)
+      const { physicalName } = publisher.locationOf(topic)
       const readings = await consumer.readings()
       await trimDelivered({ eventLog: engines.eventLog, topic: physicalName, log }, readings)
     }),

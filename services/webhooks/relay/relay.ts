@@ -26,14 +26,17 @@ export interface Relay extends Closeable {
 
 /** Throws AppError `invalid_configuration` when the targets file is faulty. */
 export async function openRelay(context: RelayContext): Promise<Relay> {
-  const { engines, publisher, codec, log, metrics, env, places } = context
+  const { engines, publisher, codec, log, metrics, env, locations } = context
   const { eventLog } = engines
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
     const targets = scope.add('targets file', watchTargets({ ...targetsFileOf(env), env, log }))
-    const assignments = scope.add('assignments', await openAssignments({ ...engines, places, targets, log }))
+    const assignments = scope.add(
+      'assignments',
+      await openAssignments({ ...engines, locations, targets, log }),
+    )
     const deliveries = createDeliveries(publisher, assignments)
     const attempts = scope.add(
       'attempts',
@@ -44,7 +47,7 @@ export async function openRelay(context: RelayContext): Promise<Relay> {
       'fleet events',
       await startFleetEvents({ eventLog, codec, publisher, log, metrics }, { targets, deliveries }),
     )
-    const lag = createLag({ eventLog, places, assignments })
+    const lag = createLag({ eventLog, locations, assignments })
     return { targets, assignments, deliveries, attempts, probes, lag, close: () => scope.close() }
   } catch (error) {
     await scope.close()

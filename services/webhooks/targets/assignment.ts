@@ -4,8 +4,8 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { addPartitions, readPlace } from '#runtime/added-partitions.ts'
-import type { TopicPlace } from '#runtime/messages.ts'
+import { addPartitions, readLocation } from '#runtime/added-partitions.ts'
+import type { TopicLocation } from '#runtime/messages.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 
 const topic = webhooksDeliveries
@@ -18,7 +18,7 @@ export interface AssignmentParts {
   eventLog: EventLog
   relational: Relational
   /** Where the topics live, as this process knows it: follows when the topic grows. */
-  places: Map<string, TopicPlace>
+  locations: Map<string, TopicLocation>
 }
 
 /**
@@ -36,7 +36,7 @@ export async function assignPartition(parts: AssignmentParts, targetName: string
     }
     if (await someFree(parts.relational)) continue
     const grown = await addPartitions(parts, topic, someFree)
-    if (grown) parts.places.set(topic.name, grown)
+    if (grown) parts.locations.set(topic.name, grown)
     else await sleep(growingMs)
   }
   throw new AppError('conflict', 'Too many targets are taking partitions at once; try again.')
@@ -63,7 +63,7 @@ export async function forgetTarget(
   const partition = await readAssignment(parts.relational, targetName)
   if (partition === null)
     throw new AppError('not_found', `There is no target named ${targetName.slice(0, 64)}.`)
-  const { physicalName } = await readPlace(parts.relational, topic)
+  const { physicalName } = await readLocation(parts.relational, topic)
   const [state, ranges] = await Promise.all([
     parts.eventLog.groupState(group, physicalName),
     parts.eventLog.offsets(physicalName),
@@ -110,7 +110,7 @@ async function someFree(executor: SqlExecutor): Promise<boolean> {
 }
 
 /** Another process may have added the partition. */
-async function followGrowth({ relational, places }: AssignmentParts, partition: number): Promise<void> {
-  if (partition < (places.get(topic.name)?.partitions ?? 0)) return
-  places.set(topic.name, await readPlace(relational, topic))
+async function followGrowth({ relational, locations }: AssignmentParts, partition: number): Promise<void> {
+  if (partition < (locations.get(topic.name)?.partitions ?? 0)) return
+  locations.set(topic.name, await readLocation(relational, topic))
 }

@@ -4,7 +4,7 @@ import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
-import type { Codec, Message, TopicPlace } from '#runtime/messages.ts'
+import type { Codec, Message, TopicLocation } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import type { Schemas, WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
@@ -30,7 +30,7 @@ export interface TargetStatus {
 export interface StatusParts {
   eventLog: EventLog
   relational: SqlExecutor
-  places: ReadonlyMap<string, TopicPlace>
+  locations: ReadonlyMap<string, TopicLocation>
   codec: Codec
   signal: AbortSignal
 }
@@ -80,10 +80,10 @@ export interface WaitingPartition {
 
 /** How far the couriers are in these partitions. */
 export async function readWaiting(
-  { eventLog, places }: Pick<StatusParts, 'eventLog' | 'places'>,
+  { eventLog, locations }: Pick<StatusParts, 'eventLog' | 'locations'>,
   partitions: ReadonlySet<number>,
 ): Promise<{ couriers: number; waiting: Map<number, WaitingPartition> }> {
-  const topic = physicalName(places, deliveries)
+  const topic = physicalName(locations, deliveries)
   const [state, ranges] = await Promise.all([
     eventLog.groupState(courierGroup, topic),
     eventLog.offsets(topic),
@@ -112,7 +112,7 @@ async function readHeads(
   if (missing.size > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, deliveries),
+      topic: physicalName(parts.locations, deliveries),
       startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
       signal: AbortSignal.any([parts.signal, complete.signal]),
       records([first]) {
@@ -147,14 +147,14 @@ function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): We
 async function readAttempts(parts: StatusParts, targets: readonly string[]) {
   const states = new Map<string, WebhookAttempt>()
   const tries = new Map<string, WebhookAttempt>()
-  const place = parts.places.get(attempts.name)
+  const place = parts.locations.get(attempts.name)
   const asked = new Set(targets.map((name) => partitionOf(Buffer.from(name), place?.partitions ?? 1)))
   const startOf = ({ partition, start, end }: PartitionRange) =>
     asked.has(partition) ? Math.max(start, end - attemptsRead) : end
   if (targets.length > 0) {
     await readRecords({
       eventLog: parts.eventLog,
-      topic: physicalName(parts.places, attempts),
+      topic: physicalName(parts.locations, attempts),
       startOf,
       signal: parts.signal,
       async records(records) {
@@ -182,6 +182,6 @@ async function readable<S extends SchemaName>(
   }
 }
 
-function physicalName(places: ReadonlyMap<string, TopicPlace>, topic: Topic): string {
-  return places.get(topic.name)?.physicalName ?? topic.name
+function physicalName(locations: ReadonlyMap<string, TopicLocation>, topic: Topic): string {
+  return locations.get(topic.name)?.physicalName ?? topic.name
 }

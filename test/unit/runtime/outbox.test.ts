@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.leases; delete from platform.outbox'))
 
-const places = new Map(
+const locations = new Map(
   catalog.map(({ name, partitions }) => [name, { physicalName: name, epoch: 1, partitions }]),
 )
 
@@ -38,7 +38,7 @@ function openPublisher() {
   const publisher = createPublisher({
     eventLog: { append } as unknown as EventLog,
     codec,
-    places,
+    locations,
     producerName: 'outbox-publisher',
   })
   async function changes(): Promise<AgentChange[]> {

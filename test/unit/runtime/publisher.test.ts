@@ -3,7 +3,7 @@ import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { createCodec } from '#runtime/codec.ts'
-import { headerNames, type TopicPlace } from '#runtime/messages.ts'
+import { headerNames, type TopicLocation } from '#runtime/messages.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
@@ -29,7 +29,7 @@ function recordingLog(fault?: AppError) {
   return { appends, eventLog: { append } as unknown as EventLog }
 }
 
-const places = new Map<string, TopicPlace>([
+const locations = new Map<string, TopicLocation>([
   ['vectors.commands', { physicalName: 'vectors.commands.v2', epoch: 2, partitions: 12 }],
   ['vectors.progress', { physicalName: 'vectors.progress', epoch: 1, partitions: 12 }],
 ])
@@ -38,7 +38,7 @@ function publisherOver(eventLog: EventLog) {
   return createPublisher({
     eventLog,
     codec: createCodec(createMemoryRegistry()),
-    places,
+    locations,
     producerName: 'tester',
   })
 }
@@ -122,17 +122,17 @@ test('nothing is sent when one message of many does not fit its schema', async (
 
 test('locations of topics may change while running; a topic without one is named', async () => {
   const { eventLog } = recordingLog()
-  const moving = new Map(places)
+  const moving = new Map(locations)
   const publisher = createPublisher({
     eventLog,
     codec: createCodec(createMemoryRegistry()),
-    places: moving,
+    locations: moving,
     producerName: 'tester',
   })
   const progress = vectorsProgress
   expect(publisher.partitions(progress)).toBe(12)
   moving.set('vectors.progress', { physicalName: 'vectors.progress.e2', epoch: 2, partitions: 24 })
-  expect(publisher.placeOf(progress)).toEqual({
+  expect(publisher.locationOf(progress)).toEqual({
     physicalName: 'vectors.progress.e2',
     epoch: 2,
     partitions: 24,

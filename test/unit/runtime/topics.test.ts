@@ -35,9 +35,9 @@ const ensure = (eventLog: EventLog, topics: readonly Topic[] = catalog) =>
 
 test('every topic of the catalogue is made, and each reader begins at the beginning', async () => {
   const eventLog = await openLog()
-  const places = await ensure(eventLog)
-  expect([...places.keys()]).toEqual(catalog.map((topic) => topic.name))
-  expect(places.get('vectors.commands')).toEqual({
+  const locations = await ensure(eventLog)
+  expect([...locations.keys()]).toEqual(catalog.map((topic) => topic.name))
+  expect(locations.get('vectors.commands')).toEqual({
     physicalName: 'vectors.commands',
     epoch: 1,
     partitions: 12,
@@ -100,7 +100,7 @@ test('a start that ended before its rows were written is finished by the next', 
 test('many instances that start at once agree', async () => {
   const eventLog = await openLog()
   const all = await Promise.all(Array.from({ length: 6 }, () => ensure(eventLog)))
-  for (const places of all) expect([...places]).toEqual([...all[0]!])
+  for (const locations of all) expect([...locations]).toEqual([...all[0]!])
 })
 
 test.each<[string, Partial<Topic>, RegExp]>([
@@ -181,8 +181,8 @@ test('with the log away it waits, and goes on when it is back', async () => {
   }
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
-  const places = await ensureTopics({ eventLog: flaky, relational, log, topics: [commands] })
-  expect(places.size).toBe(1)
+  const locations = await ensureTopics({ eventLog: flaky, relational, log, topics: [commands] })
+  expect(locations.size).toBe(1)
   expect(lines.filter((line) => line.includes('topics.waiting'))).toHaveLength(3)
 })
 

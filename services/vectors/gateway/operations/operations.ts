@@ -35,7 +35,7 @@ export interface Operations {
 
 export interface OperationsParts {
   relational: Relational
-  publisher: Pick<Publisher, 'placeOf'>
+  publisher: Pick<Publisher, 'locationOf'>
   progress: IndexProgress & Pick<Progress, 'mirrored'>
   ids: OperationIds
   waitMs?: number
@@ -43,7 +43,7 @@ export interface OperationsParts {
 
 export function createOperations(parts: OperationsParts): Operations {
   const { progress, ids } = parts
-  const epoch = () => parts.publisher.placeOf(vectorsCommands).epoch
+  const epoch = () => parts.publisher.locationOf(vectorsCommands).epoch
 
   const progressOf = (index: ReadIndex): IndexProgress =>
     index === 'relational' ? progress.mirrored : progress

@@ -36,7 +36,7 @@ export interface Progress extends IndexProgress, Closeable {
 export interface ProgressParts {
   eventLog: EventLog
   codec: Codec
-  publisher: Pick<Publisher, 'placeOf'>
+  publisher: Pick<Publisher, 'locationOf'>
   vectors: Pick<VectorStore, 'liveGeneration'>
   mirror: Pick<Mirror, 'liveGeneration'>
   onFault(what: string): void
@@ -51,7 +51,7 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
   const vectors = createIndex(parts.vectors, { askFirst: true })
   const mirrored = createIndex(parts.mirror, { askFirst: false })
   const indexes: Record<string, Index | undefined> = { vectors, relational: mirrored }
-  const epoch = parts.publisher.placeOf(vectorsCommands).epoch
+  const epoch = parts.publisher.locationOf(vectorsCommands).epoch
 
   function take(value: VectorsProgress): void {
     if (value.epoch === epoch && Object.hasOwn(indexes, value.index)) indexes[value.index]?.take(value)
@@ -77,7 +77,7 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
 
   await vectors.live.ask()
   const tail = await parts.eventLog.tail({
-    topic: parts.publisher.placeOf(vectorsProgress).physicalName,
+    topic: parts.publisher.locationOf(vectorsProgress).physicalName,
     from: 'beginning',
     records: (_partition, records) => records.forEach(takeRecord),
   })

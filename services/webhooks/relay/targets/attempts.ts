@@ -24,7 +24,7 @@ export interface Attempts extends Closeable {
 
 export interface AttemptsParts {
   engines: { eventLog: EventLog }
-  publisher: Pick<Publisher, 'placeOf'>
+  publisher: Pick<Publisher, 'locationOf'>
   codec: Codec
   log: Logger
   metrics: Registry
@@ -76,7 +76,7 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   follow()
   targets.onChange(follow)
   const { eventLog } = parts.engines
-  const { physicalName } = parts.publisher.placeOf(topic)
+  const { physicalName } = parts.publisher.locationOf(topic)
   const tail = await eventLog.tail({
     topic: physicalName,
     from: 'end',

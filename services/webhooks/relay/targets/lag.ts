@@ -2,7 +2,7 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import type { TopicPlace } from '#runtime/messages.ts'
+import type { TopicLocation } from '#runtime/messages.ts'
 import { readWaiting } from '../../targets/target-status.ts'
 import type { Assignments } from './assignments.ts'
 
@@ -22,7 +22,7 @@ export interface Lag {
 
 export function createLag(parts: {
   eventLog: EventLog
-  places: ReadonlyMap<string, TopicPlace>
+  locations: ReadonlyMap<string, TopicLocation>
   assignments: Pick<Assignments, 'known'>
 }): Lag {
   let last = { atMs: Number.NEGATIVE_INFINITY, byPartition: new Map<number, number>(), fresh: false }

@@ -122,7 +122,7 @@ function operationsOver(failures: number, rows: { error: string }[], through = 1
         return { rows, rowCount: rows.length }
       },
     } as never,
-    publisher: { placeOf: () => ({ physicalName: 'vectors.commands', epoch: 1, partitions: 12 }) },
+    publisher: { locationOf: () => ({ physicalName: 'vectors.commands', epoch: 1, partitions: 12 }) },
     progress: { ...progressTo(through), mirrored: progressTo(mirrored) },
     ids,
     waitMs: 10,
