@@ -18,7 +18,7 @@ export interface Tried {
 type Kind = 'success' | 'retry' | 'dead_letter'
 
 /** Publishes the attempt, and logs it at the level `debug`. `result`: null when no call was made. */
-export function tellAttempt(
+export function reportAttempt(
   { attempts, log }: { attempts: Attempts; log: Logger },
   tried: Tried,
   kind: Kind,

@@ -1,4 +1,4 @@
-/** Attempts into webhooks.attempts, many at once and never waited for: the relay's health and metrics are made of them. */
+/** Publishes attempts to webhooks.attempts in batches that no call waits for; the relay makes health and metrics of them. */
 
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
@@ -14,9 +14,9 @@ export interface Attempts extends Closeable {
 
 const gatherMs = 100
 const batchMax = 2_000
-/** To encode a whole batch at once would hold up every call; so many are encoded while the calls of their turn run. */
+/** Encoding a whole batch at once would delay every call: this many are encoded while calls run. */
 const encodedTogether = 32
-/** What waits while the log is away, beside two batches; of more the oldest are left out, and counted. */
+/** Attempts kept while the log is away, besides two batches; beyond that the oldest are left out, and counted. */
 const waitingMax = 20_000
 const pauseMs = 500
 const closeMs = 500

@@ -72,7 +72,7 @@ export class Connection {
     return { status, fault, retryAfter, location, tookMs: performance.now() - startedAt }
   }
 
-  /** A call that runs ends as it is, with the fault `stopped`. */
+  /** Ends the call that runs, with the fault `stopped`. */
   stop(): void {
     this.#end?.('stopped')
   }

@@ -1,6 +1,6 @@
 /**
  * Delivers one record of webhooks.deliveries to its target and decides what happens to it then. Retries wait in their
- * lane; a target that is away opens its breaker: none of its events is given up, and one head alone tries on.
+ * lane; a target that is away opens its breaker: none of its events is given up, and only one head is tried.
  */
 
 import type { LookupFunction } from 'node:net'
@@ -11,7 +11,7 @@ import type { Message } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '../targets/secrets.ts'
 import type { WebhookTargets } from '../targets/target.ts'
-import { stateRecord, tellAttempt } from './attempt-records.ts'
+import { reportAttempt, stateRecord } from './attempt-records.ts'
 import type { Attempts } from './attempts.ts'
 import { decide } from './decision.ts'
 import type { Head } from './heads.ts'
@@ -26,7 +26,7 @@ import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdi
 
 type Delivery = Message<WebhookDelivery>
 
-/** A delivery at work. */
+/** A delivery that is being handled. */
 interface Work {
   state: TargetState
   head: Head
@@ -48,8 +48,8 @@ export interface CourierParts {
   wakeups: Pick<LaneWakeups, 'wake'>
 }
 
-/** Longest time that a head waits without being asked again, whatever it waits for. */
-const askAgainMs = 60_000
+/** Longest time that a head waits without being tried again, whatever it waits for. */
+const headWaitMsMax = 60_000
 
 export class Courier {
   readonly lanes: Lanes
@@ -81,7 +81,7 @@ export class Courier {
     this.lanes.settled(message.value, message)
   }
 
-  /** Partitions that were gained: somebody else may have delivered meanwhile. */
+  /** Partitions that were gained: another member may have delivered meanwhile. */
   gained(partitions: readonly number[]): void {
     for (const partition of partitions) this.lanes.forget(partition)
     this.keep((partition) => !partitions.includes(partition))
@@ -100,7 +100,7 @@ export class Courier {
       const target = targets.targets.get(state.target.name)
       if (target) state.renew(target)
     }
-    // Records of the others ask for them again, and wait.
+    // Records of removed targets find none, and wait.
     this.#states.keep((state) => targets.targets.has(state.target.name))
     for (const partition of partitions) this.#parts.wakeups.wake(partition)
   }
@@ -117,7 +117,7 @@ export class Courier {
     return this.#states.all()
   }
 
-  /** An operator gave something of these targets up. */
+  /** An operator gave up some records of these targets. */
   skipped(names: readonly string[]): void {
     for (const partition of this.#unknown.partitionsOf(names)) this.#parts.wakeups.wake(partition)
     for (const state of this.states()) {
@@ -127,7 +127,7 @@ export class Courier {
     }
   }
 
-  /** Calls that run end as they are. */
+  /** Ends the calls that run. */
   stop(): void {
     for (const state of this.states()) state.stop()
   }
@@ -136,7 +136,7 @@ export class Courier {
     for (const state of this.states()) state.close()
   }
 
-  /** The work of a call, or what becomes of a record for which none is made now. */
+  /** The work of a call, or the outcome of a record for which no call is made now. */
   #begin(message: Delivery, context: CallContext): Work | LaneOutcome {
     const delivery = message.value
     if (delivery === null) return park('no_value')
@@ -149,7 +149,9 @@ export class Courier {
       return this.#park(work, null, 'skipped')
     }
     const waitMs = state.waitMs(head, Date.now())
-    return waitMs > 0 ? postpone('waits its turn', Math.min(waitMs, askAgainMs), context.retriesUsed) : work
+    return waitMs > 0
+      ? postpone('waits its turn', Math.min(waitMs, headWaitMsMax), context.retriesUsed)
+      : work
   }
 
   #call({ state, message, delivery, context }: Work): Promise<CallResult> {
@@ -165,7 +167,7 @@ export class Courier {
 
   #conclude(work: Work, result: CallResult): LaneOutcome {
     const { state, head, message, context } = work
-    // It may have arrived, so it counts as an attempt, but says nothing of the target.
+    // It may have arrived, so it counts as an attempt, but tells nothing about the target.
     if (result.fault === 'stopped') return keepTrying('stopped', 0, context.retriesUsed)
     const { target } = state
     const verdict = verdictOf(result)
@@ -178,7 +180,7 @@ export class Courier {
     switch (decision.kind) {
       case 'deliver':
         this.#settle(work)
-        tellAttempt(this.#parts, work, 'success', result)
+        reportAttempt(this.#parts, work, 'success', result)
         return done
       case 'park': {
         const code = codeOf(result)
@@ -209,24 +211,24 @@ export class Courier {
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
       log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
     }
-    tellAttempt(this.#parts, work, 'retry', result)
+    reportAttempt(this.#parts, work, 'retry', result)
     return keepTrying(codeOf(result), waitMs, retriesUsed)
   }
 
   #park(work: Work, result: CallResult | null, reason: string): Outcome {
     this.#settle(work)
-    tellAttempt(this.#parts, work, 'dead_letter', result)
+    reportAttempt(this.#parts, work, 'dead_letter', result)
     return park(reason, { tried: result !== null })
   }
 
-  /** The head is through: its lane has a new last sequence. */
+  /** The head is settled: its lane has a new last sequence. */
   #settle({ state, message, delivery }: Work): void {
     state.leave(message.offset)
     if (state.roomForOthers()) this.#parts.wakeups.wake(message.partition)
     this.lanes.settled(delivery, message)
   }
 
-  /** Any whole answer closes the breaker, but those of a target that is away. */
+  /** Any whole answer closes the breaker, except those that say the target is away. */
   #noteAnswer(state: TargetState, verdict: Verdict, result: CallResult): void {
     const { load, log, names, attempts } = this.#parts
     const { target } = state
@@ -265,7 +267,7 @@ export class Courier {
       )
     }
     return leftMs > 0
-      ? postpone('unknown target', Math.min(leftMs, askAgainMs), retriesUsed)
+      ? postpone('unknown target', Math.min(leftMs, headWaitMsMax), retriesUsed)
       : park('target_removed')
   }
 }

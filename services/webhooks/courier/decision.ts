@@ -9,7 +9,7 @@ export type Decision =
   | { kind: 'park'; why: 'answer' | 'held_too_long' }
   /** Again after the target's back-off. */
   | { kind: 'retry'; retriesUsed: number }
-  /** The target is away: its breaker is open, and this head tries on. */
+  /** The target is away: its breaker is open, and only this head is tried. */
   | { kind: 'outage'; retriesUsed: number }
   /** Poison that the operator wants to wait: again at growing intervals. */
   | { kind: 'hold'; retriesUsed: number; tries: number }

@@ -1,11 +1,11 @@
-/** The waiting heads of one target by their offset. With one lane there is one, which costs no map. */
+/** The waiting heads of one target by their offset. A target with one lane has one, which is kept without a map. */
 
 /** A record that is the first of its lane and not settled. */
 export interface Head {
   offset: number
   sequence: number
   receivedAtMs: number
-  /** Calls that were made for it. */
+  /** Calls made for it. */
   attempts: number
   /** No call for it starts before; ms since 1970. */
   dueAtMs: number

@@ -6,7 +6,7 @@ import { PreviousSequences } from './previous-sequences.ts'
 
 type Ordering = WebhookTarget['ordering']
 
-/** Where a delivery stands in the log. */
+/** Where a delivery is in the log. */
 export interface Place {
   partition: number
   offset: number
@@ -15,14 +15,14 @@ export interface Place {
 export class Lanes {
   readonly #targets: () => WebhookTargets
   readonly #previous = new PreviousSequences()
-  /** By target: the ordering that its records under way follow. */
+  /** By target: the ordering that its unsettled records follow. */
   readonly #orderings = new Map<string, Ordering>()
 
   constructor(targets: () => WebhookTargets) {
     this.#targets = targets
   }
 
-  /** Another ordering begins when nothing of the old one is under way: `fresh`. */
+  /** Another ordering begins when nothing of the old one is unsettled: `fresh`. */
   orderingOf(target: string, fresh = false): Ordering {
     const known = this.#orderings.get(target)
     if (known !== undefined && !fresh) return known
@@ -35,7 +35,7 @@ export class Lanes {
     return this.orderingOf(target) === 'agent' ? `${target}\n${agent}` : target
   }
 
-  /** Null where nothing is known, and for a replay, which stands beside its lane. */
+  /** Null where nothing is known, and for a replay, which is in no lane. */
   previousOf(delivery: WebhookDelivery, { partition }: Place): number | null {
     return delivery.replay ? null : this.#previous.of(partition, this.laneOf(delivery))
   }
@@ -45,7 +45,7 @@ export class Lanes {
     this.#previous.note(partition, this.laneOf(delivery), delivery.sequence ?? offset)
   }
 
-  /** Another member may have gone on in this partition. */
+  /** Another member may have delivered in this partition. */
   forget(partition: number): void {
     this.#previous.forget(partition)
   }

@@ -1,4 +1,4 @@
-/** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the chores around the courier. */
+/** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the regular tasks around the courier. */
 
 import { type Static, Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
@@ -34,16 +34,16 @@ const config = Type.Object({
 
 export const courierGroup = 'webhook-courier'
 const topic = webhooksDeliveries
-/** A call ends by its own clock; the consumer's only finds what that one missed. */
+/** A call ends by its own time-out; the consumer's is there in case that fails. */
 const callTimeoutMs = callMs + 250
-/** A member that was killed keeps its partitions for so long; Kafka takes no less. */
+/** How long a member that was killed keeps its partitions; Kafka allows no less. */
 const sessionTimeoutMs = 6_000
 const stateEveryMs = 10_000
 const skipEveryMs = 1_000
 const trimEveryMs = 60_000
 const loadEveryMs = 60_000
 const loadFirstAfterMs = 5_000
-/** A stop lets calls run for so long: what is cut short is sent again. */
+/** How long a stop lets calls run: what is interrupted is sent again. */
 const stopCallsAfterMs = 2_000
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
@@ -126,7 +126,7 @@ function join({
       concurrency: callsPerTargetMax,
       callTimeoutMs,
       sessionTimeoutMs,
-      // What is retried here is what the runtime itself gave up: the courier's own retries are held heads.
+      // These retries are only for calls that the runtime gave up: the courier's own retries are held heads.
       retriesMax: Number.MAX_SAFE_INTEGER,
       backoff: { baseMs: 250, maxMs: 60_000 },
       // A target that is away holds its position for days, whatever happens to the process.
@@ -154,7 +154,7 @@ function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
   return [
     loop('webhook states', stateEveryMs, () => reportStates(parts, reported)),
     loop('webhook skips', skipEveryMs, async () => {
-      courier.skipped(await skips.look(courier.waiting()))
+      courier.skipped(await skips.refresh(courier.waiting()))
     }),
     loop('webhook trimming', trimEveryMs, async () => {
       const { physicalName } = publisher.locationOf(topic)

@@ -1,4 +1,4 @@
-/** What operators gave up on: rows of the targets, asked for only while some head waits. */
+/** The records that operators gave up, read from the rows of the targets, and only while some head waits. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 
@@ -16,8 +16,8 @@ export class Skips {
     return through !== undefined && through.partition === partition && offset <= through.offset
   }
 
-  /** Asks for these targets; answers with those whose row says more than before. */
-  async look(targets: string[]): Promise<string[]> {
+  /** Reads the rows of these targets; returns the targets whose row changed. */
+  async refresh(targets: string[]): Promise<string[]> {
     if (targets.length === 0) return []
     const { rows } = await this.#relational.query<{ name: string; partition: number; through: string }>(
       `select name, partition, skip_through::text as through from platform.webhook_targets

@@ -1,4 +1,4 @@
-/** What a courier knows of one target while it runs: its breaker, its waiting heads, its connections, its pace. */
+/** What a courier knows of one target: its breaker, its waiting heads, its connections and how many calls it may make. */
 
 import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget } from '../targets/target.ts'
@@ -63,7 +63,7 @@ export class TargetState {
 
   /** What the file says of it now: what is queued takes a new address, what runs ends with the old one. */
   renew(target: WebhookTarget): void {
-    // Another target's change disturbs nobody.
+    // Another target's change changes nothing here.
     const same = JSON.stringify(target) === JSON.stringify(this.target)
     this.target = target
     if (same) return
@@ -114,7 +114,7 @@ export class TargetState {
     return ended
   }
 
-  /** The target is away: this head alone tries on. Answers with the number of tries of this outage, from 1. */
+  /** The target is away: only this head is tried. Returns the number of tries of this outage, from 1. */
   away(head: Head): number {
     this.#outage ??= { tries: 0, prober: head.offset, nextAtMs: 0 }
     const outage = this.#outage
@@ -125,7 +125,7 @@ export class TargetState {
     return ++outage.tries
   }
 
-  /** The head that tries on is due then. */
+  /** When the head that is tried is due again. */
   nextTryAt({ offset }: Head, atMs: number): void {
     if (this.#outage?.prober === offset) this.#outage.nextAtMs = atMs
   }
@@ -136,7 +136,7 @@ export class TargetState {
     if (this.#outage?.prober === offset) this.#outage.prober = null
   }
 
-  /** Calls that run end as they are. */
+  /** Ends the calls that run. */
   stop(): void {
     for (const connection of this.#connections) connection.stop()
   }

@@ -1,4 +1,4 @@
-/** What a courier knows of its targets, one state for each target in each partition. */
+/** The states of all targets of a courier, one for each target in each partition. */
 
 import type { LookupFunction } from 'node:net'
 import type { WebhookTarget } from '../targets/target.ts'
@@ -31,7 +31,7 @@ export class TargetStates {
     return [...this.#all.values()]
   }
 
-  /** Closes and forgets the others. */
+  /** Closes and removes the others. */
   keep(wanted: (state: TargetState) => boolean): void {
     for (const [key, state] of this.#all) {
       if (wanted(state)) continue

@@ -1,4 +1,4 @@
-/** Targets that no file names although records wait for them: for how long they still may come. */
+/** Targets that no file names although records wait for them: how long these records still wait. */
 
 import type { WebhookTargets } from '../targets/target.ts'
 
@@ -31,7 +31,7 @@ export class UnknownTargets {
     return names.flatMap((name) => this.#since.get(name)?.partition ?? [])
   }
 
-  /** Forgets those that are named now; answers with the partitions where somebody waits. */
+  /** Forgets those that are named now; returns the partitions where records wait. */
   renew({ targets }: WebhookTargets): number[] {
     const partitions = [...this.#since.values()].map(({ partition }) => partition)
     for (const target of this.#since.keys()) if (targets.has(target)) this.#since.delete(target)

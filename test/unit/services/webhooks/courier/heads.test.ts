@@ -1,4 +1,4 @@
-/** The waiting heads of a target, and what was settled last in its lanes: quick ways for one lane, true for many. */
+/** The waiting heads of a target and the last settled sequence of its lanes, for one lane and for many. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -13,7 +13,7 @@ const headAt = (offset: number): Head => ({
   dueAtMs: 0,
 })
 
-test('heads come and go as in a map, whichever stands alone', () => {
+test('heads come and go as in a map, whichever is the only one', () => {
   const steps = fc.array(fc.record({ offset: fc.nat(6), leaves: fc.boolean() }), { maxLength: 60 })
   fc.assert(
     fc.property(steps, (all) => {
@@ -42,7 +42,7 @@ test('of too many lanes the one that was used longest ago is forgotten', () => {
   const lanes = 10_000
   for (let n = 0; n < lanes; n++) previous.note(1, `lane-${n}`, n)
   previous.note(1, 'lane-0', lanes)
-  // The newest one again, several times: it moves nobody.
+  // The newest one again, several times: no other one moves.
   for (let n = 1; n <= 3; n++) previous.note(1, 'lane-0', lanes + n)
   previous.note(1, 'new', 7)
   expect(previous.of(1, 'lane-1')).toBeNull()
