@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { createWebhookClient } from '#client/webhooks.ts'
 import { eventually } from '../../test/support/eventually.ts'
 import { openWebhookSink, type Received, type WebhookSink } from '../../test/support/webhook-sink.ts'
-import type { RunningStack } from './fill.ts'
 import type { FixtureDelivery, FixtureTarget, FixtureWebhookLetter } from './manifest.ts'
+import type { RunningStack } from './running-stack.ts'
 
 /** Entries of the targets file by target, on a receiver whose paths are the targets' names. */
 export function targetsOn(receiver: string, away = receiver): Record<string, Record<string, unknown>> {

@@ -7,15 +7,7 @@ import { eventually } from '../../test/support/eventually.ts'
 import { deletedPoints, firstPoints, overwritingPoints, returningPoints, seededVector } from './content.ts'
 import { fillWebhooks } from './fill-webhooks.ts'
 import type { FixtureAgent, FixtureGroup, FixtureLetter, FixturePoint, StackManifest } from './manifest.ts'
-
-export interface RunningStack {
-  home: string
-  vectorUrl: string
-  webhookUrl: string
-  command<T>(...args: string[]): Promise<T>
-  /** Puts a record that nobody can read into a topic; only where the log lets others write. */
-  appendJunk?: (topic: string, key: string) => Promise<void>
-}
+import type { RunningStack } from './running-stack.ts'
 
 /** What the stack cannot say of itself while it runs is missing. */
 export type Filled = Omit<StackManifest, 'schemas' | 'roles'>

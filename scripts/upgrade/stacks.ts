@@ -10,9 +10,10 @@ import { installPostgres } from '../servers/install.ts'
 import { openKafkaCluster } from '../servers/kafka.ts'
 import { openPostgres } from '../servers/postgres.ts'
 import { openRegistry } from '../servers/registry.ts'
-import { type Filled, fill, type RunningStack } from './fill.ts'
+import { type Filled, fill } from './fill.ts'
 import type { StackManifest } from './manifest.ts'
 import { readSchemas } from './registered-schemas.ts'
+import type { RunningStack } from './running-stack.ts'
 
 /** Names in an unpacked fixture. */
 export const places = { home: 'home', kafka: 'kafka', dump: 'postgres.sql' } as const

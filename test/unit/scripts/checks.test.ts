@@ -1,7 +1,7 @@
 /** The checks of imports and sizes find what they are there to find. */
 
 import { describe, expect, it } from 'vitest'
-import { boundaryFaults } from '../../../scripts/boundaries.ts'
+import { boundaryFaults, circlesOf } from '../../../scripts/boundaries.ts'
 import { sizeFaults } from '../../../scripts/sizes.ts'
 
 describe('the boundary check', () => {
@@ -52,6 +52,19 @@ describe('the boundary check', () => {
   ] as const
   it.each(keeps)('allows %s: %s', (file, text) => {
     expect(boundaryFaults(file, text)).toEqual([])
+  })
+})
+
+describe('the check for circles of imports', () => {
+  it('names the files of each circle, also of type-only imports, and no others', () => {
+    const files = new Map([
+      ['lib/a.ts', "import type { B } from './b.ts'"],
+      ['lib/b.ts', "import { c } from './c.ts'"],
+      ['lib/c.ts', "import { a } from '#lib/a.ts'"],
+      ['lib/d.ts', "import { a } from './a.ts'"],
+      ['lib/own.ts', "import { own } from './own.ts'"],
+    ])
+    expect(circlesOf(files)).toEqual([['lib/a.ts', 'lib/b.ts', 'lib/c.ts'], ['lib/own.ts']])
   })
 })
 

@@ -1,0 +1,10 @@
+/** What a running platform offers to those that fill it for a fixture. */
+
+export interface RunningStack {
+  home: string
+  vectorUrl: string
+  webhookUrl: string
+  command<T>(...args: string[]): Promise<T>
+  /** Puts a record that nobody can read into a topic; only where the log lets others write. */
+  appendJunk?: (topic: string, key: string) => Promise<void>
+}
