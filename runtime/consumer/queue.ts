@@ -1,4 +1,4 @@
-/** A first-in, first-out queue whose head is taken in constant time (`Array.shift` moves all that follow). */
+/** A queue whose oldest item is taken in constant time (`Array.shift` moves all that follow). */
 
 export class Queue<T> {
   #items: (T | undefined)[] = []

@@ -84,11 +84,11 @@ export function describeSearchPgFlow(
 
     test('after an overwrite and a delete the answer is the new one', async () => {
       const [point] = pointsOf('kb', 1)
-      const over = await client.upsert('knowledgebase', [{ ...point!, payload: { title: 'anew' } }])
+      const over = await client.upsert('knowledgebase', [{ ...point!, payload: { title: 'renewed' } }])
       await applied(over.operation_id)
-      const filterSql = `title = 'anew' AND status IS NULL`
+      const filterSql = `title = 'renewed' AND status IS NULL`
       const { results } = await client.searchPg({ vector: axisVector(0), filterSql })
-      expect(results).toEqual([expect.objectContaining({ id: 'kb-0', payload: { title: 'anew' } })])
+      expect(results).toEqual([expect.objectContaining({ id: 'kb-0', payload: { title: 'renewed' } })])
       const gone = await client.delete('knowledgebase', ['kb-0'])
       await applied(gone.operation_id)
       expect((await client.searchPg({ vector: axisVector(0), filterSql })).results).toEqual([])

@@ -1,4 +1,4 @@
-/** A folder of Markdown in; one JSON line a file out, as `index-jsonl` takes it. Runs on any Node from 20 on. */
+/** Turns a folder of Markdown into JSON lines for `index-jsonl`, one line a file. Runs on any Node from 20 on. */
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join, relative, sep } from 'node:path'

@@ -30,9 +30,9 @@ test('the relay of webhooks is reached by those who share its network namespace,
   const { services: containers } = parse(compose, { merge: true }) as { services: Record<string, Container> }
   const relay = containers['webhook-relay']!
   expect([relay.ports, relay.environment?.WEBHOOK_GATEWAY]).toEqual([undefined, undefined])
-  const beside = Object.entries(containers).filter(([, one]) => one.network_mode === 'service:webhook-relay')
-  expect(beside.map(([name]) => name)).toEqual(['metrics', 'cli'])
-  for (const [, one] of beside) expect(one.ports).toBeUndefined()
+  const sharing = Object.entries(containers).filter(([, one]) => one.network_mode === 'service:webhook-relay')
+  expect(sharing.map(([name]) => name)).toEqual(['metrics', 'cli'])
+  for (const [, one] of sharing) expect(one.ports).toBeUndefined()
 })
 
 test('relay, courier and command line read one targets file, which is sound as it is shipped', () => {
