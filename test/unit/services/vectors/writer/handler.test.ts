@@ -100,17 +100,15 @@ describe('the vector-writer handler', () => {
   it('parks what can never be a point and goes on with the rest', async () => {
     const vectors = engine()
     const handle = createHandler(joinApplies(vectors.apply, 1))
-    const outcomes = await handle(
-      [
-        upsert('no-slash'),
-        upsert('strangers/a'),
-        upsert('posts/short', '{}', Buffer.alloc(12)),
-        upsert('posts/nan', '{}', vectorBytes(Number.NaN)),
-        upsert('posts/list', '[]'),
-        upsert('posts/good'),
-      ],
-      context,
-    )
+    const messages = [
+      upsert('no-slash'),
+      upsert('strangers/a'),
+      upsert('posts/short', '{}', Buffer.alloc(12)),
+      upsert('posts/nan', '{}', vectorBytes(Number.NaN)),
+      upsert('posts/list', '[]'),
+      upsert('posts/good'),
+    ]
+    const outcomes = await handleBatch((some) => handle(some, context), messages)
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(['park', 'park', 'park', 'park', 'park', 'done'])
     expect(outcomes[2]).toEqual(park('the vector has 12 bytes instead of 6144'))
     expect([...vectors.points.keys()]).toEqual(['posts/good'])

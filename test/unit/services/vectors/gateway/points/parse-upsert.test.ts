@@ -129,7 +129,7 @@ test('reserved ids of fleet_notes are 403, and free elsewhere', () => {
 })
 
 test('the thread answers and refuses as the loop does', async () => {
-  const entry = new URL('#services/vectors/gateway/points/upsert-thread.ts', import.meta.url)
+  const entry = new URL('../../../../../../services/vectors/gateway/points/upsert-thread.ts', import.meta.url)
   const thread = createBodyThread<ParsedUpsert>(entry, 'upsert')
   try {
     const good = bodyOf(`${pointOf()},${pointOf({ id: '"b"', payload: '{"__proto__":1}' })}`)
