@@ -20,7 +20,10 @@ import { type ParsedUpsert, parseUpsert, pointsMax } from '../points/parse-upser
 import { acceptedOperation, closedObject, collection, commonProblems, point, waitQuery } from '../schemas.ts'
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'
 
-const body = closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) })
+/** The schema describes what is sent; the type is what the scope's own parser makes of it. */
+const body = Type.Unsafe<ParsedUpsert>(
+  closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) }),
+)
 
 /** The scope must be this route's own: it reads bodies in its own way. */
 export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
@@ -63,8 +66,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (request, reply) => {
-      // What the scope's own parser made; the schema above describes the body for readers.
-      const parsed = request.body as unknown as ParsedUpsert
+      const parsed = request.body
       const reservation = gateway.backlog.reserve(callerOf(request).agentId, parsed.ids.length)
       const upsert: Upsert = { gateway, request, reply, parsed, reservation }
       try {
