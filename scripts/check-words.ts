@@ -1,0 +1,47 @@
+/** Fails when a text of the project uses a word that plain English does without: CONTRIBUTING.md says which and why. */
+
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { projectRoot } from './source-files.ts'
+
+const rules: { pattern: RegExp; instead: string; headerOnly?: boolean }[] = [
+  { pattern: /\b(?:anew)\b/i, instead: 'again, from scratch' },
+  { pattern: /\b(?:beside)\b/i, instead: 'next to, alongside, while … runs' },
+  { pattern: /\b(?:stands|stood)\b/i, instead: 'is, are, lies, remains, is kept' },
+  { pattern: /\b(?:told)\b/i, instead: 'said, reported, answered' },
+  { pattern: /\b(?:thereof|whereof|of one mind)\b/i, instead: 'of it, of which, agree' },
+  // "A, B in; C out": says what flows, not what the file is for.
+  {
+    pattern: /^\/\*\* .*\bin[,;:] .*\bout\b/,
+    instead: 'one sentence that says what the file is for',
+    headerOnly: true,
+  },
+]
+
+/** Texts of others, data, what is made from schemas that are published, and this list. */
+const skipped =
+  /^(LICENSE|package-lock\.json|test\/data\/|test\/fixtures\/|packages\/stidx\/test\/data\/|scripts\/check-words\.ts|.*\.sql$|.*\.avsc$|schemas\/published\.json|schemas\/types\.ts|.*openapi.*\.json$)/
+
+const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
+  cwd: projectRoot,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((file) => /\.(ts|js|cjs|mjs|md|json|yml|yaml|html|css|tsx)$/.test(file) && !skipped.test(file))
+
+let faults = 0
+for (const file of files) {
+  const lines = readFileSync(join(projectRoot, file), 'utf8').split('\n')
+  for (const [at, line] of lines.entries()) {
+    for (const { pattern, instead, headerOnly } of rules) {
+      if (headerOnly && at > 0) continue
+      const found = pattern.exec(line)
+      if (!found) continue
+      faults++
+      console.error(`${file}:${at + 1} "${found[0].slice(0, 60)}": write ${instead}`)
+    }
+  }
+}
+console.log(`${files.length} texts, ${faults} words to replace`)
+process.exitCode = faults === 0 ? 0 : 1
