@@ -10,7 +10,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { TopicLocation } from './messages.ts'
 
-export const partitionsMax = 1_024
+const partitionsMax = 1_024
 /** Brokers learn of new partitions a moment after the controller made them. */
 const visibleMsMax = 10_000
 const visiblePollMs = 50

@@ -9,7 +9,7 @@ import { type DeadLetter, type DeadLetterParts, parkedTopic, removeDeadLetters }
 import { headerNames, type Position } from './messages.ts'
 
 /** Header of a replayed record: the dead letter that it was. */
-export const replayedFromHeader = 'replayed-from'
+const replayedFromHeader = 'replayed-from'
 const rangeTimeoutMs = 60_000
 
 /**

@@ -51,7 +51,7 @@ export interface DeadLetter extends ListedDeadLetter {
 }
 
 /** Dead letters of one topic that are listed; of more, the newest. */
-export const listedMax = 10_000
+const listedMax = 10_000
 const removedAtOnce = 500
 
 /** Dead letters of a topic, or of all, oldest first; `key` keeps those of one record key or of that very name. */

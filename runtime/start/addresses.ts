@@ -8,7 +8,7 @@ import { join } from 'node:path'
 /** The URL of each interface that runs, by its name, and the id of the process that runs the services. */
 export type AddressFile = { [interfaceName: string]: string | number; pid: number }
 
-export function addressFilePath(home: string): string {
+function addressFilePath(home: string): string {
   return join(home, 'run', 'addresses.json')
 }
 

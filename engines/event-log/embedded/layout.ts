@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
-export const layoutVersion = 2
+const layoutVersion = 2
 
 /** The writer writes checkpoints itself only when the other thread could not keep the WAL below this (64 MB). */
 const walPagesMax = 16_384

@@ -9,7 +9,7 @@ export const magic = 'STIDX001'
 export const layoutVersion = 1
 export const headerBytes = 512
 /** Features that a reader must know; this version has none. */
-export const requiredFeatures = 0
+const requiredFeatures = 0
 
 /** In the order of their bits in a posting: title 1, slug 2, path 4, body 8. */
 export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body']
@@ -56,7 +56,7 @@ export const keyKinds = { id: 'i', slug: 's', title: 't' } as const
 export type KeyKind = keyof typeof keyKinds
 
 /** In the order of the section table. */
-export const sectionNames = ['records', 'offsets', 'keys', 'tree', 'postings', 'deletions'] as const
+const sectionNames = ['records', 'offsets', 'keys', 'tree', 'postings', 'deletions'] as const
 export type SectionName = (typeof sectionNames)[number]
 const sectionsAt = 160
 const sectionBytes = 32

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid'
 import type { AuditEvent } from '#schemas/types.ts'
 
 /** The name under which all callers are counted that are no agent of the platform; no agent id can look like this. */
-export const unknownAgents = '(unknown)'
+const unknownAgents = '(unknown)'
 const summaryEveryMs = 60_000
 /** Agents that are counted apart within a minute; refusals of further ones are counted together. */
 const agentsMax = 1_000

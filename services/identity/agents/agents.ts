@@ -124,17 +124,6 @@ export function setAgentTier(relational: Relational, agentId: string, tier: Tier
   )
 }
 
-export function setAgentAccess(
-  relational: Relational,
-  agentId: string,
-  access: Access,
-): Promise<AgentChanged> {
-  if (!accessLevels.includes(access)) throw invalid(`The access must be one of ${accessLevels.join(', ')}.`)
-  return changeAgent(relational, agentId, 'access', (tx, agent) =>
-    updateAgent(tx, agent.uid, 'access = $2', [access]),
-  )
-}
-
 /** Operations a day; null gives the tier's own figure back. */
 export function setAgentQuota(
   relational: Relational,

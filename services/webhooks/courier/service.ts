@@ -32,7 +32,7 @@ const config = Type.Object({
   }),
 })
 
-export const courierGroup = 'webhook-courier'
+const courierGroup = 'webhook-courier'
 const topic = webhooksDeliveries
 /** A call ends by its own time-out; the consumer's is there in case that fails. */
 const callTimeoutMs = callMs + 250

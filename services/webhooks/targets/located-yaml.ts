@@ -95,7 +95,7 @@ class TooMuch extends Error {
   }
 }
 
-export function joined(path: string, name: string): string {
+function joined(path: string, name: string): string {
   const shown = name.length > nameShownMax ? `${name.slice(0, nameShownMax)}…` : name
   return path === '' ? shown : `${path}.${shown}`
 }

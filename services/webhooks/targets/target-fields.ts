@@ -10,7 +10,7 @@ import { readHeaders } from './target-headers.ts'
 import type { TargetReading } from './target-reading.ts'
 
 /** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
-export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
+const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
 
 const limits = {
   retry: { min: 0, max: 100, integer: true },

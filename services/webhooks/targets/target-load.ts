@@ -13,7 +13,7 @@ export interface TargetTraffic {
 }
 
 /** The longest wait before a retry, whatever the configured back-off says. */
-export const backoffMsMax = 60_000
+const backoffMsMax = 60_000
 
 /**
  * The share of each second that the target's queue is calling or waiting to retry. A failed event is retried in its place

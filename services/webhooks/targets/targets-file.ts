@@ -15,7 +15,7 @@ const fileBytesMax = 1024 * 1024
 const targetsMax = 1_000
 const faultsMax = 20
 /** Names are used in addresses, query lists and labels of metrics. */
-export const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 /** A change counts when two checks in a row saw the same: an editor may write a file piece by piece. */
 const checkEveryMs = 400
 

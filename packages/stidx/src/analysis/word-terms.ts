@@ -8,7 +8,7 @@ import { identifierParts } from './identifiers.ts'
 import { porterStem } from './porter.ts'
 
 /** Longer words are cut, in index and query alike: a term has at most 240 bytes of UTF-8. */
-export const wordLengthMax = 80
+const wordLengthMax = 80
 
 /** Marks of one character; what is beyond them is left out. */
 const marksMax = 8

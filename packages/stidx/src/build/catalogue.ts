@@ -135,7 +135,7 @@ export class Catalogue {
 }
 
 /** Where a key is found in the hash table: CRC-32 of the letter of its kind and its text. */
-export function hashOfKey(kind: keyof typeof keyKinds, text: string): number {
+function hashOfKey(kind: keyof typeof keyKinds, text: string): number {
   return crc32OfText(keyKinds[kind] + text)
 }
 

@@ -1,7 +1,7 @@
 /** Makes the terms under which filters find the values of a record's fields. */
 
-import type { Analyzer, SearchRecord } from '../contract.ts'
-import { valueBytesMax, valuePrefix, valueSeparator } from '../format.ts'
+import type { SearchRecord } from '../contract.ts'
+import { valueBytesMax, valueSeparator } from '../format.ts'
 
 /** Searched by words, not by value. */
 const textKeys: ReadonlySet<string> = new Set(['title', 'slug', 'path', 'body'])
@@ -23,9 +23,4 @@ function visitOne(field: string, value: unknown, visit: (field: string, value: s
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
   const text = String(value)
   if (text.length <= valueBytesMax) visit(field, text)
-}
-
-/** Names of fields are as given, values folded. */
-export function valueTerm(field: string, value: string, analyzer: Analyzer): string {
-  return `${valuePrefix}${field}${valueSeparator}${analyzer.fold(value)}`
 }

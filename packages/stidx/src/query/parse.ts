@@ -5,9 +5,9 @@ import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
 import { endsInPair, wordsOf } from './words.ts'
 
 /** What lies beyond them is not read: a query is a question, and its time is bounded. */
-export const queryLengthMax = 20_000
+const queryLengthMax = 20_000
 export const queryWordsMax = 256
-export const queryPhrasesMax = 32
+const queryPhrasesMax = 32
 export const queryPrefixesMax = 16
 export const queryFiltersMax = 32
 

@@ -26,7 +26,7 @@ export function correctionOf({ file, tree }: Engine, surface: string): string | 
 }
 
 /** Whether one insertion, deletion, replacement or swap of neighbours makes `b` of `a`. */
-export function isOneEditAway(a: string, b: string): boolean {
+function isOneEditAway(a: string, b: string): boolean {
   const left = [...a]
   const right = [...b]
   let start = 0

@@ -7,7 +7,7 @@ import { type Engine, type LoadedTerm, loadTerm } from './engine.ts'
 import { correctionOf } from './typos.ts'
 
 /** Sums of scores stay below the tiers of exact matches as long as there are no more. */
-export const scoredWordsMax = 256
+const scoredWordsMax = 256
 
 /** One alternative of a query. */
 export interface ScoredWord {
@@ -60,7 +60,7 @@ function resolveWord(engine: Engine, word: QueryWord, corrected: Map<string, str
   return { lists: loadTerms(engine, engine.analyzer.termsOf(instead)), weight: null }
 }
 
-export function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ScoredWord['lists'] {
+function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ScoredWord['lists'] {
   return terms.flatMap(({ term, percent }) => {
     const list = loadTerm(engine, term)
     return list ? [{ list, percent }] : []

@@ -131,7 +131,7 @@ const names: Record<string, string> = {
 }
 
 /** Its name for people; undefined when the text is written plainly. */
-export function forbiddenForm(text: string): string | undefined {
+function forbiddenForm(text: string): string | undefined {
   for (const [form] of text.matchAll(forms)) {
     if (form[0] === "'" || form[0] === '"') continue
     return names[form] ?? names[form[0]!.toLowerCase()]

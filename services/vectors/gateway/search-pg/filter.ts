@@ -33,7 +33,7 @@ export interface EmittedFilter {
 }
 
 /** All of the result is written here, except the names of columns, which come from the catalogue. */
-export function emitFilter(condition: Condition): EmittedFilter {
+function emitFilter(condition: Condition): EmittedFilter {
   const params: (string | null)[] = []
   const columns: Column[] = []
 
