@@ -35,9 +35,24 @@ const serverProjects = [
   { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'], maxWorkers: 1 } },
 ]
 
-/** A plain `vitest run` needs nothing but Node: the projects on real servers take part only when they are named. */
-const named = process.argv.some((argument) => /engines|faults/.test(argument))
+/** `npm run test:long`: property tests with twenty times as many cases. They take the better part of an hour. */
+const longProject = {
+  test: {
+    ...common,
+    name: 'long',
+    include: [
+      'test/unit/**/*.test.ts',
+      'packages/*/test/**/*.test.ts',
+      'test/flow/consumer-anything.test.ts',
+    ],
+    env: { FLOTILLA_RUNS_FACTOR: '20' },
+    testTimeout: 3_600_000,
+  },
+}
+
+/** A plain `vitest run` needs nothing but Node and a few minutes: the other projects take part only when they are named. */
+const named = process.argv.some((argument) => /^(--project=)?(engines|faults|long)$/.test(argument))
 
 export default defineConfig({
-  test: { ...common, projects: named ? [...projects, ...serverProjects] : projects },
+  test: { ...common, projects: named ? [...projects, ...serverProjects, longProject] : projects },
 })

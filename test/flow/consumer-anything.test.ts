@@ -17,6 +17,7 @@ import { LaneWakeups } from '#runtime/consumer.ts'
 import { createHarness, type Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
+import { propertyRuns } from '../support/property-runs.ts'
 
 /** Enough that a partition's share of memory is smallest: bodies are dropped and read again. */
 const partitions = Array.from({ length: 256 }, (_, n) => n)
@@ -164,6 +165,6 @@ test('every record is settled in the order of its lane, whatever comes together'
       }),
       run,
     ),
-    { numRuns: Number(process.env.FLOTILLA_PROPERTY_RUNS ?? 25), endOnFailure: true },
+    { numRuns: propertyRuns(25), endOnFailure: true },
   )
 }, 600_000)

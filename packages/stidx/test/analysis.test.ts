@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { stemmer } from 'stemmer'
 import { describe, expect, it } from 'vitest'
+import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { seeded } from '../bench/generate.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
 import { classOf, letter, paired, separator } from '../src/analysis/character-classes.ts'
@@ -156,7 +157,7 @@ describe('the analyser', { timeout: 180_000 }, () => {
         }
         expect(analyzer.fold(analyzer.fold(text))).toBe(analyzer.fold(text))
       }),
-      { numRuns: 2_000 },
+      { numRuns: propertyRuns(2_000) },
     )
   })
 })

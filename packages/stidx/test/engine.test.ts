@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
 import { bHundredths, k1Hundredths, literalWeights, scoringWeights, textFields } from '../src/format.ts'
 import { parseQuery } from '../src/query/parse.ts'
@@ -119,7 +120,7 @@ describe('a search', () => {
           }
         },
       ),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     )
   }, 120_000)
 

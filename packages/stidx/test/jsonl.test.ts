@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { propertyRuns } from '../../../test/support/property-runs.ts'
 import type { JsonlFault, SearchRecord } from '../src/contract.ts'
 import { lineBytesMax, readJsonl } from '../src/jsonl.ts'
 import { temporaryFolder } from './support/temporary.ts'
@@ -131,7 +132,7 @@ describe('reading JSON lines', { timeout: 180_000 }, () => {
         const { records, faults } = read(lines.join('\n'))
         expect(records.length + faults.length).toBe(lines.filter((line) => line.trim() !== '').length)
       }),
-      { numRuns: 200 },
+      { numRuns: propertyRuns(200) },
     )
   })
 

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
 import type { ParsedQuery } from '../src/contract.ts'
 import { parseQuery, queryFiltersMax, queryPrefixesMax, queryWordsMax } from '../src/query/parse.ts'
@@ -118,7 +119,7 @@ describe('a query', { timeout: 180_000 }, () => {
         for (const { prefix } of query.prefixes) expect(prefix).not.toBe('')
         for (const { terms } of query.words) expect(terms.length).toBeGreaterThan(0)
       }),
-      { numRuns: 3_000 },
+      { numRuns: propertyRuns(3_000) },
     )
   })
 

@@ -7,6 +7,7 @@ import type { VectorUpsert } from '#schemas/types.ts'
 import { agentsChanges, auditEvents, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
+import { propertyRuns } from '../../support/property-runs.ts'
 
 const progress = {
   index: 'vectors',
@@ -219,7 +220,7 @@ test('any bytes behind a valid header are a value or an Error, quickly', async (
         expect(error).toBeInstanceOf(Error)
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: propertyRuns(2_000) },
   )
 })
 

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { cosine, lengthOf } from '../../../contract/embedder.contract.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 
 const { embed } = openLocalEmbedder()
 
@@ -44,7 +45,7 @@ test('any text gives a finite unit vector', async () => {
       const [vector] = await embed([text])
       expect(lengthOf(vector!)).toBeCloseTo(1, 5)
     }),
-    { numRuns: 300 },
+    { numRuns: propertyRuns(300) },
   )
 })
 

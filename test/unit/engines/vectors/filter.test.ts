@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { matches } from '#engines/vectors/filter.ts'
 import { filterTokens, payloadTokens, tokensMax, wideToken } from '#engines/vectors/filter-tokens.ts'
 import type { Filter, Payload } from '#engines/vectors/port.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 
 const key = fc.constantFrom('a', 'b', '', 'a.b', '.', '__proto__', 'constructor', 'length', '0')
 const scalar = fc.constantFrom(0, 1, -1, 1.5, '1', '', 'x', "x' OR 1=1", '\0', true, false, 'true', null)
@@ -43,7 +44,7 @@ describe('filters', () => {
         const words = new Set(payloadTokens(payload))
         expect(filterTokens(filter).every((word) => words.has(word))).toBe(matches(payload, filter))
       }),
-      { numRuns: 3000 },
+      { numRuns: propertyRuns(3000) },
     )
   })
 

@@ -3,6 +3,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '#engines/vectors/score.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 
 const ids = fc.string({
   unit: fc.constantFrom('a', 'b', 'é', '\ud7ff', '\ue000', '\uffee', '😀', '\u{10ffff}'),
@@ -15,7 +16,7 @@ describe('the order of hits', () => {
       fc.property(ids, ids, (a, b) => {
         expect(Math.sign(compareIds(a, b))).toBe(Buffer.compare(Buffer.from(a), Buffer.from(b)))
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 

@@ -18,6 +18,7 @@ import {
   setBit,
 } from '#runtime/consumer/metadata.ts'
 import { Window } from '#runtime/consumer/window.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 
 const book: Bookkeeping = {
   progressedAtMs: 1_790_000_000_123,
@@ -144,7 +145,7 @@ describe('the window', () => {
         const beyond = settled.filter((offset) => offset > watermark).sort((a, b) => a - b)
         expect([...decodeMetadata(text, watermark)!.finished].sort((a, b) => a - b)).toEqual(beyond)
       }),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     )
   })
 

@@ -6,6 +6,7 @@ import { SqlFault } from '#engines/relational/sql-faults.ts'
 import { type LeaseAsk, leaseFrom, newLimitRow, utcDay } from '#services/limits/lease-rule.ts'
 import { createLimitRows } from '#services/limits/limit-rows.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
 
 let relational: Relational
@@ -86,7 +87,7 @@ test('a row that is written and read back answers as one that stays in memory, t
         own.slots = answer.slots
       }
     }),
-    { numRuns: 30 },
+    { numRuns: propertyRuns(30) },
   )
 })
 

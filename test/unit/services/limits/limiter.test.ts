@@ -9,6 +9,7 @@ import {
   pass,
   tryBegin,
 } from '../../../support/limits-clock.ts'
+import { propertyRuns } from '../../../support/property-runs.ts'
 
 beforeEach(() => {
   // Not nextTick, nor setImmediate: promises go on by themselves.
@@ -262,7 +263,7 @@ test('whatever comes, wherever: no second, no moment and no day holds more than 
       expect(most).toBeLessThanOrEqual(5)
       expect(begun.length).toBeLessThanOrEqual(150)
     }),
-    { numRuns: 80 },
+    { numRuns: propertyRuns(80) },
   )
 }, 60_000)
 

@@ -17,6 +17,7 @@ import {
   record,
   values,
 } from '../../../../contract/event-log/world.ts'
+import { propertyRuns } from '../../../../support/property-runs.ts'
 
 const spec: TopicSpec = {
   name: 'things',
@@ -213,7 +214,7 @@ describe('compaction', () => {
         expect(read).toEqual(state)
         await log.deleteTopic(topic)
       }),
-      { numRuns: 40 },
+      { numRuns: propertyRuns(40) },
     )
   })
 })

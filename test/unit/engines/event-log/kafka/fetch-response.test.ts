@@ -8,6 +8,7 @@ import { decodeFetchResponse, quickenFetches } from '#engines/event-log/kafka/fe
 import { FetchedRecord, storedRecord } from '#engines/event-log/kafka/record.ts'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { recordParts } from '#test/support/record-parts.ts'
+import { propertyRuns } from '../../../../support/property-runs.ts'
 
 interface Encoded {
   buffer: Buffer
@@ -106,7 +107,7 @@ test('any records are read as kafkajs reads them, with their holes, nulls and re
         expect(record.headerBytes?.('never written')).toBeUndefined()
       }
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   )
 })
 
@@ -189,7 +190,7 @@ test('damaged answers are left to kafkajs, or read within their bounds; they nev
         }
       },
     ),
-    { numRuns: 3_000 },
+    { numRuns: propertyRuns(3_000) },
   )
 })
 

@@ -11,6 +11,7 @@ import {
   type ProduceParts,
   quickenProducers,
 } from '#engines/event-log/kafka/produce-request.ts'
+import { propertyRuns } from '../../../../support/property-runs.ts'
 
 const require = createRequire(import.meta.url)
 type RequestOf = (parts: ProduceParts) => { encode(): Promise<{ buffer: Buffer }> }
@@ -67,7 +68,7 @@ test('any records are written byte for byte as kafkajs writes them', async () =>
         expect(ours.equals(buffer)).toBe(true)
       }
     }),
-    { numRuns: 60 },
+    { numRuns: propertyRuns(60) },
   )
 })
 

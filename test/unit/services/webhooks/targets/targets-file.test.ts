@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { loadTargets, parseTargets, watchTargets } from '#services/webhooks/targets/targets-file.ts'
 import { eventually } from '../../../../support/eventually.ts'
+import { propertyRuns } from '../../../../support/property-runs.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
 const signingKey = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
@@ -271,7 +272,7 @@ test('whatever the file holds: targets, or a fault that is short and shows no va
         expect(shown).not.toContain(env.TOKEN)
       }
     }),
-    { numRuns: 600 },
+    { numRuns: propertyRuns(600) },
   )
 })
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createLatencies, windowS } from '#services/vectors/gateway/observed/latencies.ts'
+import { propertyRuns } from '../../../../../support/property-runs.ts'
 
 test('the p95 is within 3 % of the true one', () => {
   fc.assert(
@@ -13,7 +14,7 @@ test('the p95 is within 3 % of the true one', () => {
       expect(reported / exact).toBeLessThan(1.03)
       expect(latencies.count()).toBe(tookMs.length)
     }),
-    { numRuns: 1_000 },
+    { numRuns: propertyRuns(1_000) },
   )
 })
 

@@ -7,6 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { type FilterCompiler, loadFilterCompiler } from '#services/vectors/gateway/search-pg/filter.ts'
 import type { Columns } from '#services/vectors/gateway/search-pg/filter-checker.ts'
 import { openEmptyRelational } from '#test/support/relational.ts'
+import { propertyRuns } from '../../../../../support/property-runs.ts'
 
 const types: Record<string, string> = {
   id: 'text',
@@ -172,7 +173,7 @@ test('accepted conditions select the same rows as plain SQL, or fail the same wa
       seen.accepted++
       if (/^\d/.test(plain)) seen.selecting++
     }),
-    { numRuns: 1_500 },
+    { numRuns: propertyRuns(1_500) },
   )
   // A property that refuses everything would hold, too.
   expect(seen.accepted).toBeGreaterThan(300)
