@@ -4,7 +4,15 @@ import { defineConfig } from 'vitest/config'
 const common = { pool: 'forks' as const, maxWorkers: 2, testTimeout: 30_000, hookTimeout: 60_000 }
 
 const projects = [
-  { test: { ...common, name: 'unit', include: ['test/unit/**/*.test.ts', 'packages/*/test/**/*.test.ts'] } },
+  {
+    test: {
+      ...common,
+      name: 'unit',
+      include: ['test/unit/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
+      // Files of one worker share what they import: a fifth of the time.
+      isolate: false,
+    },
+  },
   {
     test: {
       ...common,
