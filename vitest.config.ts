@@ -1,3 +1,5 @@
+/** Which tests there are and what each kind needs. */
+
 import { defineConfig } from 'vitest/config'
 
 /** Two cores: two workers. Each project says what it needs. */

@@ -1,3 +1,8 @@
+/**
+ * What the gateway keeps of handshakes and vector operations: audit records in the log, and notes that can
+ * be found.
+ */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
 import { auditEvents } from '#topics/catalog.ts'

@@ -1,3 +1,5 @@
+/** How agents get a gateway key, how long it counts, and what ends it. */
+
 import { createPrivateKey, sign } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'

@@ -1,3 +1,5 @@
+/** What the gateway answers while the log, the vector engine or Postgres is away. */
+
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { eventually } from '../support/eventually.ts'

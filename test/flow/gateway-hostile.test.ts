@@ -1,3 +1,5 @@
+/** Requests that are wrong or meant to do harm: each gets a typed answer, and nothing of it is kept. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'

@@ -1,3 +1,5 @@
+/** Burst, concurrency and daily quota as agents see them: answers, headers and waits. */
+
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
 import {

@@ -1,3 +1,5 @@
+/** Points through the gateway: written, read back, searched, counted, scrolled and deleted. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
 import { call } from '../support/gateway-call.ts'

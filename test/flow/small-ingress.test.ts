@@ -1,3 +1,5 @@
+/** A second ingress, built in ten lines from the parts of the base areas. */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,3 +1,5 @@
+/** Topics and positions when several instances start at once on Kafka and Postgres. */
+
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'

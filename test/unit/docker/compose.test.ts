@@ -1,3 +1,5 @@
+/** The container setup fits the services and settings that there are. */
+
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'

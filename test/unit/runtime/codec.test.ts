@@ -1,3 +1,8 @@
+/**
+ * Values in the wire format: what comes back, what an older or newer schema makes of them, what is
+ * refused.
+ */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'

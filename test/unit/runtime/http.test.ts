@@ -1,3 +1,5 @@
+/** What every HTTP interface of the platform does with bodies, faults, request ids and probes. */
+
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import type { FastifyInstance } from 'fastify'

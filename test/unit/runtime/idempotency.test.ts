@@ -1,3 +1,5 @@
+/** A request with an Idempotency-Key runs once, whatever repeats it. */
+
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'

@@ -1,3 +1,5 @@
+/** Leases: one holder at a time, by the clock of the database. */
+
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'

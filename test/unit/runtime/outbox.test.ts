@@ -1,3 +1,5 @@
+/** Rows of the outbox become records in the order of their commits, whatever happens in between. */
+
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { migrate } from '#engines/relational/migrate.ts'

@@ -1,3 +1,5 @@
+/** Typed messages become records: keys, partitions, headers and positions. */
+
 import { expect, test } from 'vitest'
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'

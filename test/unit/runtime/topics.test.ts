@@ -1,3 +1,5 @@
+/** Topics, reader groups and their first positions are made once, and checked at every start. */
+
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'

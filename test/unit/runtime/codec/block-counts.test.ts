@@ -1,3 +1,5 @@
+/** The check that keeps a damaged count of an Avro array or map from holding the process. */
+
 import type avro from 'avsc'
 import { expect, test } from 'vitest'
 import { countCheckOf } from '#runtime/codec/block-counts.ts'

@@ -1,3 +1,5 @@
+/** An interface for callers on this machine alone. */
+
 import { request } from 'node:http'
 import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'

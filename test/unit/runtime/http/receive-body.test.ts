@@ -1,3 +1,5 @@
+/** Bodies are received whole, within their limit and in memory of their own. */
+
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'

@@ -1,3 +1,5 @@
+/** Limits over restarts, and while the database is away. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'

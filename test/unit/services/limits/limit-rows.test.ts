@@ -1,3 +1,5 @@
+/** The rows that instances share about limits: many asks at once lose nothing and grant nothing twice. */
+
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'

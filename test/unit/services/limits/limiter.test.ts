@@ -1,3 +1,5 @@
+/** The limits of an agent in one process and in several: exact waits, nothing granted twice. */
+
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'

@@ -1,3 +1,5 @@
+/** The window that all limits share. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createSlidingWindows } from '#services/limits/sliding-window.ts'

@@ -1,3 +1,5 @@
+/** The ends of audited requests, which nobody waits for, are gathered and written in order. */
+
 import { describe, expect, test } from 'vitest'
 import { createEnds, type EndMessage } from '../../../../../services/audit/trail/ends.ts'
 

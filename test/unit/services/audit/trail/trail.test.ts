@@ -1,3 +1,8 @@
+/**
+ * The two audit records of a request: where they go, what they repeat, and what a leaderless partition
+ * changes.
+ */
+
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'

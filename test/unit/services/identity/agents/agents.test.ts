@@ -1,3 +1,5 @@
+/** Agents: provisioned, rotated, changed and deleted, each with its record for the log. */
+
 import { createPrivateKey, sign } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,5 @@
+/** How many handshakes an agent and an address may begin. */
+
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { createHandshakeLimits } from '#services/identity/handshake/handshake-limits.ts'

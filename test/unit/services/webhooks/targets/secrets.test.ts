@@ -1,3 +1,5 @@
+/** Secrets of the targets file are cut out of every text. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { containsSecret, redact } from '#services/webhooks/targets/secrets.ts'

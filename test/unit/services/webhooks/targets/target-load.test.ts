@@ -1,3 +1,5 @@
+/** How busy an ordered target is kept by retries, as the check of the targets file warns. */
+
 import { describe, expect, it } from 'vitest'
 import { backoffWithin, targetLoad } from '#services/webhooks/targets/target-load.ts'
 

@@ -1,3 +1,5 @@
+/** The targets file: every field, every fault with its line. */
+
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

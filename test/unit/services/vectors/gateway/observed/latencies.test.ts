@@ -1,3 +1,5 @@
+/** The p95 of searches over the last minutes. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createLatencies, windowS } from '#services/vectors/gateway/observed/latencies.ts'

@@ -1,3 +1,5 @@
+/** How much of an agent may be accepted and not applied yet. */
+
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { backlogPointsMax, createBacklog } from '#services/vectors/gateway/operations/backlog.ts'

@@ -1,3 +1,5 @@
+/** Operation ids: what they hold, that none can be forged, and the state that is read from them. */
+
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'

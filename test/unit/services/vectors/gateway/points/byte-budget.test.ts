@@ -1,3 +1,5 @@
+/** How many bytes of upserts may arrive at the same time. */
+
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'

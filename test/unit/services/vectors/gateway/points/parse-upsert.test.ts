@@ -1,3 +1,5 @@
+/** The body of an upsert: what is accepted, and the path of every fault. */
+
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { createBodyThread } from '#runtime/http/body-thread.ts'

@@ -1,3 +1,5 @@
+/** The body of an event: its key is added without changing anything else. */
+
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'

@@ -1,3 +1,5 @@
+/** Events of the platform itself become deliveries. */
+
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'

@@ -1,3 +1,5 @@
+/** The connectivity of targets, as health reports it. */
+
 import { createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { openProbes } from '#services/webhooks/relay/targets/probes.ts'
