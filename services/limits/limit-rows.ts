@@ -115,7 +115,7 @@ async function readRow(
 }
 
 /**
- * False when somebody else wrote the row since it was read. No lock is held between reading and writing, so that a
+ * False when somebody else wrote the row since it was read: a trigger gives each write a new version. No lock is held between reading and writing, so that a
  * gateway that stops in between holds up nobody.
  */
 async function writeRow(
@@ -128,7 +128,7 @@ async function writeRow(
     `with written as (
        insert into platform.limit_leases as l (key, began, holders, day) values ($1, $2::float8[], $3::jsonb, $4::date)
        on conflict (key) do update set began = excluded.began, holders = excluded.holders, day = excluded.day,
-         version = excluded.version, touched_at = clock_timestamp()
+         touched_at = clock_timestamp()
          where l.version = $5::uuid
        returning key),
      counted as (

@@ -113,6 +113,30 @@ test('asks that meet at one row are answered one after the other: none is lost, 
   expect(await rows.usedToday('raced')).toBe(0)
 })
 
+test('a gateway of the release before, which asks by a function of the database, shares the rows', async () => {
+  const earlier = (instance: string, seq: number) =>
+    relational.query<{ answer: { rate: number; slots: number } }>(
+      'select platform.lease($1::jsonb) as answer',
+      [
+        JSON.stringify({
+          ...{ key: 'mixed', instance, seq, limits, began_ago: [], rate_held: 0, rate_wanted: 1 },
+          ...{ day: null, day_leased: 0, day_used: 0, day_wanted: 1, busy: 0, slots_wanted: 1 },
+        }),
+      ],
+    )
+  const rows = createLimitRows(relational)
+  const asks = Array.from({ length: 4 }, (_, n) => [
+    rows.lease(askOf('mixed', `new-${n}`)),
+    earlier(`old-${n}`, 1).then(({ rows: [row] }) => row!.answer),
+  ])
+  const answers = await Promise.all(asks.flat())
+  expect(answers.reduce((sum, { slots }) => sum + slots, 0)).toBe(limits.slots)
+  const { rows: stored } = await relational.query(
+    "select (select count(*) from jsonb_object_keys(holders)) as holders from platform.limit_leases where key = 'mixed'",
+  )
+  expect(stored).toEqual([{ holders: 8 }])
+})
+
 test("after a crash of the server, which empties the leases, the day's use is still known", async () => {
   const rows = createLimitRows(relational)
   const before = await rows.lease(askOf('crashed', 'a'))
