@@ -35,10 +35,13 @@ export class Connection {
   /** Ends the call that runs; null while none does. */
   #end: ((fault: CallFault) => void) | null = null
   #closed = false
+  /** One for all calls: it begins again with each. */
+  readonly #clock: NodeJS.Timeout
 
   constructor(options: ConnectionOptions) {
     this.#options = options
     this.#callMs = options.callMs ?? callMs
+    this.#clock = setTimeout(() => this.#end?.('timeout'), this.#callMs).unref()
     this.#path = `${options.url.pathname}${options.url.search}`
   }
 
@@ -53,7 +56,7 @@ export class Connection {
     // undici's own time-outs and signals begin after connecting: to destroy the client ends a call at any point.
     const end = (fault: CallFault) => destroy(client, new CallError(fault))
     const stop = () => end('stopped')
-    const clock = setTimeout(end, this.#callMs, 'timeout')
+    this.#clock.refresh()
     signal?.addEventListener('abort', stop, { once: true })
     this.#end = end
     let answer: Answer
@@ -64,7 +67,6 @@ export class Connection {
       answer = { ...noAnswer, fault: callFaultOf(error) }
     }
     this.#end = null
-    clearTimeout(clock)
     signal?.removeEventListener('abort', stop)
     // Whatever is left of the call ends with its connection.
     if (!answer.reusable || this.#closed) this.#drop(client)
@@ -110,24 +112,32 @@ interface Answer extends Omit<CallResult, 'tookMs'> {
 
 const noAnswer: Answer = { status: null, fault: null, retryAfter: null, location: null, reusable: false }
 
-/** The status counts once the answer is whole, or longer than anyone reads. Redirects are not followed. */
-async function post(
-  client: Client,
-  request: { path: string; headers: string[]; body: Buffer },
-): Promise<Answer> {
-  const { statusCode, headers, body } = await client.request({ ...request, method: 'POST' })
+/**
+ * The status counts once the answer is whole, or longer than anyone reads. Redirects are not followed. By undici's
+ * dispatch (its documentation: Dispatcher, "Parameter: DispatchHandler"), because a stream for every answer of a few
+ * bytes takes longer than all else of a call.
+ */
+function post(client: Client, request: { path: string; headers: string[]; body: Buffer }): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  let answer = noAnswer
   let bytes = 0
-  for await (const chunk of body) {
-    bytes += (chunk as Buffer).length
-    if (bytes > answerBytesMax) break
-  }
-  return {
-    status: statusCode,
-    fault: null,
-    retryAfter: first(headers['retry-after']),
-    location: first(headers.location),
-    reusable: bytes <= answerBytesMax,
-  }
+  client.dispatch(
+    { ...request, method: 'POST' },
+    {
+      onRequestStart() {},
+      onResponseStart(_, status, headers) {
+        const retryAfter = first(headers['retry-after'])
+        answer = { status, fault: null, retryAfter, location: first(headers.location), reusable: true }
+      },
+      onResponseData(_, chunk) {
+        bytes += chunk.length
+        if (bytes > answerBytesMax) resolve({ ...answer, reusable: false })
+      },
+      onResponseEnd: () => resolve(answer),
+      onResponseError: (_, error) => reject(error),
+    },
+  )
+  return promise
 }
 
 function first(header: string | string[] | undefined): string | null {
