@@ -62,6 +62,19 @@ describe('a call', () => {
     expect(tookMs).toBeGreaterThanOrEqual(callMs)
   })
 
+  test('has its whole time, and ends by it, also after the connection was idle for longer than a call may take', async () => {
+    const callMs = 200
+    let calls = 0
+    const sink = await sinkOf(() => (++calls < 2 ? { status: 200 } : { hang: true }))
+    const connection = connect(sink.url, { callMs })
+    expect(await post(connection, request())).toMatchObject({ status: 200 })
+    await new Promise((resolve) => setTimeout(resolve, callMs * 2))
+    const { fault, tookMs } = await post(connection, request())
+    expect(fault).toBe('timeout')
+    // Node rounds timers to whole milliseconds.
+    expect(tookMs).toBeGreaterThanOrEqual(callMs - 2)
+  })
+
   test('reads no more of an answer than its limit, and the status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
     const { status, tookMs } = await post(connect(sink.url), request())
