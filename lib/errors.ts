@@ -26,6 +26,7 @@ export const errorCodes = {
   agent_exists: [409, 'The agent exists already'],
   idempotency_conflict: [409, 'The Idempotency-Key was used with another body'],
   idempotency_in_progress: [409, 'The first request with this Idempotency-Key is still running'],
+  fenced: [409, 'Another one has taken its place'],
   operation_failed: [409, 'The operation failed'],
   superseded: [409, 'A later record has taken its place'],
   group_active: [409, 'The consumer group has members'],

@@ -82,13 +82,20 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
   ) as unknown as Administration
 
+  const appendAs = (holder: number): EventLog['append'] =>
+    whileOpen(async (topic, partition, records, { timeoutMs = appendTimeoutMs } = {}) => {
+      const state = topics.partition(topic, partition)
+      if (state.topic.spec.cleanup === 'compact') refuseKeyless(records)
+      return queue.append(state, records, { timeoutMs, holder })
+    })
+
   return {
     driver: 'embedded',
     ...calls,
-    append: whileOpen(async (topic, partition, records, options) => {
-      const state = topics.partition(topic, partition)
-      if (state.topic.spec.cleanup === 'compact') refuseKeyless(records)
-      return queue.append(state, records, options?.timeoutMs ?? appendTimeoutMs)
+    append: appendAs(0),
+    fencedWriter: whileOpen(async (name) => {
+      const holder = await bounded(write.takeOver(name), appendTimeoutMs)
+      return { append: appendAs(holder), close: async () => {} }
     }),
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
     consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),

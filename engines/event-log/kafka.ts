@@ -52,16 +52,19 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
     await admin.close()
   }
+  const append: EventLog['append'] = async (topic, partition, records, { timeoutMs } = {}) => {
+    if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
+    const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
+    if (!range) throw partitionNotFound(topic, partition)
+    return range.end
+  }
   return {
     driver: 'kafka',
     ...topics,
     ...groups,
-    async append(topic, partition, records, { timeoutMs } = {}) {
-      if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
-      const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
-      if (!range) throw partitionNotFound(topic, partition)
-      return range.end
-    },
+    append,
+    // The brokers know nothing of the name yet: it appends as the log itself does.
+    fencedWriter: async () => ({ append, close: async () => {} }),
     async deleteTopic(name) {
       await topics.deleteTopic(name)
       facts.forget(name)

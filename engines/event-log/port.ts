@@ -92,6 +92,13 @@ export interface EventLog extends Closeable {
     options?: { timeoutMs?: number },
   ): Promise<number>
 
+  /**
+   * Takes over the writer name `name`: whatever an earlier holder of the name appends from now on is refused, also
+   * bytes of it that are still under way, in every partition where the new holder has appended. Throws AppError
+   * `log_unavailable`.
+   */
+  fencedWriter(name: string): Promise<FencedWriter>
+
   /** Joins a consumer group for one topic. Resolves at once; `listener` is called when partitions are gained. */
   consume(options: ConsumeOptions): Promise<GroupConsumer>
   /** Reads all partitions without a group position. */
@@ -110,6 +117,17 @@ export interface EventLog extends Closeable {
 
   /** Resolves when the engine answers; throws AppError `log_unavailable` otherwise. */
   ping(timeoutMs?: number): Promise<void>
+}
+
+/** Appends under a writer name. Closing it does not give the name back: it waits for whoever takes it next. */
+export interface FencedWriter extends Closeable {
+  /** As `append` of the log; throws AppError `fenced` for good once another one took the name over. */
+  append(
+    topic: string,
+    partition: number,
+    records: NewRecord[],
+    options?: { timeoutMs?: number },
+  ): Promise<number>
 }
 
 export interface GroupState {

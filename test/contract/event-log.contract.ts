@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { describeAppending } from './event-log/appending.ts'
 import { describeCompaction } from './event-log/compaction.ts'
+import { describeFencedWriters } from './event-log/fenced-writers.ts'
 import { describeGroups } from './event-log/groups.ts'
 import { describePositions } from './event-log/positions.ts'
 import { describeRebalance } from './event-log/rebalance.ts'
@@ -26,6 +27,7 @@ export function describeEventLog(driverName: string, start: () => Promise<EventL
     const world = createWorld(`c${randomBytes(4).toString('hex')}`, () => harness as EventLogHarness)
     describeTopics(world)
     describeAppending(world)
+    describeFencedWriters(world)
     describeGroups(world)
     describeRebalance(world)
     describePositions(world)

@@ -59,6 +59,7 @@ interface Reader {
 export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
   const topics = new Map<string, { spec: TopicSpec; partitions: Partition[] }>()
   const positions = new Map<string, CommittedPosition>()
+  const holders = new Map<string, symbol>()
   const pumps = new Set<() => void>()
   const log: MemoryLog = {
     driver: 'embedded',
@@ -93,6 +94,18 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       state.records = state.records.filter((record) => record.offset >= before)
     },
     append: async (topic, partition, records) => append(topic, partition, records),
+    async fencedWriter(name) {
+      if (log.away) throw new AppError('log_unavailable', 'The log is away.')
+      const holder = Symbol(name)
+      holders.set(name, holder)
+      return {
+        async append(topic, partition, records) {
+          if (holders.get(name) !== holder) throw new AppError('fenced', 'The name was taken over.')
+          return append(topic, partition, records)
+        },
+        async close() {},
+      }
+    },
     consume: async (options) => {
       const member = createMember(options)
       // A throw-away group has one member, which is never moved.

@@ -19,6 +19,8 @@ export interface Append {
   state: PartitionState
   records: PreparedRecord[]
   bytes: number
+  /** As in the writing thread: 0 for appends of no writer name. */
+  holder: number
   resolve(first: number): void
   reject(error: unknown): void
 }

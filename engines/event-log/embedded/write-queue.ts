@@ -6,7 +6,7 @@ import { createCursor, packPrepared, prepare, takeRecords, weigh } from './recor
 import { unavailable } from './threads.ts'
 import type { PartitionState } from './topics.ts'
 import { type Append, createWaitingAppends } from './waiting-appends.ts'
-import type { PositionRow, WriteBatch } from './writer.ts'
+import { holderFenced, type PositionRow, partitionGone, type WriteBatch } from './writer.ts'
 
 /** Batches that the writing thread has at once: it commits one while the next is made ready. */
 const batchesUnderWayMax = 2
@@ -26,7 +26,11 @@ interface Commit {
 
 export interface WriteQueue {
   /** Resolves with the offset of the first record when all are durable and every reader was notified. */
-  append(state: PartitionState, records: NewRecord[], timeoutMs: number): Promise<number>
+  append(
+    state: PartitionState,
+    records: NewRecord[],
+    options: { timeoutMs: number; holder?: number },
+  ): Promise<number>
   /** Resolves when the positions are durable; they are written in the order of the calls. */
   commit(rows: PositionRow[]): Promise<void>
   /** Resolves when nothing waits or is under way any more. */
@@ -72,7 +76,11 @@ export function createWriteQueue(
       const records = taken.flatMap((one) => one.records)
       const block = packPrepared(records, bytes, Date.now())
       const firsts = await write({
-        appends: taken.map((one) => ({ partitionId: one.state.id, records: one.records.length })),
+        appends: taken.map((one) => ({
+          partitionId: one.state.id,
+          records: one.records.length,
+          holder: one.holder,
+        })),
         block,
         positions: positions.flatMap((one) => one.rows),
       })
@@ -89,7 +97,7 @@ export function createWriteQueue(
   }
 
   return {
-    append(state, records, timeoutMs) {
+    append(state, records, { timeoutMs, holder = 0 }) {
       const prepared = records.map(prepare)
       const bytes = checkSizes(state, prepared.map(weigh))
       return new Promise<number>((resolve, reject) => {
@@ -97,6 +105,7 @@ export function createWriteQueue(
           state,
           records: prepared,
           bytes,
+          holder,
           resolve(first) {
             settle()
             resolve(first)
@@ -158,8 +167,10 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
   for (const [i, one] of appends.entries()) {
     const { state, records, bytes } = one
     const first = firsts[i]!
-    if (first < 0) {
+    if (first === partitionGone) {
       one.reject(new AppError('not_found', `The topic ${state.topic.spec.name} does not exist.`))
+    } else if (first === holderFenced) {
+      one.reject(new AppError('fenced', 'Another writer has taken the name over.'))
     } else {
       state.end = first + records.length
       const take = () => takeRecords(cursor.fork(), records.length, state.partition, first)

@@ -46,6 +46,7 @@ const handlers = {
     void sweepForEver()
     return open.loaded
   },
+  takeOver: (name: string) => parts().writer.takeOver(name),
   write: (batch: WriteBatch) => parts().writer.write(batch),
   createTopic: (spec: TopicSpec) => parts().writer.createTopic(spec),
   addPartitions: (spec: TopicSpec, from: number, total: number) =>

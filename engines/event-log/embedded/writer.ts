@@ -32,7 +32,13 @@ export interface PositionRow {
 interface Appended {
   partitionId: number
   records: number
+  /** The number of the fenced writer that appends; 0 for appends of no writer name. */
+  holder: number
 }
+
+/** What a write answers in the place of a first offset. */
+export const partitionGone = -1
+export const holderFenced = -2
 
 /** Everything that one transaction writes. The block holds the records of all appends, one behind the other. */
 export interface WriteBatch {
@@ -54,6 +60,10 @@ export type Writer = ReturnType<typeof createWriter>
 
 export function createWriter(db: DatabaseSync) {
   const tables = new Map<number, Table>()
+  /** The newest holder of each writer name. In memory: no earlier holder outlives the process. */
+  const holders = new Map<string, number>()
+  const current = new Set([0])
+  let lastHolder = 0
   const writePosition = db.prepare(
     `insert into positions values (?, ?, ?, ?, ?, ?) on conflict do update
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
@@ -77,7 +87,15 @@ export function createWriter(db: DatabaseSync) {
       ),
     }),
 
-    /** Offsets of the first record of each append; -1 for a partition that is gone. */
+    /** Gives a writer name to a new holder and returns its number; appends of the earlier one are refused from now on. */
+    takeOver(name: string): number {
+      current.delete(holders.get(name) ?? -1)
+      holders.set(name, ++lastHolder)
+      current.add(lastHolder)
+      return lastHolder
+    },
+
+    /** Offsets of the first record of each append, or `partitionGone` or `holderFenced`. */
     write(batch: WriteBatch): number[] {
       const records = batch.appends.reduce((sum, one) => sum + one.records, 0)
       const cursor = createCursor(batch.block, records)
@@ -88,11 +106,12 @@ export function createWriter(db: DatabaseSync) {
           writePosition.run(group, topic, partition, offset, metadata, at)
         }
         return neighbours(batch.appends).flatMap((appends) => {
-          const table = tables.get(appends[0]!.partitionId)
+          const { partitionId, holder } = appends[0]!
+          const table = tables.get(partitionId)
           const count = appends.reduce((sum, one) => sum + one.records, 0)
-          if (!table) {
+          if (!table || !current.has(holder)) {
             cursor.skip(count)
-            return appends.map(() => -1)
+            return appends.map(() => (table ? holderFenced : partitionGone))
           }
           let first = nexts.get(table) ?? table.next
           table.records.insert(cursor, count, first)
@@ -158,12 +177,12 @@ export function createWriter(db: DatabaseSync) {
   }
 }
 
-/** Appends to one partition that follow each other are written as one. */
+/** Appends of one writer to one partition that follow each other are written as one. */
 function neighbours(appends: Appended[]): Appended[][] {
   const runs: Appended[][] = []
   for (const one of appends) {
     const run = runs.at(-1)
-    if (run?.[0]?.partitionId === one.partitionId) run.push(one)
+    if (run?.[0]?.partitionId === one.partitionId && run[0].holder === one.holder) run.push(one)
     else runs.push([one])
   }
   return runs

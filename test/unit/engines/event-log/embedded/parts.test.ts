@@ -145,6 +145,7 @@ describe('appends that wait', () => {
     state: states[state]!,
     records: [{ key: null, value: null, headers: '' }],
     bytes,
+    holder: 0,
     resolve() {},
     reject() {},
   })
