@@ -63,16 +63,22 @@ describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (coun
   /** By a log of its own, whose connections are new. */
   const valuesOf = async (topic: string) => readBy(await open(), topic)
 
-  test('a write that was refused never lands behind a later one that was acknowledged', async () => {
-    const log = await open()
-    await log.createTopic(spec('refused'))
-    await log.append('refused', 0, point('v0'), patient)
-    const silence = kafka.silence('all')
-    await expect(log.append('refused', 0, point('v1'))).rejects.toMatchObject(refused)
-    await log.append('refused', 0, point('v2'), patient)
-    await silence.arrive()
-    expect(await valuesOf('refused')).toEqual(['v0', 'v2'])
-  }, 120_000)
+  test.each(['goes silent', 'is reset'] as const)(
+    'a write that was refused never lands behind a later one that was acknowledged; its connection %s',
+    async (how) => {
+      const log = await open()
+      const topic = `refused-${how.replaceAll(' ', '-')}`
+      await log.createTopic(spec(topic))
+      await log.append(topic, 0, point('v0'), patient)
+      const silence = kafka.silence('all')
+      await expect(log.append(topic, 0, point('v1'))).rejects.toMatchObject(refused)
+      if (how === 'is reset') silence.reset()
+      await log.append(topic, 0, point('v2'), patient)
+      await silence.arrive()
+      expect(await valuesOf(topic)).toEqual(['v0', 'v2'])
+    },
+    120_000,
+  )
 
   test('a write whose connection was replaced is in the log once, in its place', async () => {
     const log = await open()
