@@ -114,9 +114,9 @@ describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (coun
 
   test('a holder of a writer name that was cut off cannot append behind its successor', async () => {
     const [log, other] = [await open(), await open()]
-    await log.createTopic(spec('named', { partitions: 2 }))
+    await log.createTopic(spec('named'))
     const holder = await log.fencedWriter(`late-${count}`)
-    for (const partition of [0, 1]) await holder.append('named', partition, point('v0'), patient)
+    await holder.append('named', 0, point('v0'), patient)
     const silence = kafka.silence('all')
     const late = holder.append('named', 0, point('v1'))
     await expect(late).rejects.toMatchObject(refused)
@@ -125,7 +125,7 @@ describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (coun
     await silence.arrive()
     await expect(holder.append('named', 0, point('v3'), patient)).rejects.toMatchObject({ code: 'fenced' })
     await expect(holder.append('named', 0, point('v4'))).rejects.toMatchObject({ code: 'fenced' })
-    expect(await valuesOf('named')).toEqual(['v0', 'v0', 'v2'])
+    expect(await valuesOf('named')).toEqual(['v0', 'v2'])
   }, 120_000)
 
   test('a writer name goes on by itself after a write of it was refused', async () => {
