@@ -1,4 +1,7 @@
-/** Leaders of a three-broker cluster are killed under load: nothing acknowledged is lost, no key's order is broken. */
+/**
+ * Leaders of a three-broker cluster are killed under load: nothing acknowledged is lost or stored twice, no key's order
+ * is broken.
+ */
 
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -70,7 +73,8 @@ describe('killed leaders', () => {
     const stored = await readAll()
     checkNothingLost(acknowledged, stored)
     checkOrder(stored)
-    console.error(`${total} records acknowledged, ${stored.length - total} stored twice`)
+    // A repeated batch has the id and sequence of its first try: its broker stores it once.
+    expect(stored).toHaveLength(total)
   }, 240_000)
 })
 
