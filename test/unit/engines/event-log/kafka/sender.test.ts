@@ -20,10 +20,10 @@ interface Request {
 function setUp(answer: (batch: ProduceBatch) => ProduceAnswer = () => ({ offset: 5 })) {
   const requests: Request[] = []
   let refreshed = 0
-  const leaders: PartitionLeader[] = [0, 1, 2, 3, 4, 5, 9].map((partition) => ({
-    partition,
-    leader: partition === 9 ? -1 : partition < 4 ? 1 : 2,
-  }))
+  const leaderOf = (partition: number) => (partition === 9 ? -1 : partition < 4 ? 1 : 2)
+  const leaders = [0, 1, 2, 3, 4, 5, 9].map(
+    (partition) => ({ partition, leader: leaderOf(partition) }) as PartitionLeader,
+  )
   const cluster = {
     leaders: async (topic: string) => (topic === 't' ? leaders : null),
     refreshLeaders: () => void refreshed++,
