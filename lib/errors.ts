@@ -104,6 +104,11 @@ export function isUnavailable(error: unknown): error is AppError {
   return error instanceof AppError && unavailableCodes.has(error.code)
 }
 
+/** True when another one has taken over what the caller held; trying again as the same holder never helps. */
+export function isFenced(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'fenced'
+}
+
 /** A short text of any thrown thing, cut to `max` characters: engines put whole parameters into their messages. */
 export function describeError(error: unknown, max = 300): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)

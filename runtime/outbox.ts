@@ -11,7 +11,7 @@
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { AppError, describeError, isFenced, isUnavailable } from '#lib/errors.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { topicByName } from '#topics/catalog.ts'
 import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
@@ -248,10 +248,6 @@ function mustEnd(error: unknown): boolean {
   return (
     isUnavailable(error) || isFenced(error) || (error instanceof AppError && error.code === 'shutting_down')
   )
-}
-
-function isFenced(error: unknown): boolean {
-  return error instanceof AppError && error.code === 'fenced'
 }
 
 type RowBatch = MessageBatch<string, Schemas[SchemaName]>
