@@ -2,6 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
 import { catalog } from '#topics/catalog.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
 
@@ -17,6 +18,9 @@ export function topicsPage(topics: readonly Topic[]): string {
     '',
     'Every record that crosses the log belongs to one of these topics. Values are Avro in the Confluent wire format under',
     'the subject `<topic>-value`; a null value on a compacted topic deletes its key.',
+    '',
+    `On Kafka a record with the header \`${fenceHeader}\` (key \`${fenceKey}\`, null value) is a fence: the driver writes it`,
+    'behind a batch that it gave up. It says nothing; every reader skips it.',
     '',
     '| topic | key | carries | schema | partitions | kept | written by | read by |',
     '|---|---|---|---|---|---|---|---|',

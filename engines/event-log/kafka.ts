@@ -2,10 +2,13 @@
 
 import { createAdminCalls } from './kafka/admin.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
+import { createCluster } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
 import { partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
-import { createProducer } from './kafka/producer.ts'
+import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
+import { createProduceClient } from './kafka/produce-client.ts'
+import { createProducer, type Producer } from './kafka/producer.ts'
 import { createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts } from './kafka/topic-facts.ts'
@@ -26,10 +29,13 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
   const admin = createAdminCalls(createClient(options, 0))
   const memberClient = createClient(options, 4)
+  const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
   const groups = createGroups(admin, createClient(options, 1))
   const facts = createTopicFacts(topics)
-  const producer = createProducer(createSender(createClient(options, 0)), facts)
+  const produceClient = createProduceClient(cluster)
+  const sender = createSender(cluster, produceClient)
+  const producer = createProducer(sender, facts, createOwnIdentities(produceClient.identify))
   const readers = new Set<{ close(): Promise<void> }>()
   let closing: Promise<void> | undefined
 
@@ -50,21 +56,26 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   }
   async function close(): Promise<void> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
-    await admin.close()
+    await produceClient.close()
+    await Promise.all([admin.close(), cluster.close()])
   }
-  const append: EventLog['append'] = async (topic, partition, records, { timeoutMs } = {}) => {
-    if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
-    const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
-    if (!range) throw partitionNotFound(topic, partition)
-    return range.end
+  function appendOf(producer: Producer): EventLog['append'] {
+    return async (topic, partition, records, { timeoutMs } = {}) => {
+      if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
+      const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
+      if (!range) throw partitionNotFound(topic, partition)
+      return range.end
+    }
   }
   return {
     driver: 'kafka',
     ...topics,
     ...groups,
-    append,
-    // The brokers know nothing of the name yet: it appends as the log itself does.
-    fencedWriter: async () => ({ append, close: async () => {} }),
+    append: appendOf(producer),
+    async fencedWriter(name) {
+      const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))
+      return remember({ append: appendOf(writer), close: writer.close })
+    },
     async deleteTopic(name) {
       await topics.deleteTopic(name)
       facts.forget(name)

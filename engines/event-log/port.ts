@@ -80,10 +80,11 @@ export interface EventLog extends Closeable {
   /**
    * Appends records to one partition in this order and resolves with the offset of the first; the others follow it
    * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other. A retry
-   * inside may store records twice; it never loses or re-orders them. Throws AppError `log_unavailable` after
+   * inside never loses or re-orders records; it may store them twice. Throws AppError `log_unavailable` after
    * `timeoutMs` (default 2,000), `overloaded` when the partition's queue is full, `payload_too_large` for a record
    * above the topic's limit, `not_found` for a topic or partition that does not exist. What was refused may still be
-   * stored once. No records at all: writes nothing, resolves with the next offset.
+   * stored once, but never behind what this log acknowledges later in the partition. No records at all: writes nothing,
+   * resolves with the next offset.
    */
   append(
     topic: string,

@@ -3,20 +3,19 @@
  * ends early only for what no repetition can change.
  */
 
-import type { Message } from 'kafkajs'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
-import { faultType, partitionNotFound } from './faults.ts'
-import type { Sender } from './sender.ts'
+import { partitionNotFound } from './faults.ts'
+import { fenceRecord } from './fence.ts'
+import type { Lane } from './lane.ts'
+import { SendFault } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
-/** A single append goes out in one send up to here (kafkajs's work grows with the square), and to the topic's limit. */
+/** A single append goes out in one batch up to here, and to the topic's limit. */
 const sendRecordsMax = 2_000
 export const batchHeaderBytes = 100
 export const retryPause = { baseMs: 25, maxMs: 500 }
-/** After this many tries of one batch the client itself may be broken, and is renewed. */
-const renewAfter = 3
 
 export interface Append {
   records: NewRecord[]
@@ -32,8 +31,15 @@ export interface Append {
 interface DeliveryParts {
   topic: string
   partition: number
-  sender: Sender
+  lane: Lane
   facts: TopicFactsCache
+}
+
+export interface Delivery {
+  /** Settles every append of the batch. */
+  deliver(batch: Append[], facts: TopicFacts): Promise<void>
+  /** Tries once to append a fence behind a batch that was given up; false when that has to be tried again. */
+  fence(): Promise<boolean>
 }
 
 /** What Kafka adds to a record and to each of its headers: lengths, time, offset. */
@@ -54,17 +60,18 @@ export function measure(records: NewRecord[]): { bytes: number; largest: number 
   return { bytes, largest }
 }
 
-/** The returned function settles every append of the batch that it is given. */
-export function createDelivery({ topic, partition, sender, facts }: DeliveryParts) {
+export function createDelivery({ topic, partition, lane, facts }: DeliveryParts): Delivery {
   async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
+    // A fence may be under way: what is appended now takes its part.
+    lane.giveUp()
     const records = batch.length === 1 ? batch[0]!.records : batch.flatMap((append) => append.records)
     const bytes = batch.reduce((sum, append) => sum + append.bytes, batchHeaderBytes)
     const whole = bytes <= batchBytesMax && records.length <= sendRecordsMax
     let end = 0
-    for (const chunk of whole ? [records] : chunksOf(records, batchBytesMax)) {
+    for (const chunk of whole ? [{ records, bytes }] : chunksOf(records, batchBytesMax)) {
       const first = await sendUntilDone(batch, chunk)
       if (first === null) return
-      end = first + chunk.length
+      end = first + chunk.records.length
     }
     // Counted back from the end: where others wrote between the chunks of this batch, the last offset is true.
     let offset = end - records.length
@@ -74,23 +81,35 @@ export function createDelivery({ topic, partition, sender, facts }: DeliveryPart
     }
   }
   /** The offset of the first record, or null when every caller has its answer already. */
-  async function sendUntilDone(batch: Append[], records: NewRecord[]): Promise<number | null> {
-    const messages = records.map((record) => messageOf(record, partition))
+  async function sendUntilDone(batch: Append[], { records, bytes }: Chunk): Promise<number | null> {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await sender.send(topic, partition, messages)
+        return await lane.send(records, bytes)
       } catch (error) {
         const final = await finalFault(error)
         if (final) for (const append of batch) append.reject(final)
       }
-      if (batch.every((append) => append.settled)) return null
-      if (attempt >= renewAfter) sender.renew()
+      if (batch.every((append) => append.settled)) {
+        lane.giveUp()
+        return null
+      }
       await sleep(backoffMs(attempt, retryPause))
+    }
+  }
+  async function fence(): Promise<boolean> {
+    try {
+      await lane.send([fenceRecord()], batchHeaderBytes)
+      return true
+    } catch (error) {
+      if (!(await finalFault(error))) return false
+      lane.forget()
+      return true
     }
   }
   /** The answer to what no repetition can change; null for everything else, which is repeated. */
   async function finalFault(error: unknown): Promise<AppError | null> {
-    const type = faultType(error)
+    if (error instanceof AppError && error.code === 'fenced') return error
+    const type = error instanceof SendFault ? error.type : null
     if (type === 'MESSAGE_TOO_LARGE' || type === 'RECORD_LIST_TOO_LARGE') {
       facts.forget(topic)
       return tooLarge(topic)
@@ -98,16 +117,12 @@ export function createDelivery({ topic, partition, sender, facts }: DeliveryPart
     if (type !== 'UNKNOWN_TOPIC_OR_PARTITION') return null
     try {
       const { partitions } = await facts.refresh(topic)
-      if (partition < partitions) {
-        sender.renew()
-        return null
-      }
-      return partitionNotFound(topic, partition)
+      return partition < partitions ? null : partitionNotFound(topic, partition)
     } catch (cause) {
       return cause instanceof AppError && cause.code === 'not_found' ? cause : null
     }
   }
-  return deliver
+  return { deliver, fence }
 }
 
 export function tooLarge(topic: string, bytesMax?: number): AppError {
@@ -115,23 +130,23 @@ export function tooLarge(topic: string, bytesMax?: number): AppError {
   return new AppError('payload_too_large', `A record is larger than ${limit} of ${topic}.`)
 }
 
-function messageOf({ key, value, headers }: NewRecord, partition: number): Message {
-  return headers ? { key, value, headers, partition } : { key, value, partition }
+interface Chunk {
+  records: NewRecord[]
+  bytes: number
 }
 
 /** Whole records, in order, below the limit of one record batch. */
-function chunksOf(records: NewRecord[], bytesMax: number): NewRecord[][] {
-  const chunks: NewRecord[][] = []
-  let [chunk, bytes]: [NewRecord[], number] = [[], Number.POSITIVE_INFINITY]
+function chunksOf(records: NewRecord[], bytesMax: number): Chunk[] {
+  const chunks: Chunk[] = []
+  let chunk: Chunk = { records: [], bytes: Number.POSITIVE_INFINITY }
   for (const record of records) {
     const size = measure([record]).bytes
-    if (bytes + size > bytesMax || chunk.length === sendRecordsMax) {
-      chunk = []
-      bytes = batchHeaderBytes
+    if (chunk.bytes + size > bytesMax || chunk.records.length === sendRecordsMax) {
+      chunk = { records: [], bytes: batchHeaderBytes }
       chunks.push(chunk)
     }
-    chunk.push(record)
-    bytes += size
+    chunk.records.push(record)
+    chunk.bytes += size
   }
   return chunks
 }

@@ -30,10 +30,18 @@ export interface Connections extends Closeable {
 }
 
 export interface Cluster extends Closeable {
-  /** `requestTimeoutMs`: a request without an answer for this long fails and closes its connection. */
-  connections(requestTimeoutMs: number): Connections
-  /** By partition number, from a cache of at most 5 s; null when the cluster has no such topic. */
+  /**
+   * `requestTimeoutMs`: a request without an answer for this long fails and closes its connection. More requests than
+   * `inFlightMax` wait inside, and their time begins when they are sent.
+   */
+  connections(requestTimeoutMs: number, inFlightMax?: number): Connections
+  /**
+   * By partition number; null when the cluster has no such topic. What is known for 5 s is asked for again meanwhile,
+   * so that a broker that does not answer holds nobody up.
+   */
   leaders(topic: string): Promise<PartitionLeader[] | null>
+  /** A leader may have moved: asks, while `leaders` goes on with what is known. */
+  refreshLeaders(topic: string): void
   /** A leader has moved, or a broker is gone: the next `leaders` asks. */
   forgetLeaders(topic: string): void
   /** The node id of the coordinator; asked at each call. Throws while there is none. */
@@ -44,7 +52,8 @@ type MetadataResponse = metadataV12.MetadataResponse
 
 const connectTimeoutMs = 1_000
 const metadataTimeoutMs = 2_000
-const metadataAgeMs = 5_000
+/** Of leaders: asked for again after the first, not used any more after the second. */
+const leadersAgeMs = { fresh: 5_000, known: 30_000 }
 /** Requests on one connection that wait for their answers. */
 const requestsInFlightMax = 64
 const coordinatorKinds = { group: 0, transaction: 1 }
@@ -52,19 +61,22 @@ const unknownTopic = 3
 
 export function createCluster(options: KafkaOptions): Cluster {
   const brokers = new Map<number, Address>()
-  const topics = new Map<string, { askedAt: number; leaders: Promise<PartitionLeader[] | null> }>()
+  const topics = new Map<string, { askedAt: number; leaders: PartitionLeader[] }>()
+  const underWay = new Map<string, Promise<PartitionLeader[] | null>>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
   const asking = connections(metadataTimeoutMs)
   let next = Math.floor(Math.random() * bootstrap.length)
 
-  function connections(requestTimeoutMs: number): Connections {
+  function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
     const pool = new ConnectionPool(options.clientId, {
       connectTimeout: connectTimeoutMs,
       requestTimeout: requestTimeoutMs,
-      maxInflights: requestsInFlightMax,
+      maxInflights: inFlightMax,
       ...securityOf(options),
     })
+    // The pool listens to the first error of a connection; any other one without a listener would end the process.
+    pool.on('connecting', ({ connection }) => connection.on('error', () => {}))
     pools.add(pool)
     return {
       async to(node) {
@@ -105,18 +117,33 @@ export function createCluster(options: KafkaOptions): Cluster {
       .map(({ partitionIndex, leaderId }) => ({ partition: partitionIndex, leader: leaderId }))
       .sort((a, b) => a.partition - b.partition)
   }
+  /** One question at a time for each topic. */
+  function learnLeaders(topic: string): Promise<PartitionLeader[] | null> {
+    let asked = underWay.get(topic)
+    if (!asked) {
+      const askedAt = performance.now()
+      asked = askLeaders(topic)
+        .then((leaders) => {
+          if (leaders) topics.set(topic, { askedAt, leaders })
+          else topics.delete(topic)
+          return leaders
+        })
+        .finally(() => underWay.delete(topic))
+      underWay.set(topic, asked)
+    }
+    return asked
+  }
+  const refreshLeaders = (topic: string) => void learnLeaders(topic).catch(() => {})
   return {
     connections,
-    leaders(topic) {
+    async leaders(topic) {
       const known = topics.get(topic)
-      if (known && performance.now() - known.askedAt < metadataAgeMs) return known.leaders
-      const leaders = askLeaders(topic)
-      topics.set(topic, { askedAt: performance.now(), leaders })
-      leaders.catch(() => {
-        if (topics.get(topic)?.leaders === leaders) topics.delete(topic)
-      })
-      return leaders
+      const ageMs = known ? performance.now() - known.askedAt : 0
+      if (!known || ageMs > leadersAgeMs.known) return learnLeaders(topic)
+      if (ageMs > leadersAgeMs.fresh) refreshLeaders(topic)
+      return known.leaders
     },
+    refreshLeaders,
     forgetLeaders: (topic) => void topics.delete(topic),
     async coordinator(kind, key) {
       const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])

@@ -1,12 +1,15 @@
 /**
  * The queue of one topic-partition. One batch is in flight at a time and is repeated unchanged until it is acknowledged
- * or every caller in it has given up, so nothing ever overtakes it.
+ * or every caller in it has given up, so nothing ever overtakes it; then what is appended next, a fence if nothing else
+ * comes, refuses what is left of it.
  */
 
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import type { AppError } from '#lib/errors.ts'
 import { type Append, batchHeaderBytes, createDelivery, retryPause, tooLarge } from './batch-delivery.ts'
 import { partitionNotFound } from './faults.ts'
+import type { Identities } from './identities.ts'
+import { createLane } from './lane.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
@@ -25,16 +28,18 @@ interface PartitionQueueParts {
   topic: string
   partition: number
   sender: Sender
+  identities: Identities
   facts: TopicFactsCache
   /** Called when bytes enter (positive) or leave (negative) the queue. */
   count(bytes: number): void
-  /** Called when nothing waits and nothing is in flight any more. */
-  drained(): void
+  /** Ends the tries to append a fence. */
+  stop: AbortSignal
 }
 
 export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue {
-  const { topic, partition, facts, count } = parts
-  const deliver = createDelivery(parts)
+  const { topic, partition, facts, count, stop } = parts
+  const lane = createLane(parts)
+  const { deliver, fence } = createDelivery({ topic, partition, facts, lane })
   const queue: Append[] = []
   const queued = { bytes: 0, records: 0 }
   let draining: Promise<void> | undefined
@@ -45,7 +50,12 @@ export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue
     count(-append.bytes)
   }
   async function drain(): Promise<void> {
-    for (let failures = 0; queue.length > 0; ) {
+    for (let failures = 0; ; ) {
+      if (queue.length === 0) {
+        if (!lane.unresolved() || stop.aborted) break
+        if (!(await fence())) await sleep(backoffMs(failures++, retryPause), stop)
+        continue
+      }
       const known = await factsNow().catch((error: unknown) => error as AppError)
       if (known instanceof Error) {
         if (known.code === 'not_found') rejectAll(known)
@@ -58,7 +68,6 @@ export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue
       if (batch.length > 0) await deliver(batch, known)
     }
     draining = undefined
-    parts.drained()
   }
   async function factsNow(): Promise<TopicFacts> {
     let known = await facts.get(topic)

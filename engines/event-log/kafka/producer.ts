@@ -6,6 +6,7 @@ import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
 import { type Append, measure } from './batch-delivery.ts'
 import { logUnavailable } from './faults.ts'
+import type { Identities } from './identities.ts'
 import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFactsCache } from './topic-facts.ts'
@@ -19,8 +20,11 @@ const appendTimeoutMs = 2_000
 const waitingBytesMax = 256 * 1_048_576
 const drainTimeoutMs = 10_000
 
-export function createProducer(sender: Sender, facts: TopicFactsCache): Producer {
+/** What it appends is written under `identities`. */
+export function createProducer(sender: Sender, facts: TopicFactsCache, identities: Identities): Producer {
+  /** One for each partition that was ever written: it knows its sequence. */
   const queues = new Map<string, PartitionQueue>()
+  const stop = new AbortController()
   let waitingBytes = 0
   let closed = false
 
@@ -35,9 +39,10 @@ export function createProducer(sender: Sender, facts: TopicFactsCache): Producer
         topic,
         partition,
         sender,
+        identities,
         facts,
         count,
-        drained: () => queues.delete(name),
+        stop: stop.signal,
       })
       queues.set(name, queue)
     }
@@ -56,7 +61,7 @@ export function createProducer(sender: Sender, facts: TopicFactsCache): Producer
       closed = true
       const drained = Promise.all([...queues.values()].map((queue) => queue.idle()))
       await withTimeout(drained, drainTimeoutMs, () => logUnavailable()).catch(() => {})
-      await sender.close()
+      stop.abort()
     },
   }
 }

@@ -1,101 +1,131 @@
-/** Tries once to write a batch to one partition. After a throw nothing is known: the batch may be stored or not. */
+/**
+ * Tries once to write a batch to its partition's leader. Small batches under one identity that are ready at the same
+ * time go to their broker in one request; what is answered counts for each alone.
+ */
 
-import type { Kafka, Message, PartitionerArgs, Producer } from 'kafkajs'
-import type { Closeable } from '#lib/resource.ts'
-import { quickenProducers } from './produce-request.ts'
+import type { Cluster } from './cluster.ts'
+import { NotSent, type ProduceBatch, type ProduceClient, type ProducerIdentity } from './produce-client.ts'
 
-export interface Sender extends Closeable {
-  send(topic: string, partition: number, messages: Message[]): Promise<number>
-  /** Replaces the client: one that has seen a topic which is deleted now fails whenever it refreshes its metadata. */
-  renew(): void
+export interface Send extends ProduceBatch {
+  identity: ProducerIdentity
+  /** As stored. */
+  bytes: number
+  /** An earlier try failed: the batch goes in a request of its own. */
+  again: boolean
 }
 
-/** Longer than a broker's default session (9 s): a write that waits for a dead follower is not written twice. */
-const acknowledgeTimeoutMs = 12_000
-const renewalsEveryMs = 2_000
-
-interface Client {
-  producer: Producer
-  connected: Promise<void>
-  sends: number
-  retired: boolean
+export interface Sender {
+  /** The offset of the first record. Throws SendFault. */
+  send(batch: Send): Promise<number>
 }
 
-/** `kafka` must not retry by itself: the same batch is repeated above, by the queue that it came from. */
-export function createSender(kafka: Kafka): Sender {
-  quickenProducers(kafka)
-  let current: Client | undefined
-  let renewedAt = 0
+/** Why one try failed. */
+export class SendFault extends Error {
+  /** The protocol's name; null when there was no answer. */
+  readonly type: string | null
+  /** The batch is not in the log, and no byte of this try can bring it there. */
+  readonly refused: boolean
 
-  function take(): Client {
-    if (current) return current
-    const producer = kafka.producer({
-      idempotent: false,
-      allowAutoTopicCreation: false,
-      metadataMaxAge: 10_000,
-      retry: { retries: 0 },
-      createPartitioner: () => choosePartition,
-    })
-    const client: Client = { producer, connected: producer.connect(), sends: 0, retired: false }
-    client.connected.catch(() => {
-      if (current === client) current = undefined
-    })
-    current = client
-    return client
+  constructor(type: string | null, refused: boolean, cause?: unknown) {
+    super(type ?? 'no answer', { cause })
+    this.type = type
+    this.refused = refused
   }
-  function retire(client: Client | undefined): void {
-    if (!client) return
-    if (current === client) current = undefined
-    client.retired = true
-    if (client.sends === 0) end(client)
+}
+
+interface Waiting {
+  batch: Send
+  resolve(offset: number): void
+  reject(fault: SendFault): void
+}
+
+/** A request that is shared holds at most this; larger batches gain nothing by company. */
+const sharedBytesMax = 524_288
+/** The broker answers these before it writes anything. With any other the batch may be stored. */
+const refusals = new Set([
+  'UNKNOWN_TOPIC_OR_PARTITION',
+  'NOT_ENOUGH_REPLICAS',
+  'MESSAGE_TOO_LARGE',
+  'RECORD_LIST_TOO_LARGE',
+  'INVALID_RECORD',
+  'INVALID_TIMESTAMP',
+  'CORRUPT_MESSAGE',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'OUT_OF_ORDER_SEQUENCE_NUMBER',
+  'UNKNOWN_PRODUCER_ID',
+  'INVALID_PRODUCER_EPOCH',
+])
+
+export function createSender(
+  cluster: Pick<Cluster, 'leaders' | 'refreshLeaders'>,
+  client: Pick<ProduceClient, 'produce'>,
+): Sender {
+  /** By broker, id and epoch: what goes out at the end of this turn of the event loop. */
+  const gathered = new Map<string, Waiting[]>()
+
+  async function leaderOf({ topic, partition }: Send): Promise<number> {
+    const leaders = await cluster.leaders(topic).catch((cause: unknown) => {
+      throw new SendFault(null, true, cause)
+    })
+    const found = leaders?.find((one) => one.partition === partition)
+    if (found && found.leader >= 0) return found.leader
+    cluster.refreshLeaders(topic)
+    throw new SendFault(found ? 'LEADER_NOT_AVAILABLE' : 'UNKNOWN_TOPIC_OR_PARTITION', true)
+  }
+  function gather(node: number, one: Waiting): void {
+    const { id, epoch } = one.batch.identity
+    const name = `${node} ${id} ${epoch}`
+    const others = gathered.get(name)
+    if (others) {
+      others.push(one)
+      return
+    }
+    const group = [one]
+    gathered.set(name, group)
+    setImmediate(() => {
+      gathered.delete(name)
+      for (const request of requestsOf(group)) void ask(node, request)
+    })
+  }
+  async function ask(node: number, request: Waiting[]): Promise<void> {
+    const batches = request.map(({ batch }) => batch)
+    try {
+      const answers = await client.produce(node, batches[0]!.identity, batches)
+      for (const [n, answer] of answers.entries()) {
+        if ('offset' in answer) request[n]!.resolve(answer.offset)
+        else request[n]!.reject(new SendFault(answer.fault, refusals.has(answer.fault)))
+      }
+    } catch (cause) {
+      for (const { reject } of request) reject(new SendFault(null, cause instanceof NotSent, cause))
+    }
   }
   return {
-    async send(topic, partition, messages) {
-      const client = take()
-      client.sends++
+    async send(batch) {
+      const node = await leaderOf(batch)
+      const { promise, resolve, reject } = Promise.withResolvers<number>()
+      const one = { batch, resolve, reject }
+      if (batch.again || batch.bytes >= sharedBytesMax) void ask(node, [one])
+      else gather(node, one)
       try {
-        await client.connected
-        const results = await client.producer.send({
-          topic,
-          acks: -1,
-          timeout: acknowledgeTimeoutMs,
-          messages,
-        })
-        // A send that resolves may have written nothing: only its own partition without an error counts.
-        const own = results.find((one) => one.topicName === topic && one.partition === partition)
-        if (own?.errorCode !== 0 || own.baseOffset === undefined || results.length !== 1) {
-          throw new Error(`the send was not acknowledged for ${topic}/${partition}`)
-        }
-        return Number(own.baseOffset)
-      } finally {
-        client.sends--
-        if (client.retired && client.sends === 0) end(client)
+        return await promise
+      } catch (fault) {
+        cluster.refreshLeaders(batch.topic)
+        throw fault
       }
     },
-    renew() {
-      if (Date.now() - renewedAt < renewalsEveryMs) return
-      renewedAt = Date.now()
-      retire(current)
-    },
-    async close() {
-      retire(current)
-    },
   }
 }
 
-function end(client: Client): void {
-  client.connected.then(() => client.producer.disconnect()).catch(() => {})
-}
-
-/**
- * The caller has chosen. A partition that the cached metadata does not know would be dropped silently, and the send
- * would resolve: thrown as what it is, kafkajs refreshes its metadata, and the next try finds a partition that is new.
- */
-function choosePartition({ topic, partitionMetadata, message }: PartitionerArgs): number {
-  const partition = message.partition as number
-  if (!partitionMetadata.some((one) => one.partitionId === partition)) {
-    const unknown = new Error(`no metadata of ${topic}/${partition}`)
-    throw Object.assign(unknown, { type: 'UNKNOWN_TOPIC_OR_PARTITION', retriable: true })
+function requestsOf(group: Waiting[]): Waiting[][] {
+  const requests: Waiting[][] = []
+  let bytes = sharedBytesMax
+  for (const one of group) {
+    if (bytes + one.batch.bytes > sharedBytesMax) {
+      requests.push([])
+      bytes = 0
+    }
+    requests.at(-1)!.push(one)
+    bytes += one.batch.bytes
   }
-  return partition
+  return requests
 }

@@ -1,0 +1,148 @@
+/**
+ * The calls with which the driver writes: a produce request to one broker, and producer ids. Made of the protocol calls
+ * that @platformatic/kafka exports; another client needs a change in this file alone.
+ */
+
+import {
+  type Connection,
+  initProducerIdV5,
+  type MessageRecord,
+  NumericMap,
+  produceV11,
+  protocolErrorsCodesById,
+} from '@platformatic/kafka'
+import type { Closeable } from '#lib/resource.ts'
+import type { NewRecord } from '../port.ts'
+import { type Cluster, responseOf } from './cluster.ts'
+
+/** Under it the broker refuses what is late: an id, and an epoch of that id. */
+export interface ProducerIdentity {
+  id: bigint
+  epoch: number
+}
+
+/** Records for one partition, with the sequence of the first. */
+export interface ProduceBatch {
+  topic: string
+  partition: number
+  records: NewRecord[]
+  sequence: number
+}
+
+/** The offset of the first record, or the protocol's name of the fault. */
+export type ProduceAnswer = { offset: number } | { fault: string }
+
+export interface ProduceClient extends Closeable {
+  /** One request; an answer for each batch, in their order. Throws NotSent, or anything when there was no answer. */
+  produce(node: number, identity: ProducerIdentity, batches: ProduceBatch[]): Promise<ProduceAnswer[]>
+  /**
+   * A new id; or, under a transactional id, the next epoch of its id. With `former` only its holder gets it. Throws
+   * IdentityRefused, or anything when there was no answer.
+   */
+  identify(transactionalId?: string, former?: ProducerIdentity): Promise<ProducerIdentity>
+}
+
+/** No byte of the request has left. */
+export class NotSent extends Error {}
+
+export class IdentityRefused extends Error {
+  /** The protocol's name of the fault. */
+  readonly type: string
+
+  constructor(type: string) {
+    super(`no producer id: ${type}`)
+    this.type = type
+  }
+}
+
+const acksOfAll = -1
+/** A broker answers by then, also when followers are late; a connection without an answer a second later is closed. */
+const brokerTimeoutMs = 4_000
+const requestTimeoutMs = 5_000
+/** A broker takes one request of a connection at a time: a few that wait are enough to keep it busy. */
+const inFlightMax = 5
+const identityTimeoutMs = 2_000
+/** Only transactions use it, and none is begun. */
+const transactionTimeoutMs = 60_000
+const headerNamesMax = 1_000
+
+export function createProduceClient(cluster: Cluster): ProduceClient {
+  const connections = cluster.connections(requestTimeoutMs, inFlightMax)
+  const asking = cluster.connections(identityTimeoutMs)
+  const headerNames = new Map<string, Buffer>()
+
+  /** Few names are on all records. */
+  function nameBytes(name: string): Buffer {
+    let bytes = headerNames.get(name)
+    if (!bytes) {
+      bytes = Buffer.from(name)
+      if (headerNames.size < headerNamesMax) headerNames.set(name, bytes)
+    }
+    return bytes
+  }
+  function messageOf(
+    record: NewRecord,
+    { topic, partition }: ProduceBatch,
+    timestamp: bigint,
+  ): MessageRecord {
+    const message: Partial<MessageRecord> = { topic, partition, timestamp }
+    if (record.key !== null) message.key = record.key
+    if (record.value !== null) message.value = record.value
+    if (record.headers) {
+      message.headers = new Map()
+      for (const name in record.headers) {
+        message.headers.set(nameBytes(name), Buffer.from(record.headers[name]!))
+      }
+    }
+    // The type asks for a value; the encoder writes a missing one as null, which is what a tombstone is.
+    return message as MessageRecord
+  }
+  return {
+    async produce(node, { id, epoch }, batches) {
+      const connection = await connections.to(node).catch((cause: unknown): Connection => {
+        throw new NotSent(`no connection to broker ${node}`, { cause })
+      })
+      const sequences = new NumericMap()
+      const messages: MessageRecord[] = []
+      const now = BigInt(Date.now())
+      for (const batch of batches) {
+        sequences.set(`${batch.topic}:${batch.partition}`, batch.sequence)
+        for (const record of batch.records) messages.push(messageOf(record, batch, now))
+      }
+      const options = { producerId: id, producerEpoch: epoch, sequences }
+      const response = (await produceV11.api
+        .async(connection, acksOfAll, brokerTimeoutMs, messages, options)
+        .catch(responseOf<produceV11.ProduceResponse>)) as produceV11.ProduceResponse
+      return batches.map((batch) => answerTo(batch, response))
+    },
+    async identify(transactionalId, former) {
+      const connection =
+        transactionalId === undefined
+          ? await asking.toAny()
+          : await asking.to(await cluster.coordinator('transaction', transactionalId))
+      const answer = await initProducerIdV5.api
+        .async(connection, transactionalId ?? null, transactionTimeoutMs, former?.id, former?.epoch)
+        .catch(responseOf<initProducerIdV5.InitProducerIdResponse>)
+      if (answer.errorCode !== 0) throw new IdentityRefused(nameOf(answer.errorCode))
+      return { id: answer.producerId, epoch: answer.producerEpoch }
+    },
+    async close() {
+      await Promise.all([connections.close(), asking.close()])
+    },
+  }
+}
+
+function answerTo({ topic, partition }: ProduceBatch, response: produceV11.ProduceResponse): ProduceAnswer {
+  const own = response.responses
+    .find(({ name }) => name === topic)
+    ?.partitionResponses.find(({ index }) => index === partition)
+  if (!own) throw new Error(`the answer has nothing about ${topic}/${partition}`)
+  const fault = own.errorCode === 0 ? null : nameOf(own.errorCode)
+  // The broker knows the batch and says where it is: stored by an earlier try.
+  const repeated = fault === 'DUPLICATE_SEQUENCE_NUMBER' && own.baseOffset >= 0n
+  return fault === null || repeated ? { offset: Number(own.baseOffset) } : { fault }
+}
+
+function nameOf(errorCode: number): string {
+  return protocolErrorsCodesById[errorCode] ?? `error ${errorCode}`
+}
