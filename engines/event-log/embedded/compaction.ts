@@ -7,6 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
+import type { Clock } from './clock.ts'
 import { nameOf } from './table-kinds.ts'
 import type { Table } from './writer.ts'
 
@@ -19,7 +20,8 @@ const rowsPerSlice = 200
 /** A round starts when at least this many records, and half as many as are already clean, are new. */
 const dirtyRecordsMin = 1_000
 
-export interface CompactionLimits {
+export interface CompactionParts {
+  clock: Clock
   /** False when the partition was deleted meanwhile. */
   alive(table: Table): boolean
 }
@@ -42,28 +44,29 @@ interface State {
 export async function compactTable(
   db: DatabaseSync,
   table: Table,
-  alive: CompactionLimits['alive'],
+  { alive, clock }: CompactionParts,
   when: 'when worthwhile' | 'now',
 ): Promise<void> {
   const read = db.prepare('select compacted_to, clean_rows, tombstone_due from partitions where id = ?')
   for (;;) {
     const state = firstRow<State>(read, table.id)
     if (!state || !alive(table) || table.next <= table.start) return
-    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state)) return
-    const head = when === 'now' ? table.next - 1 : findHead(db, table, Date.now() - table.topic.segmentMs)
-    if (when === 'when worthwhile' && !isWorthwhile(head, state)) return
+    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state, clock())) return
+    const head = when === 'now' ? table.next - 1 : findHead(db, table, clock() - table.topic.segmentMs)
+    if (when === 'when worthwhile' && !isWorthwhile(head, state, clock())) return
     const from = Math.max(state.compacted_to, table.start)
     const { latest, to } = await lookAtNewKeys(db, table, from, head)
-    if (!(await removeSuperseded(db, table, alive, latest, to))) return
+    if (!(await removeSuperseded(db, table, { alive, clock }, latest, to))) return
     if (to >= head) return
   }
 }
 
 const enough = (state: State) => Math.max(dirtyRecordsMin, state.clean_rows / 2)
-const due = (state: State) => state.tombstone_due !== null && state.tombstone_due <= Date.now()
-const mayBeWorthwhile = (table: Table, state: State) =>
-  due(state) || table.next - state.compacted_to >= enough(state)
-const isWorthwhile = (head: number, state: State) => due(state) || head - state.compacted_to >= enough(state)
+const due = (state: State, now: number) => state.tombstone_due !== null && state.tombstone_due <= now
+const mayBeWorthwhile = (table: Table, state: State, now: number) =>
+  due(state, now) || table.next - state.compacted_to >= enough(state)
+const isWorthwhile = (head: number, state: State, now: number) =>
+  due(state, now) || head - state.compacted_to >= enough(state)
 
 /** First offset of the head. Times rise with offsets, so it is found by halving. */
 function findHead(db: DatabaseSync, table: Table, youngerThan: number): number {
@@ -104,7 +107,7 @@ async function lookAtNewKeys(
 async function removeSuperseded(
   db: DatabaseSync,
   table: Table,
-  alive: CompactionLimits['alive'],
+  { alive, clock }: CompactionParts,
   latest: Map<string, number>,
   to: number,
 ): Promise<boolean> {
@@ -113,7 +116,7 @@ async function removeSuperseded(
     `select o, ts, key, value is null as empty from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
   )
   const remove = db.prepare(`delete from ${name} where o = ?`)
-  const tombstonesBefore = Date.now() - table.topic.tombstoneRetentionMs
+  const tombstonesBefore = clock() - table.topic.tombstoneRetentionMs
   let at = table.start
   let kept = 0
   let tombstoneDue: number | null = null

@@ -64,6 +64,8 @@ export function createWriter(db: DatabaseSync) {
   const holders = new Map<string, number>()
   const current = new Set([0])
   let lastHolder = 0
+  /** Time of the newest record that was in the file when it was opened; 0 without any. */
+  let newestAt = 0
   const writePosition = db.prepare(
     `insert into positions values (?, ?, ?, ?, ?, ?) on conflict do update
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
@@ -71,15 +73,18 @@ export function createWriter(db: DatabaseSync) {
 
   function addTable(spec: TopicSpec, { id, start, floor, kind }: PartitionRow): Table {
     const records = openRecordTable(db, id, kind)
-    const table = { id, topic: spec, start, next: Math.max(floor, records.end()), records }
+    const last = records.last()
+    newestAt = Math.max(newestAt, last?.timestamp ?? 0)
+    const table = { id, topic: spec, start, next: Math.max(floor, (last?.offset ?? -1) + 1), records }
     tables.set(id, table)
     return table
   }
 
   return {
     tables,
-    load: (): { topics: TopicSnapshot[]; positions: PositionRow[] } => ({
+    load: (): { topics: TopicSnapshot[]; positions: PositionRow[]; newestAt: number } => ({
       topics: readTopics(db).map((spec) => ({ spec, partitions: readPartitions(db, spec, addTable) })),
+      newestAt,
       positions: allRows<PositionRow>(
         db.prepare(
           'select group_name as "group", topic, partition, position as offset, metadata from positions',
