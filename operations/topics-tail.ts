@@ -62,8 +62,21 @@ export const tailTopicOperation = defineOperation({
   },
 })
 
-/** By time over all partitions; those of one partition keep their order. */
-function keepNewest(records: StoredRecord[], count: number): void {
-  records.sort((a, b) => a.timestamp - b.timestamp || (a.partition === b.partition ? a.offset - b.offset : 0))
-  records.splice(0, Math.max(0, records.length - count))
+/**
+ * By time over all partitions; those of one partition keep their order, also where its time steps back (another broker
+ * leads it since).
+ */
+export function keepNewest(records: StoredRecord[], count: number): void {
+  const latest = new Map<number, number>()
+  const timed = records.map((record) => {
+    const atMs = Math.max(record.timestamp, latest.get(record.partition) ?? 0)
+    latest.set(record.partition, atMs)
+    return { record, atMs }
+  })
+  timed.sort((a, b) => a.atMs - b.atMs)
+  records.splice(
+    0,
+    records.length,
+    ...timed.slice(Math.max(0, timed.length - count)).map(({ record }) => record),
+  )
 }

@@ -1,6 +1,7 @@
 /** The event log on Kafka; its parts are in kafka/. */
 
 import { createAdminCalls } from './kafka/admin.ts'
+import { createBrokerTime } from './kafka/broker-time.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
 import { createCluster } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
@@ -32,7 +33,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
   const groups = createGroups(admin, createClient(options, 1))
-  const facts = createTopicFacts(topics)
+  const facts = createTopicFacts(topics, createBrokerTime(admin, cluster, log))
   const produceClient = createProduceClient(cluster)
   const sender = createSender(cluster, produceClient)
   const producer = createProducer(sender, facts, createOwnIdentities(produceClient.identify))

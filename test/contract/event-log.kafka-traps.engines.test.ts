@@ -1,13 +1,14 @@
 /** What the Kafka client would do by itself and the driver must prevent, on a real broker. */
 
 import { randomUUID } from 'node:crypto'
+import { ConfigResourceTypes, Kafka, logLevel } from 'kafkajs'
 import { pino } from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
-import { commit, join, numbered, range } from './event-log/world.ts'
+import { commit, join, numbered, range, readAll, record } from './event-log/world.ts'
 
 async function open(others: string[] = []): Promise<EventLog> {
   const log = await openKafkaLog({
@@ -134,4 +135,69 @@ test('the client causes no warning of Node but the harmless one of a negative ti
   process.off('warning', remember)
   // See kafka/client.ts.
   expect(warnings.filter(({ name }) => name !== 'TimeoutNegativeWarning')).toEqual([])
+})
+
+describe('times', () => {
+  const hour = 3_600_000
+
+  /** A topic as it was made before the brokers' time was asked for. */
+  async function oldTopic(): Promise<string> {
+    const topic = `traps.${randomUUID()}`
+    const admin = new Kafka({
+      brokers: await kafkaBrokers(),
+      clientId: 'traps',
+      logLevel: logLevel.NOTHING,
+    }).admin()
+    await admin.connect()
+    const configEntries = [
+      { name: 'message.timestamp.type', value: 'CreateTime' },
+      { name: 'retention.ms', value: String(90 * 24 * hour) },
+    ]
+    await admin.createTopics({ topics: [{ topic, numPartitions: 1, configEntries }] })
+    await admin.disconnect()
+    return topic
+  }
+  async function settingOf(topic: string, name: string): Promise<string | undefined> {
+    const admin = new Kafka({
+      brokers: await kafkaBrokers(),
+      clientId: 'traps',
+      logLevel: logLevel.NOTHING,
+    }).admin()
+    await admin.connect()
+    const { resources } = await admin.describeConfigs({
+      resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }],
+      includeSynonyms: false,
+    })
+    await admin.disconnect()
+    return resources[0]?.configEntries[0]?.configValue
+  }
+  /** Appends one record while this process's clock is wrong by so much. */
+  async function appendAt(log: EventLog, topic: string, skewMs: number): Promise<void> {
+    const real = Date.now
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => real() + skewMs)
+    try {
+      await log.append(topic, 0, [record('k', String(skewMs))], { timeoutMs: 20_000 })
+    } finally {
+      clock.mockRestore()
+    }
+  }
+
+  test.each(['new', 'old'] as const)(
+    'a wrong clock of the writer neither stops writing nor shows in the records (a topic that is %s)',
+    async (kind) => {
+      const log = await open()
+      const topic = kind === 'new' ? await topicOf(log) : await oldTopic()
+      const before = Date.now()
+      const skews = [0, 2 * hour, -91 * 24 * hour]
+      for (const skewMs of skews) await appendAt(log, topic, skewMs)
+      const stored = await readAll(log, topic)
+      expect(stored.map(({ value }) => Number(value))).toEqual(skews)
+      for (const { timestamp } of stored) {
+        expect(timestamp).toBeGreaterThanOrEqual(before - 1_000)
+        expect(timestamp).toBeLessThanOrEqual(Date.now() + 1_000)
+      }
+      expect(await settingOf(topic, 'message.timestamp.type')).toBe('LogAppendTime')
+      if (kind === 'old') expect(await settingOf(topic, 'retention.ms')).toBe(String(90 * 24 * hour))
+    },
+  )
 })

@@ -21,7 +21,11 @@ export interface TopicFactsCache {
 
 const keptForMs = 60_000
 
-export function createTopicFacts(topics: Topics): TopicFactsCache {
+/** `prepare` is called before a topic's facts are first known. */
+export function createTopicFacts(
+  topics: Pick<Topics, 'describeTopic'>,
+  prepare: (topic: string) => Promise<void>,
+): TopicFactsCache {
   const known = new Map<string, { facts: TopicFacts; askedAt: number }>()
   const asking = new Map<string, Promise<TopicFacts>>()
 
@@ -40,6 +44,7 @@ export function createTopicFacts(topics: Topics): TopicFactsCache {
       known.delete(topic)
       throw topicNotFound(topic)
     }
+    if (!known.has(topic)) await prepare(topic)
     const { partitions, recordBytesMax } = spec
     const facts = { partitions, recordBytesMax, batchBytesMax: recordBytesMax + batchFrameBytes }
     known.set(topic, { facts, askedAt })

@@ -3,6 +3,7 @@
 import kafkajs, { type Admin } from 'kafkajs'
 import type { PartitionRange, TopicSpec } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
+import { timeSetting } from './broker-time.ts'
 import { faultType, partitionNotFound, topicNotFound } from './faults.ts'
 import { createKnownTopics, type KnownTopics } from './known-topics.ts'
 
@@ -141,7 +142,9 @@ function settingsOf(spec: TopicSpec, replicas: number): { name: string; value: s
     'segment.bytes': Math.max(spec.segmentBytes, segmentBytesMin),
     'segment.ms': spec.segmentMs,
     'max.message.bytes': spec.recordBytesMax + batchFrameBytes,
-    'min.insync.replicas': replicas >= 3 ? 2 : 1,
+    // Acknowledged means two copies wherever there are two brokers; with exactly two, writing stops while one is away.
+    'min.insync.replicas': Math.min(2, replicas),
+    [timeSetting.name]: timeSetting.value,
   }
   // Compact when a tenth is superseded (Kafka waits for half): a topic stays about as large as its live keys.
   if (spec.cleanup === 'compact') settings['min.cleanable.dirty.ratio'] = 0.1

@@ -39,10 +39,13 @@ export class LoadWatch {
     const measured = this.#of(target)
     if (measured.count === 0 || atMs - measured.firstMs > windowMsMax) {
       measured.firstMs = atMs
+      measured.lastMs = atMs
       measured.count = 0
     }
     measured.count++
-    measured.lastMs = atMs
+    // A record's time may be earlier than that of the one before it: another broker leads the partition now.
+    measured.firstMs = Math.min(measured.firstMs, atMs)
+    measured.lastMs = Math.max(measured.lastMs, atMs)
   }
 
   tried(target: string, failed: boolean, tookMs: number): void {

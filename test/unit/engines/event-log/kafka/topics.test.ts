@@ -1,6 +1,6 @@
 /** A broker that does not know a topic yet is no proof that the topic is gone. */
 
-import type { Admin } from 'kafkajs'
+import type { Admin, ITopicConfig } from 'kafkajs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { AdminCalls } from '#engines/event-log/kafka/admin.ts'
 import { createTopics } from '#engines/event-log/kafka/topics.ts'
@@ -22,8 +22,8 @@ const spec: TopicSpec = {
 }
 
 /** A cluster whose brokers are asked in turn; a call is repeated every 100 ms, ten seconds long. */
-function openCluster() {
-  const state = { exists: false, lateAnswers: 0, asked: 0 }
+function openCluster(brokers = 3) {
+  const state = { exists: false, lateAnswers: 0, asked: 0, settings: new Map<string, string>() }
   const holds = () => {
     state.asked++
     return state.exists && (state.lateAnswers === 0 || state.lateAnswers-- === 0)
@@ -31,9 +31,11 @@ function openCluster() {
   const unknown = () => Object.assign(new Error('unknown'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' })
   // Of kafkajs's admin client only the calls that the driver makes here.
   const admin = {
-    describeCluster: async () => ({ brokers: [1, 2, 3] }),
-    createTopics: async () => {
+    describeCluster: async () => ({ brokers: Array.from({ length: brokers }, (_, n) => n) }),
+    createTopics: async ({ topics }: { topics: ITopicConfig[] }) => {
       state.exists = true
+      for (const { name, value } of topics[0]!.configEntries!) state.settings.set(name, value)
+      state.settings.set('replicas', String(topics[0]!.replicationFactor))
       return true
     },
     deleteTopics: async () => {
@@ -89,4 +91,19 @@ test('a topic that was never seen is not waited for', async () => {
   await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
   expect(await topics.describeTopic('things')).toBeNull()
   expect(state.asked).toBe(3)
+})
+
+test('what is acknowledged has two copies wherever there are two brokers', async () => {
+  const copies = []
+  for (const brokers of [1, 2, 3, 5]) {
+    const { state, topics } = openCluster(brokers)
+    await topics.createTopic(spec)
+    copies.push([state.settings.get('replicas'), state.settings.get('min.insync.replicas')])
+  }
+  expect(copies).toEqual([
+    ['1', '1'],
+    ['2', '2'],
+    ['3', '2'],
+    ['3', '2'],
+  ])
 })

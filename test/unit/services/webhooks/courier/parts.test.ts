@@ -225,3 +225,13 @@ test('a back-off with which a target falls behind at the measured rate is warned
   load.look([slow])
   expect(lines).toHaveLength(1)
 })
+
+test('a rate is not overestimated when the time of the records steps back behind the first of them', () => {
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, new Writable({ write: (line, _, next) => next(void lines.push(line)) }))
+  const load = new LoadWatch(log)
+  const calm = targetOf({ name: 'calm', backoffMs: 2_000 })
+  for (let n = 0; n < 500; n++) load.came(calm.name, n === 0 ? 10_000_000 : 1_000_000 + n * 10_000)
+  load.look([calm])
+  expect(lines).toEqual([])
+})

@@ -1,0 +1,154 @@
+/**
+ * Bytes that a broker gets late, and connections that go silent: nothing is appended behind what was acknowledged
+ * meanwhile, and writing goes on within seconds.
+ */
+
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { isFence } from '#engines/event-log/kafka/fence.ts'
+import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { openProxiedKafka, type ProxiedKafka } from '#test/support/kafka-proxy.ts'
+
+const spec = (name: string, more: Partial<TopicSpec> = {}): TopicSpec => ({
+  name,
+  partitions: 1,
+  cleanup: 'compact',
+  retentionMs: null,
+  tombstoneRetentionMs: 86_400_000,
+  segmentBytes: 67_108_864,
+  segmentMs: 600_000,
+  recordBytesMax: 1_000_000,
+  ...more,
+})
+const point = (value: string) => [{ key: Buffer.from('p'), value: Buffer.from(value) }]
+const refused = { code: 'log_unavailable' }
+const patient = { timeoutMs: 30_000 }
+const backMs = 10_000
+
+async function endOf(log: EventLog, topic: string): Promise<number> {
+  return (await log.offsets(topic))[0]!.end
+}
+
+/** What readers see of a topic, without fences. */
+async function readBy(log: EventLog, topic: string): Promise<string[]> {
+  const values: string[] = []
+  const tail = await log.tail({
+    topic,
+    from: 'beginning',
+    records: (_, some) => {
+      for (const { headers, value } of some) if (!isFence(headers)) values.push(String(value))
+    },
+  })
+  await tail.ready
+  await tail.close()
+  return values
+}
+
+describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (count) => {
+  let kafka: ProxiedKafka
+  beforeAll(async () => {
+    kafka = await openProxiedKafka(count)
+  })
+  afterAll(() => kafka?.close())
+
+  async function open(): Promise<EventLog> {
+    const level = process.env.LOG_LEVEL ?? 'silent'
+    const log = await openKafkaLog({ brokers: kafka.brokers, clientId: 'late', log: pino({ level }) })
+    onTestFinished(() => log.close())
+    return log
+  }
+
+  /** By a log of its own, whose connections are new. */
+  const valuesOf = async (topic: string) => readBy(await open(), topic)
+
+  test('a write that was refused never lands behind a later one that was acknowledged', async () => {
+    const log = await open()
+    await log.createTopic(spec('refused'))
+    await log.append('refused', 0, point('v0'), patient)
+    const silence = kafka.silence('all')
+    await expect(log.append('refused', 0, point('v1'))).rejects.toMatchObject(refused)
+    await log.append('refused', 0, point('v2'), patient)
+    await silence.arrive()
+    expect(await valuesOf('refused')).toEqual(['v0', 'v2'])
+  }, 120_000)
+
+  test('a write whose connection was replaced is in the log once, in its place', async () => {
+    const log = await open()
+    await log.createTopic(spec('replaced'))
+    await log.append('replaced', 0, point('v0'), patient)
+    const silence = kafka.silence('all')
+    const first = log.append('replaced', 0, point('v1'), patient)
+    const second = log.append('replaced', 0, point('v2'), patient)
+    expect(await Promise.all([first, second])).toEqual([1, 2])
+    await silence.arrive()
+    expect(await valuesOf('replaced')).toEqual(['v0', 'v1', 'v2'])
+  }, 120_000)
+
+  test.each(['compact', 'delete'] as const)(
+    'where nothing follows a refused write (%s) a fence does, so that what another log writes meanwhile stays the last',
+    async (cleanup) => {
+      const [log, other] = [await open(), await open()]
+      const topic = `fenced-${cleanup}`
+      await log.createTopic(spec(topic, { cleanup }))
+      await log.append(topic, 0, point('v0'), patient)
+      const silence = kafka.silence('all')
+      await expect(log.append(topic, 0, point('v1'))).rejects.toMatchObject(refused)
+      expect(await other.append(topic, 0, point('v1 again'), patient)).toBe(1)
+      await eventually('the fence', async () => (await endOf(other, topic)) === 3, 20_000)
+      await other.append(topic, 0, point('v2'), patient)
+      await silence.arrive()
+      expect(await endOf(other, topic)).toBe(4)
+      expect(await valuesOf(topic)).toEqual(['v0', 'v1 again', 'v2'])
+      expect(await log.append(topic, 0, point('v3'), patient)).toBe(4)
+    },
+    120_000,
+  )
+
+  test('a holder of a writer name that was cut off cannot append behind its successor', async () => {
+    const [log, other] = [await open(), await open()]
+    await log.createTopic(spec('named', { partitions: 2 }))
+    const holder = await log.fencedWriter(`late-${count}`)
+    for (const partition of [0, 1]) await holder.append('named', partition, point('v0'), patient)
+    const silence = kafka.silence('all')
+    const late = holder.append('named', 0, point('v1'))
+    await expect(late).rejects.toMatchObject(refused)
+    const successor = await other.fencedWriter(`late-${count}`)
+    await successor.append('named', 0, point('v2'), patient)
+    await silence.arrive()
+    await expect(holder.append('named', 0, point('v3'), patient)).rejects.toMatchObject({ code: 'fenced' })
+    await expect(holder.append('named', 0, point('v4'))).rejects.toMatchObject({ code: 'fenced' })
+    expect(await valuesOf('named')).toEqual(['v0', 'v0', 'v2'])
+  }, 120_000)
+
+  test('a writer name goes on by itself after a write of it was refused', async () => {
+    const log = await open()
+    await log.createTopic(spec('goes-on'))
+    const holder = await log.fencedWriter(`goes-on-${count}`)
+    await holder.append('goes-on', 0, point('v0'), patient)
+    const silence = kafka.silence('all')
+    await expect(holder.append('goes-on', 0, point('v1'))).rejects.toMatchObject(refused)
+    await holder.append('goes-on', 0, point('v2'), patient)
+    await silence.arrive()
+    expect(await valuesOf('goes-on')).toEqual(['v0', 'v2'])
+  }, 120_000)
+
+  test.each(['a writing one', 'all'] as const)(
+    'writing goes on within ten seconds when connections go silent: %s',
+    async (which) => {
+      const log = await open()
+      const topic = `silent-${which.replaceAll(' ', '-')}`
+      const partitions = [0, 1, 2, 3, 4, 5]
+      await log.createTopic(spec(topic, { partitions: partitions.length }))
+      for (const partition of partitions) await log.append(topic, partition, point('v0'), patient)
+      expect(kafka.writing()).toBeGreaterThan(0)
+      const { connections } = kafka.silence(which)
+      expect(connections).toBeGreaterThan(0)
+      const begun = performance.now()
+      await Promise.all(partitions.map((partition) => log.append(topic, partition, point('v1'), patient)))
+      expect(performance.now() - begun).toBeLessThan(backMs)
+    },
+    120_000,
+  )
+})
