@@ -9,6 +9,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createClock } from './embedded/clock.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
+import { nobody } from './embedded/holders.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
@@ -103,7 +104,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
   return {
     driver: 'embedded',
     ...calls,
-    append: appendAs(0),
+    append: appendAs(nobody),
     fencedWriter: whileOpen(async (name) => {
       const holder = await bounded(write.takeOver(name), appendTimeoutMs)
       return { append: appendAs(holder), close: async () => {} }

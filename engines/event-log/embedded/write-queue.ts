@@ -30,7 +30,7 @@ export interface WriteQueue {
   append(
     state: PartitionState,
     records: NewRecord[],
-    options: { timeoutMs: number; holder?: number },
+    options: { timeoutMs: number; holder: number },
   ): Promise<number>
   /** Resolves when the positions are durable; they are written in the order of the calls. */
   commit(rows: PositionRow[]): Promise<void>
@@ -100,7 +100,7 @@ export function createWriteQueue(parts: {
   }
 
   return {
-    append(state, records, { timeoutMs, holder = 0 }) {
+    append(state, records, { timeoutMs, holder }) {
       const prepared = records.map(prepare)
       const bytes = checkSizes(state, prepared.map(weigh))
       return new Promise<number>((resolve, reject) => {
