@@ -1,6 +1,6 @@
 /**
  * A process to be paused: runs one worker on distributed engines. With `hold` its first send under a writer name waits
- * for a moment, tells the parent, and tells it afterwards what became of it.
+ * for a moment, notifies the parent, and afterwards says what became of it.
  */
 
 import { fileURLToPath } from 'node:url'
@@ -14,14 +14,14 @@ import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 
 /** What the parent hears: it is about to send, then the outcome: `stored` or the code of the error. */
-export type Told = 'sending' | { outcome: string }
+export type Notice = 'sending' | { outcome: string }
 
 /** Long enough for the parent to pause this process. */
 const heldMs = 500
 const workers = [auditWriter, outboxPublisher]
 
-function tell(told: Told): void {
-  process.send?.(told)
+function notify(notice: Notice): void {
+  process.send?.(notice)
 }
 
 function holdFirst(log: EventLog): EventLog {
@@ -35,12 +35,12 @@ function holdFirst(log: EventLog): EventLog {
         async append(...args) {
           if (!first) return writer.append(...args)
           first = false
-          tell('sending')
+          notify('sending')
           await sleep(heldMs)
           const appended = writer.append(...args)
           appended.then(
-            () => tell({ outcome: 'stored' }),
-            (error) => tell({ outcome: error.code }),
+            () => notify({ outcome: 'stored' }),
+            (error) => notify({ outcome: error.code }),
           )
           return appended
         },

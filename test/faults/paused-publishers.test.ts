@@ -21,7 +21,7 @@ import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka
 import { readAll } from '../contract/event-log/world.ts'
 import { eventually } from '../support/eventually.ts'
 import { databaseUrl, registryUrl } from '../support/servers.ts'
-import type { Told } from './paused-publishers-child.ts'
+import type { Notice } from './paused-publishers-child.ts'
 
 const childFile = fileURLToPath(new URL('./paused-publishers-child.ts', import.meta.url))
 /** A lease of 15 s, or a session of 10 s and the wait for what a former owner may still do. */
@@ -73,9 +73,9 @@ async function pauseWhileSending(name: string): Promise<{ child: ChildProcess; o
   const child = startWorker(name, 'hold')
   const sending = Promise.withResolvers<void>()
   const outcome = Promise.withResolvers<string>()
-  child.on('message', (told: Told) => {
-    if (told === 'sending') sending.resolve()
-    else outcome.resolve(told.outcome)
+  child.on('message', (notice: Notice) => {
+    if (notice === 'sending') sending.resolve()
+    else outcome.resolve(notice.outcome)
   })
   await sending.promise
   child.kill('SIGSTOP')
@@ -86,8 +86,7 @@ async function pauseWhileSending(name: string): Promise<{ child: ChildProcess; o
 async function valuesOf<S extends SchemaName>(topic: KeyedTopic<never, S>) {
   const { engines, codec, publisher } = platform
   const records = await readAll(engines.eventLog, publisher.locationOf(topic).physicalName)
-  const own = records.filter((record) => !record.key?.toString().startsWith('__'))
-  return Promise.all(own.map(async (record) => (await codec.decode(topic, record)).value))
+  return Promise.all(records.map(async (record) => (await codec.decode(topic, record)).value))
 }
 
 test('an outbox-publisher that was paused in a send puts no older version behind a newer one', async () => {

@@ -15,8 +15,9 @@ import type { Table } from './writer.ts'
 const keysMax = 100_000
 /** Rows looked at before other work of the thread gets its turn. */
 const rowsPerLook = 1_000
-/** Rows removed in one transaction. */
-const rowsPerSlice = 200
+/** Removed in one transaction at most: appends wait for no more than this. */
+const sliceRowsMax = 200
+const sliceBytesMax = 1_048_576
 /** A round starts when at least this many records, and half as many as are already clean, are new. */
 const dirtyRecordsMin = 1_000
 
@@ -30,8 +31,8 @@ interface Candidate {
   o: number
   ts: number
   key: Uint8Array | null
-  /** 1 for a tombstone. */
-  empty: number
+  /** Of the value; null for a tombstone. */
+  bytes: number | null
 }
 
 interface State {
@@ -113,7 +114,7 @@ async function removeSuperseded(
 ): Promise<boolean> {
   const name = nameOf(table.id)
   const select = db.prepare(
-    `select o, ts, key, value is null as empty from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
+    `select o, ts, key, length(value) as bytes from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
   )
   const remove = db.prepare(`delete from ${name} where o = ?`)
   const tombstonesBefore = clock() - table.topic.tombstoneRetentionMs
@@ -122,15 +123,17 @@ async function removeSuperseded(
   let tombstoneDue: number | null = null
   for (;;) {
     const rows = allRows<Candidate>(select, at, to)
-    const gone: number[] = []
-    for (const { o, ts, key, empty } of rows) {
+    const gone: Candidate[] = []
+    for (const row of rows) {
+      const { o, ts, key, bytes } = row
       const replaced = key !== null && (latest.get(textOf(key)) ?? o) > o
-      if (replaced || (empty && ts <= tombstonesBefore)) {
-        gone.push(o)
+      if (replaced || (bytes === null && ts <= tombstonesBefore)) {
+        gone.push(row)
         continue
       }
       kept++
-      if (empty) tombstoneDue = Math.min(tombstoneDue ?? Infinity, ts + table.topic.tombstoneRetentionMs)
+      if (bytes === null)
+        tombstoneDue = Math.min(tombstoneDue ?? Infinity, ts + table.topic.tombstoneRetentionMs)
     }
     if (!(await removeRows(db, () => alive(table), remove, gone))) return false
     if (rows.length < rowsPerLook) break
@@ -148,17 +151,29 @@ async function removeRows(
   db: DatabaseSync,
   alive: () => boolean,
   remove: { run(o: number): unknown },
-  gone: number[],
+  gone: Candidate[],
 ): Promise<boolean> {
-  for (let i = 0; i < gone.length; i += rowsPerSlice) {
+  for (let from = 0; from < gone.length; ) {
     if (!alive()) return false
+    const to = endOfSlice(gone, from)
     inTransaction(db, () => {
-      for (const o of gone.slice(i, i + rowsPerSlice)) remove.run(o)
+      for (const { o } of gone.slice(from, to)) remove.run(o)
     })
+    from = to
     await setImmediate()
   }
   await setImmediate()
   return alive()
+}
+
+/** At least one row is in a slice. */
+function endOfSlice(gone: Candidate[], from: number): number {
+  let bytes = 0
+  for (let to = from; to < gone.length; to++) {
+    bytes += gone[to]!.bytes ?? 0
+    if (to > from && (bytes > sliceBytesMax || to - from >= sliceRowsMax)) return to
+  }
+  return gone.length
 }
 
 /** Bytes as text of the same length: keys need not be UTF-8. */

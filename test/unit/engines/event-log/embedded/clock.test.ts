@@ -58,7 +58,7 @@ describe('the clock', () => {
     expect(pass(1_000)).toBe(3 * hour + 2_000)
   })
 
-  test('stands still while the wall clock is behind', () => {
+  test('remains where it is while the wall clock is behind', () => {
     const { pass } = openClock()
     expect(pass(hour)).toBe(hour)
     expect(pass(1_000, -90 * day)).toBe(hour)
