@@ -15,6 +15,11 @@ interface Rest {
 export class RefusedKeys {
   readonly #rests = new Map<string, Rest>()
 
+  /** Keys of which a row was refused and none published since. */
+  get size(): number {
+    return this.#rests.size
+  }
+
   /** Keys that rest now. */
   resting(): Set<string> {
     const now = performance.now()

@@ -2,6 +2,7 @@
 
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { migrate } from '#engines/relational/migrate.ts'
@@ -12,9 +13,12 @@ import { acquireLease } from '#runtime/leases.ts'
 import { RefusedKeys } from '#runtime/outbox/refused-keys.ts'
 import { type OutboxParts, outboxLeaseName, withOutbox, writeOutbox } from '#runtime/outbox.ts'
 import { createPublisher } from '#runtime/publisher.ts'
+import type { ServiceHost } from '#runtime/service.ts'
 import type { AgentChange } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 import { agentsChanges, catalog } from '#topics/catalog.ts'
+import { eventually } from '../../support/eventually.ts'
 import { createMemoryLog } from '../../support/memory-log.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
 import { openEmptyRelational, silentLog } from '../../support/relational.ts'
@@ -290,4 +294,22 @@ test('a row that the log refuses is found by halving, and holds back its own key
   const last = new Map((await changes()).map(({ agent_id, version }) => [agent_id, version]))
   expect([...last]).toEqual([['whale', 99]])
   expect(await rowsLeft()).toBe(2)
+})
+
+test('the service counts refused keys in a metric, and not any more once their rows are mended', async () => {
+  const { partsOf, changes } = await openWorld()
+  const { publisher, log } = partsOf('a')
+  const metrics = new Registry()
+  const engines = { relational } as ServiceHost['engines']
+  const host = { engines, publisher, log, metrics, instanceId: 'a', env: {}, locations }
+  const service = await outboxPublisher.start(host as unknown as ServiceHost)
+  onTestFinished(() => service.close())
+  const refused = () => metrics.getSingleMetricAsString('flotilla_outbox_keys_refused')
+  await writeRefused('pulse')
+  await write('whale', 1)
+  await eventually('the others are published', async () => (await changes()).length === 1)
+  await eventually('it is counted', async () => / 1$/.test(await refused()))
+  await relational.query('update platform.outbox set value = $1::jsonb', [JSON.stringify(change('pulse', 1))])
+  await eventually('it is published', async () => (await changes()).length === 2)
+  await eventually('it is counted no more', async () => / 0$/.test(await refused()))
 })
