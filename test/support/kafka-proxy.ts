@@ -19,6 +19,8 @@ export interface ProxiedKafka {
 
 export interface Silence {
   connections: number
+  /** The clients see their connections reset; what they sent stays under way. */
+  reset(): void
   /** What clients sent meanwhile reaches the brokers now. Resolves when the brokers have answered or closed. */
   arrive(): Promise<void>
 }
@@ -55,7 +57,13 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
       const open = [...pairs].filter(({ held }) => held === null)
       const silent = which === 'all' ? open : open.filter(({ wrote }) => wrote).slice(0, 1)
       for (const pair of silent) pair.held = []
-      return { connections: silent.length, arrive: () => arrive(silent) }
+      return {
+        connections: silent.length,
+        reset() {
+          for (const { client } of silent) client.destroy()
+        },
+        arrive: () => arrive(silent),
+      }
     },
     async close() {
       for (const server of servers) server.close()

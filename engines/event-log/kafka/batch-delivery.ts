@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
 import { partitionNotFound } from './faults.ts'
 import { fenceRecord } from './fence.ts'
-import type { Lane } from './lane.ts'
+import type { PartitionWriter } from './partition-writer.ts'
 import { SendFault } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
@@ -31,7 +31,7 @@ export interface Append {
 interface DeliveryParts {
   topic: string
   partition: number
-  lane: Lane
+  writer: PartitionWriter
   facts: TopicFactsCache
 }
 
@@ -60,10 +60,10 @@ export function measure(records: NewRecord[]): { bytes: number; largest: number 
   return { bytes, largest }
 }
 
-export function createDelivery({ topic, partition, lane, facts }: DeliveryParts): Delivery {
+export function createDelivery({ topic, partition, writer, facts }: DeliveryParts): Delivery {
   async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
     // A fence may be under way: what is appended now takes its part.
-    lane.giveUp()
+    writer.giveUp()
     const records = batch.length === 1 ? batch[0]!.records : batch.flatMap((append) => append.records)
     const bytes = batch.reduce((sum, append) => sum + append.bytes, batchHeaderBytes)
     const whole = bytes <= batchBytesMax && records.length <= sendRecordsMax
@@ -84,13 +84,13 @@ export function createDelivery({ topic, partition, lane, facts }: DeliveryParts)
   async function sendUntilDone(batch: Append[], { records, bytes }: Chunk): Promise<number | null> {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await lane.send(records, bytes)
+        return await writer.send(records, bytes)
       } catch (error) {
         const final = await finalFault(error)
         if (final) for (const append of batch) append.reject(final)
       }
       if (batch.every((append) => append.settled)) {
-        lane.giveUp()
+        writer.giveUp()
         return null
       }
       await sleep(backoffMs(attempt, retryPause))
@@ -98,11 +98,11 @@ export function createDelivery({ topic, partition, lane, facts }: DeliveryParts)
   }
   async function fence(): Promise<boolean> {
     try {
-      await lane.send([fenceRecord()], batchHeaderBytes)
+      await writer.send([fenceRecord()], batchHeaderBytes)
       return true
     } catch (error) {
       if (!(await finalFault(error))) return false
-      lane.forget()
+      writer.forget()
       return true
     }
   }

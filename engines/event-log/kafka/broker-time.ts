@@ -12,14 +12,12 @@ import type { Cluster } from './cluster.ts'
 
 export const timeSetting = { name: 'message.timestamp.type', value: 'LogAppendTime' }
 
-const alterTimeoutMs = 2_000
 /** As the protocol numbers them. */
 const ofTopic = 2 as const
 const set = 0 as const
 
 /** Where the setting may not be changed the returned function says so in the log, and writing goes on. */
-export function createBrokerTime({ ask }: AdminCalls, cluster: Cluster, log: Logger) {
-  const connections = cluster.connections(alterTimeoutMs)
+export function createBrokerTime({ ask }: AdminCalls, { asking }: Cluster, log: Logger) {
   return async function useBrokerTime(topic: string): Promise<void> {
     const { resources } = await ask((admin) =>
       admin.describeConfigs({
@@ -33,7 +31,7 @@ export function createBrokerTime({ ask }: AdminCalls, cluster: Cluster, log: Log
     try {
       const configs = [{ ...timeSetting, configOperation: set }]
       const change = { resourceType: ofTopic, resourceName: topic, configs }
-      await incrementalAlterConfigsV1.api.async(await connections.toAny(), [change], false)
+      await incrementalAlterConfigsV1.api.async(await asking.toAny(), [change], false)
       log.info({ topic }, 'topics.broker-time')
     } catch (error) {
       log.warn({ topic, error: describeError(error) }, 'topics.broker-time-refused')

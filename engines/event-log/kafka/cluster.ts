@@ -7,6 +7,7 @@
  */
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
+import { withTimeout } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { KafkaOptions } from './client.ts'
 
@@ -30,6 +31,8 @@ export interface Connections extends Closeable {
 }
 
 export interface Cluster extends Closeable {
+  /** For short questions: an answer takes 2 s at most. */
+  readonly asking: Connections
   /**
    * `requestTimeoutMs`: a request without an answer for this long fails and closes its connection. More requests than
    * `inFlightMax` wait inside, and their time begins when they are sent.
@@ -51,7 +54,8 @@ export interface Cluster extends Closeable {
 type MetadataResponse = metadataV12.MetadataResponse
 
 const connectTimeoutMs = 1_000
-const metadataTimeoutMs = 2_000
+const askingTimeoutMs = 2_000
+const closeTimeoutMs = 1_000
 /** Of leaders: asked for again after the first, not used any more after the second. */
 const leadersAgeMs = { fresh: 5_000, known: 30_000 }
 /** Requests on one connection that wait for their answers. */
@@ -65,7 +69,7 @@ export function createCluster(options: KafkaOptions): Cluster {
   const underWay = new Map<string, Promise<PartitionLeader[] | null>>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
-  const asking = connections(metadataTimeoutMs)
+  const asking = connections(askingTimeoutMs)
   let next = Math.floor(Math.random() * bootstrap.length)
 
   function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
@@ -86,7 +90,7 @@ export function createCluster(options: KafkaOptions): Cluster {
       toAny: () => pool.get(anyBroker()),
       async close() {
         pools.delete(pool)
-        await pool.close()
+        await closePool(pool)
       },
     }
   }
@@ -135,6 +139,7 @@ export function createCluster(options: KafkaOptions): Cluster {
   }
   const refreshLeaders = (topic: string) => void learnLeaders(topic).catch(() => {})
   return {
+    asking,
     connections,
     async leaders(topic) {
       const known = topics.get(topic)
@@ -153,10 +158,17 @@ export function createCluster(options: KafkaOptions): Cluster {
       return found.nodeId
     },
     async close() {
-      await Promise.all([...pools].map((pool) => pool.close()))
+      await Promise.all([...pools].map(closePool))
       pools.clear()
     },
   }
+}
+
+/** A connection closes when its last bytes have left, which on a silent one may be never. */
+async function closePool(pool: ConnectionPool): Promise<void> {
+  const open = [...pool].map(([, connection]) => connection)
+  await withTimeout(pool.close(), closeTimeoutMs, () => new Error('bytes are left')).catch(() => {})
+  for (const { socket } of open) socket?.destroy()
 }
 
 /** The library throws an answer that holds an error of any part; the answer itself is in the error. */

@@ -9,7 +9,7 @@ import type { AppError } from '#lib/errors.ts'
 import { type Append, batchHeaderBytes, createDelivery, retryPause, tooLarge } from './batch-delivery.ts'
 import { partitionNotFound } from './faults.ts'
 import type { Identities } from './identities.ts'
-import { createLane } from './lane.ts'
+import { createPartitionWriter } from './partition-writer.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topic-facts.ts'
 
@@ -38,8 +38,8 @@ interface PartitionQueueParts {
 
 export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue {
   const { topic, partition, facts, count, stop } = parts
-  const lane = createLane(parts)
-  const { deliver, fence } = createDelivery({ topic, partition, facts, lane })
+  const writer = createPartitionWriter(parts)
+  const { deliver, fence } = createDelivery({ topic, partition, facts, writer })
   const queue: Append[] = []
   const queued = { bytes: 0, records: 0 }
   let draining: Promise<void> | undefined
@@ -52,7 +52,7 @@ export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue
   async function drain(): Promise<void> {
     for (let failures = 0; ; ) {
       if (queue.length === 0) {
-        if (!lane.unresolved() || stop.aborted) break
+        if (!writer.unresolved() || stop.aborted) break
         if (!(await fence())) await sleep(backoffMs(failures++, retryPause), stop)
         continue
       }

@@ -61,14 +61,12 @@ const brokerTimeoutMs = 4_000
 const requestTimeoutMs = 5_000
 /** A broker takes one request of a connection at a time: a few that wait are enough to keep it busy. */
 const inFlightMax = 5
-const identityTimeoutMs = 2_000
 /** Only transactions use it, and none is begun. */
 const transactionTimeoutMs = 60_000
 const headerNamesMax = 1_000
 
 export function createProduceClient(cluster: Cluster): ProduceClient {
   const connections = cluster.connections(requestTimeoutMs, inFlightMax)
-  const asking = cluster.connections(identityTimeoutMs)
   const headerNames = new Map<string, Buffer>()
 
   /** Few names are on all records. */
@@ -118,17 +116,15 @@ export function createProduceClient(cluster: Cluster): ProduceClient {
     async identify(transactionalId, former) {
       const connection =
         transactionalId === undefined
-          ? await asking.toAny()
-          : await asking.to(await cluster.coordinator('transaction', transactionalId))
+          ? await cluster.asking.toAny()
+          : await cluster.asking.to(await cluster.coordinator('transaction', transactionalId))
       const answer = await initProducerIdV5.api
         .async(connection, transactionalId ?? null, transactionTimeoutMs, former?.id, former?.epoch)
         .catch(responseOf<initProducerIdV5.InitProducerIdResponse>)
       if (answer.errorCode !== 0) throw new IdentityRefused(nameOf(answer.errorCode))
       return { id: answer.producerId, epoch: answer.producerEpoch }
     },
-    async close() {
-      await Promise.all([connections.close(), asking.close()])
-    },
+    close: connections.close,
   }
 }
 

@@ -38,7 +38,7 @@ export function createTopicFacts(
     return call
   }
   async function ask(topic: string): Promise<TopicFacts> {
-    const askedAt = Date.now()
+    const askedAt = performance.now()
     const spec = await topics.describeTopic(topic)
     if (!spec) {
       known.delete(topic)
@@ -57,7 +57,7 @@ export function createTopicFacts(
       const entry = known.get(topic)
       if (!entry) return refresh(topic)
       // Old facts serve while new ones are fetched: appends never wait for them.
-      if (Date.now() - entry.askedAt > keptForMs) refresh(topic).catch(ignoreUnavailable)
+      if (performance.now() - entry.askedAt > keptForMs) refresh(topic).catch(ignoreUnavailable)
       return entry.facts
     },
   }

@@ -1,6 +1,6 @@
 /**
- * Lanes against a partition that keeps Kafka's rule of producer ids, epochs and sequences: what is refused, what is
- * stored once, when a fence is written.
+ * Writers of partitions against a log that keeps Kafka's rule of producer ids, epochs and sequences: what is refused,
+ * what is stored once, when a fence is written.
  */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -70,7 +70,7 @@ function setUp(fate: (send: Send, n: number) => Fate, identities?: Identities) {
 const unavailable = { code: 'log_unavailable' }
 const places = (sends: Send[]) => sends.map(({ identity, sequence }) => [identity.epoch, sequence])
 
-describe('a lane', () => {
+describe('the writer of a partition', () => {
   test('a batch whose answer was lost is repeated as it was, stored once, and answered with its offset', async () => {
     const { producer, partitions, sends } = setUp((_, n) => (n === 2 ? 'answer lost' : 'stored'))
     expect(await producer.append('t', 0, records('a', 'b'))).toBe(0)
@@ -138,7 +138,7 @@ describe('a lane', () => {
     ])
   })
 
-  test('lanes go over to a raised epoch with their next batch, from sequence 0', async () => {
+  test('other partitions go over to a raised epoch with their next batch, from sequence 0', async () => {
     const { producer, sends } = setUp(({ partition }, n) => (partition === 0 && n < 4 ? 'late' : 'stored'))
     await producer.append('t', 1, records('a', 'b'))
     await expect(producer.append('t', 0, records('lost'), 1)).rejects.toMatchObject(unavailable)

@@ -8,7 +8,7 @@ import type { Identities } from './identities.ts'
 import type { ProducerIdentity } from './produce-client.ts'
 import { type Sender, SendFault } from './sender.ts'
 
-export interface Lane {
+export interface PartitionWriter {
   /** Tries once to append a batch; the same batch again after a throw, unless it is given up. */
   send(records: NewRecord[], bytes: number): Promise<number>
   /** The batch is not tried any more. Nothing of it, however late, is appended behind what is appended next. */
@@ -19,7 +19,7 @@ export interface Lane {
   forget(): void
 }
 
-interface LaneParts {
+interface PartitionWriterParts {
   topic: string
   partition: number
   sender: Sender
@@ -34,7 +34,12 @@ const lostSequence = new Set([
   'INVALID_PRODUCER_EPOCH',
 ])
 
-export function createLane({ topic, partition, sender, identities }: LaneParts): Lane {
+export function createPartitionWriter({
+  topic,
+  partition,
+  sender,
+  identities,
+}: PartitionWriterParts): PartitionWriter {
   let identity: ProducerIdentity | null = null
   let sequence = 0
   /** Only a later epoch may follow. */
