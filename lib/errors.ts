@@ -26,7 +26,6 @@ export const errorCodes = {
   agent_exists: [409, 'The agent exists already'],
   idempotency_conflict: [409, 'The Idempotency-Key was used with another body'],
   idempotency_in_progress: [409, 'The first request with this Idempotency-Key is still running'],
-  fenced: [409, 'Another one has taken its place'],
   operation_failed: [409, 'The operation failed'],
   superseded: [409, 'A later record has taken its place'],
   group_active: [409, 'The consumer group has members'],
@@ -48,6 +47,7 @@ export const errorCodes = {
   not_yet_applied: [503, 'The operation is not applied yet'],
   overloaded: [503, 'Too much work is waiting'],
   shutting_down: [503, 'The service is stopping'],
+  fenced: [500, 'Another one has taken its place'],
   invalid_configuration: [500, 'The configuration is not valid'],
   incompatible_schema: [500, 'The schema change is not compatible'],
   topic_mismatch: [500, 'A topic differs from the catalogue'],
@@ -102,6 +102,11 @@ const unavailableCodes: ReadonlySet<string> = new Set([
 /** True when the engine behind the call is away, so that waiting (and nothing else) helps. */
 export function isUnavailable(error: unknown): error is AppError {
   return error instanceof AppError && unavailableCodes.has(error.code)
+}
+
+/** True when another one has taken over what the caller held; trying again as the same holder never helps. */
+export function isFenced(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'fenced'
 }
 
 /** A short text of any thrown thing, cut to `max` characters: engines put whole parameters into their messages. */

@@ -71,7 +71,10 @@ export interface HeldLease {
 
 /**
  * Runs `work` while holding the lease, which is renewed after every third of its time and given back afterwards.
- * Resolves with undefined, without running anything, while another holder has it.
+ * Resolves with undefined, without running anything, while another holder has it. Times are those of this process's own
+ * steady clock, so a step of the wall clock changes nothing; but a process or machine that was paused can do something
+ * before it notices. Work that must not land behind that of the next holder therefore needs a fence of its own, such as
+ * a writer name (`Publisher.fenced`) or a condition on the epoch.
  */
 export async function withLease<T>(
   relational: Relational,
@@ -84,24 +87,36 @@ export async function withLease<T>(
   let lease = first
   const lost = new AbortController()
   const ended = new AbortController()
+  const over = AbortSignal.any([lost.signal, ended.signal])
+  let expiry = expireInTime()
   const renewing = keepRenewing()
 
+  /** Also when a renewal is not answered. */
+  function expireInTime(): NodeJS.Timeout {
+    return setTimeout(() => lost.abort(), leaseLeftMs(lease))
+  }
+
   async function keepRenewing(): Promise<void> {
-    while (!ended.signal.aborted) {
-      await sleep(ttlMs / 3, ended.signal)
-      if (ended.signal.aborted) return
+    for (;;) {
+      await sleep(ttlMs / 3, over)
+      if (over.aborted) return
+      // Undefined: the database is away, and may be back before the lease expires.
       const renewed = await renewLease(relational, lease, ttlMs).catch(() => undefined)
-      if (renewed) lease = renewed
-      // Null: another holder has it. Undefined: the database is away, and may be back before the lease expires.
-      if (renewed === null || leaseLeftMs(lease) === 0) return lost.abort()
+      if (renewed === null) return lost.abort()
+      if (!renewed) continue
+      lease = renewed
+      clearTimeout(expiry)
+      expiry = expireInTime()
     }
   }
 
+  const leftMs = () => (lost.signal.aborted ? 0 : leaseLeftMs(lease))
   try {
-    return await work({ epoch: first.epoch, signal: lost.signal, leftMs: () => leaseLeftMs(lease) })
+    return await work({ epoch: first.epoch, signal: lost.signal, leftMs })
   } finally {
     ended.abort()
     await renewing
+    clearTimeout(expiry)
     await releaseLease(relational, lease).catch(() => {})
   }
 }

@@ -1,6 +1,7 @@
 /** The types of messages over the event log: what services publish and what handlers receive. */
 
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 
@@ -75,11 +76,19 @@ export interface Publisher {
   ): Promise<Position[]>
   /** For many messages that come one by one: they are encoded as they come, not when they are published. */
   batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>): MessageBatch<K, Schemas[S]>
+  /**
+   * Takes over a writer name, for publishers whose records must not land behind those of their successor
+   * (`EventLog.fencedWriter`). Throws AppError `log_unavailable`.
+   */
+  fenced(name: string): Promise<FencedPublisher>
   /** Number of partitions of a topic now. */
   partitions(topic: Topic): number
   /** Where a topic lives now: its physical name, epoch and partitions. */
   locationOf(topic: Topic): TopicLocation
 }
+
+/** Publishes under a writer name; every call throws AppError `fenced` once another one has taken the name over. */
+export interface FencedPublisher extends Pick<Publisher, 'publish' | 'batch'>, Closeable {}
 
 /** The physical topic behind a topic of the catalogue. */
 export interface TopicLocation {

@@ -1,31 +1,59 @@
-/** The transactional outbox: rows that a transaction wrote are published in their order per key, and deleted then. */
+/**
+ * The transactional outbox: rows that a transaction wrote are published in their order per key, and deleted then.
+ *
+ * One holder of a lease does so at a time. A holder that was paused may go on when its lease is over, in the middle of
+ * a publish; still no older record ends up behind a newer one of its key:
+ * - Each holder publishes under the lease's writer name, taken over before it reads. A late record of the earlier holder
+ *   is refused in every partition where the new one has appended; elsewhere it lies before all that the new one appends.
+ * - Rows are deleted only by who holds the lease, so whatever the earlier holder was publishing is still there: the new
+ *   one publishes it again, in order, into the same partitions. No further fence has to be appended for that.
+ */
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import { AppError, describeError } from '#lib/errors.ts'
+import { AppError, describeError, isFenced, isUnavailable } from '#lib/errors.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { topicByName } from '#topics/catalog.ts'
 import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
 import { type HeldLease, withLease } from './leases.ts'
-import { headerNames, type Publisher } from './messages.ts'
+import {
+  type FencedPublisher,
+  headerNames,
+  type MessageBatch,
+  type OutgoingMessage,
+  type Publisher,
+} from './messages.ts'
+import type { RefusedKeys } from './outbox/refused-keys.ts'
 
+/** Name of the lease, and the writer name of its holder. */
 export const outboxLeaseName = 'outbox'
 
 /** Rows of one read and one publish. */
 const batchMax = 500
 const leaseTtlMs = 15_000
 const publishTimeoutMs = 2_000
-/**
- * A batch begins only when the lease outlives its publish by far: a late one could overtake that of the next holder.
- */
+/** A batch begins only when the lease outlives its publish by far: one that is fenced in the midst is work for nothing. */
 const leaseLeftMsMin = 3 * publishTimeoutMs
 
 export interface OutboxParts {
   relational: Relational
-  publisher: Publisher
+  publisher: Pick<Publisher, 'fenced'>
   log: Logger
   /** Name of this process in the lease. */
   holder: string
+  refused: RefusedKeys
+}
+
+/** What the holder of the lease does. */
+export interface HeldOutbox {
+  /** Aborts when the lease is lost. */
+  readonly signal: AbortSignal
+  /**
+   * Publishes all rows and deletes them; resolves with their number. A row that its topic refuses stays and is logged;
+   * later rows of its key alone wait for it. Throws AppError `log_unavailable` or `relational_engine_unavailable`; rows
+   * that were stored before may be published again, with the same event ids.
+   */
+  publish(): Promise<number>
 }
 
 export interface OutboxRecord {
@@ -58,31 +86,55 @@ export async function writeOutbox(tx: SqlExecutor, record: OutboxRecord): Promis
 }
 
 /**
- * Publishes all rows and deletes them; resolves with their number, or null (nothing done) while another process does
- * so. A row that its topic refuses stays, holds back later rows of its key alone, and is logged. Throws AppError
- * `log_unavailable` or `relational_engine_unavailable`; rows that were stored before may be published again, with the
- * same event ids.
+ * Runs `work` while holding the outbox's lease. Resolves with its result, or with undefined while another process has
+ * the lease, and when another one took over meanwhile.
  */
-export async function publishOutbox(parts: OutboxParts): Promise<number | null> {
+export function withOutbox<T>(
+  parts: OutboxParts,
+  work: (outbox: HeldOutbox) => Promise<T>,
+): Promise<T | undefined> {
   const options = { name: outboxLeaseName, holder: parts.holder, ttlMs: leaseTtlMs }
-  const published = await withLease(parts.relational, options, (lease) => publishUnderLease(parts, lease))
-  return published ?? null
+  return withLease(parts.relational, options, async (lease) => {
+    const publisher = await parts.publisher.fenced(outboxLeaseName)
+    try {
+      return await work({
+        signal: lease.signal,
+        publish: () => publishAll({ ...parts, publisher, lease }),
+      })
+    } catch (error) {
+      if (!isFenced(error)) throw error
+      parts.log.info({ epoch: lease.epoch }, 'outbox.fenced')
+      return undefined
+    } finally {
+      await publisher.close()
+    }
+  })
 }
 
-/** As `publishOutbox`, for a caller that holds the lease; ends early when the lease is about to run out. */
-export async function publishUnderLease(
-  parts: Omit<OutboxParts, 'holder'>,
-  lease: HeldLease,
-): Promise<number> {
-  const stuck = new Set<string>()
+/** What one holder works with. */
+interface Tenure extends Omit<OutboxParts, 'publisher'> {
+  publisher: FencedPublisher
+  lease: HeldLease
+}
+
+/** Ends early when the lease is about to run out. */
+async function publishAll(tenure: Tenure): Promise<number> {
+  const { lease, refused } = tenure
+  // Taken once: a key whose rest ends in the midst must not go on with a later row of it.
+  const held = refused.resting()
   let published = 0
   let after = 0
   while (lease.leftMs() > leaseLeftMsMin && !lease.signal.aborted) {
-    const rows = await readRows(parts.relational, after)
+    const rows = await readRows(tenure.relational, after, held)
     const last = rows.at(-1)
     if (!last) break
     after = last.id
-    published += await publishRows(parts, rows, stuck)
+    const restingBefore = held.size
+    for (const [topic, ofTopic] of Map.groupBy(rows, (row) => row.topic)) {
+      const stored = await publishTopic(tenure, topic, ofTopic, held)
+      published += await deleteRows(tenure, stored)
+    }
+    if (held.size > restingBefore && refused.full()) break
   }
   return published
 }
@@ -97,73 +149,127 @@ interface OutboxRow {
   created_at: Date
 }
 
-async function readRows(relational: Relational, after: number): Promise<OutboxRow[]> {
+async function readRows(relational: Relational, after: number, held: Set<string>): Promise<OutboxRow[]> {
   const { rows } = await relational.query<OutboxRow>(
     `select id, topic, key, event_id, value, headers, created_at from platform.outbox
-     where id > $1 order by id limit $2`,
-    [after, batchMax],
+     where id > $1 and topic || ' ' || key <> all($3::text[]) order by id limit $2`,
+    [after, batchMax, [...held]],
   )
   return rows
 }
 
-async function publishRows(
-  parts: Omit<OutboxParts, 'holder'>,
-  rows: OutboxRow[],
-  stuck: Set<string>,
-): Promise<number> {
-  let published = 0
-  for (const [topic, ofTopic] of Map.groupBy(rows, (row) => row.topic)) {
-    const ids = await publishTopic(parts, topic, ofTopic, stuck)
-    if (ids.length === 0) continue
-    await parts.relational.query('delete from platform.outbox where id = any($1::bigint[])', [ids])
-    published += ids.length
-  }
-  return published
+/** Deletes what was published, unless another one has the lease by now: that one publishes it again. */
+async function deleteRows({ relational, lease }: Tenure, rows: OutboxRow[]): Promise<number> {
+  if (rows.length === 0) return 0
+  const { rowCount } = await relational.query(
+    `with holding as (select 1 from platform.leases where name = $2 and epoch = $3 for share)
+     delete from platform.outbox where id = any($1::bigint[]) and exists (select 1 from holding)`,
+    [rows.map((row) => row.id), outboxLeaseName, lease.epoch],
+  )
+  return rowCount
 }
 
-/** The ids that were stored. One row that cannot be encoded refuses the whole publish: then each goes alone. */
+/** The rows that were stored. Those that cannot be encoded are left out of the batch, and later ones of their keys. */
 async function publishTopic(
-  parts: Omit<OutboxParts, 'holder'>,
+  tenure: Tenure,
   topic: string,
   rows: OutboxRow[],
-  stuck: Set<string>,
-): Promise<number[]> {
-  const free = rows.filter((row) => !stuck.has(keyOf(row)))
-  if (free.length === 0) return []
-  try {
-    await publish(parts.publisher, topic, free)
-    return free.map((row) => row.id)
-  } catch (error) {
-    if (error instanceof AppError) throw error
-    if (free.length > 1) {
-      const ids: number[] = []
-      for (const row of free) ids.push(...(await publishTopic(parts, topic, [row], stuck)))
-      return ids
+  held: Set<string>,
+): Promise<OutboxRow[]> {
+  const faults: { row: OutboxRow; error: unknown }[] = []
+  const taken: OutboxRow[] = []
+  let batch: RowBatch | undefined
+  for (const row of rows) {
+    if (held.has(keyOf(row))) continue
+    try {
+      batch ??= openBatch(tenure.publisher, topic)
+      await batch.add(messageOf(row))
+      taken.push(row)
+    } catch (error) {
+      if (mustEnd(error)) throw error
+      held.add(keyOf(row))
+      faults.push({ row, error })
     }
-    const row = free[0]!
-    stuck.add(keyOf(row))
-    parts.log.error({ outbox: row.id, topic, reason: describeError(error) }, 'outbox.row-refused')
-    return []
   }
+  reportRefused(tenure, topic, faults)
+  if (!batch || taken.length === 0) return []
+  try {
+    await batch.publish({ timeoutMs: publishTimeoutMs })
+  } catch (error) {
+    if (mustEnd(error)) throw error
+    return publishHalves(tenure, topic, taken, held, error)
+  }
+  for (const row of taken) tenure.refused.published(keyOf(row))
+  return taken
 }
 
-async function publish(publisher: Publisher, name: string, rows: OutboxRow[]): Promise<void> {
+/** The log refused one record or more of the rows: halved until those are alone. */
+async function publishHalves(
+  tenure: Tenure,
+  topic: string,
+  rows: OutboxRow[],
+  held: Set<string>,
+  error: unknown,
+): Promise<OutboxRow[]> {
+  const [row] = rows
+  if (row && rows.length === 1) {
+    held.add(keyOf(row))
+    reportRefused(tenure, topic, [{ row, error }])
+    return []
+  }
+  const middle = Math.ceil(rows.length / 2)
+  const first = await publishTopic(tenure, topic, rows.slice(0, middle), held)
+  return [...first, ...(await publishTopic(tenure, topic, rows.slice(middle), held))]
+}
+
+/** One line for all of them; a key that is refused again rests longer, so the lines become rare. */
+function reportRefused(
+  { refused, log }: Tenure,
+  topic: string,
+  faults: { row: OutboxRow; error: unknown }[],
+): void {
+  const rests = faults.map(({ row }) => refused.refused(keyOf(row)))
+  const [first] = faults
+  if (!first) return
+  log.error(
+    {
+      topic,
+      outbox: first.row.id,
+      reason: describeError(first.error),
+      rows: faults.length,
+      againInMs: Math.min(...rests),
+    },
+    'outbox.row-refused',
+  )
+}
+
+/** True for faults that no row is to blame for. */
+function mustEnd(error: unknown): boolean {
+  return (
+    isUnavailable(error) || isFenced(error) || (error instanceof AppError && error.code === 'shutting_down')
+  )
+}
+
+type RowBatch = MessageBatch<string, Schemas[SchemaName]>
+
+function openBatch(publisher: FencedPublisher, name: string): RowBatch {
   const topic = topicByName(name)
   if (!topic) throw new Error(`${name} is not a topic of the catalogue`)
   // Rows carry the record's key itself, not the typed key that a topic makes it from.
   const byRecordKey: KeyedTopic<string> = { ...topic, key: (key) => key }
-  await publisher.publish(
-    byRecordKey,
-    rows.map((row) => ({
-      key: row.key,
-      value: row.value as Schemas[SchemaName] | null,
-      eventId: row.event_id,
-      headers: { [headerNames.occurredAt]: row.created_at.toISOString(), ...row.headers },
-    })),
-    { timeoutMs: publishTimeoutMs },
-  )
+  return publisher.batch(byRecordKey)
 }
 
+function messageOf(row: OutboxRow): OutgoingMessage<string, Schemas[SchemaName]> {
+  return {
+    key: row.key,
+    value: row.value as Schemas[SchemaName] | null,
+    eventId: row.event_id,
+    headers: { [headerNames.occurredAt]: row.created_at.toISOString(), ...row.headers },
+  }
+}
+
+/** As `readRows` makes it: names of topics have no space. */
 function keyOf(row: OutboxRow): string {
-  return `${row.topic}\0${row.key}`
+  return `${row.topic} ${row.key}`
 }

@@ -25,6 +25,8 @@ export interface PublisherParts {
   producerName: string
 }
 
+type Append = EventLog['append']
+
 /** The messages of one batch that go to one partition, with their positions in the caller's order. */
 interface Share {
   records: NewRecord[]
@@ -37,8 +39,25 @@ export function createPublisher(parts: PublisherParts): Publisher {
     if (!location) throw new Error(`${topic.name} has no known location: it is not in the catalogue`)
     return location
   }
+  return {
+    ...publishWith((...append) => parts.eventLog.append(...append), parts, locationOf),
+    async fenced(name) {
+      const writer = await parts.eventLog.fencedWriter(name)
+      return { ...publishWith(writer.append, parts, locationOf), close: writer.close }
+    },
+    partitions: (topic) => locationOf(topic).partitions,
+    locationOf,
+  }
+}
+
+/** What publishes through one way of appending. */
+function publishWith(
+  append: Append,
+  parts: PublisherParts,
+  locationOf: Publisher['locationOf'],
+): Pick<Publisher, 'publish' | 'batch'> {
   function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number): EncodedBatch<K, S> {
-    return new EncodedBatch(parts, topic, locationOf(topic), partition)
+    return new EncodedBatch(append, parts, topic, locationOf(topic), partition)
   }
 
   async function publish<K, S extends SchemaName>(
@@ -56,15 +75,11 @@ export function createPublisher(parts: PublisherParts): Publisher {
     return whole.publish(options)
   }
 
-  return {
-    publish,
-    batch: (topic) => batch(topic),
-    partitions: (topic) => locationOf(topic).partitions,
-    locationOf,
-  }
+  return { publish, batch: (topic) => batch(topic) }
 }
 
 class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S]> {
+  readonly #append: Append
   readonly #parts: PublisherParts
   readonly #topic: KeyedTopic<K, S>
   readonly #location: TopicLocation
@@ -75,11 +90,13 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
   #size = 0
 
   constructor(
+    append: Append,
     parts: PublisherParts,
     topic: KeyedTopic<K, S>,
     location: TopicLocation,
     partition: number | undefined,
   ) {
+    this.#append = append
     this.#parts = parts
     this.#topic = topic
     this.#location = location
@@ -100,10 +117,9 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
   async publish({ timeoutMs }: { timeoutMs?: number } = {}): Promise<Position[]> {
     const positions = new Array<Position>(this.#size)
     const options = timeoutMs === undefined ? {} : { timeoutMs }
-    const { eventLog } = this.#parts
     await Promise.all(
       [...this.#shares].map(async ([partition, { records, indexes }]) => {
-        const first = await eventLog.append(this.#location.physicalName, partition, records, options)
+        const first = await this.#append(this.#location.physicalName, partition, records, options)
         indexes.forEach((index, n) => {
           positions[index] = { partition, offset: first + n }
         })

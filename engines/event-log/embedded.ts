@@ -7,7 +7,9 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
+import { createClock } from './embedded/clock.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
+import { nobody } from './embedded/holders.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
@@ -23,6 +25,9 @@ const appendTimeoutMs = 2_000
 const pingTimeoutMs = 2_000
 /** For what is being written when the log is closed. */
 const settleTimeoutMs = 10_000
+
+/** Times of records follow a wall clock that jumped ahead after this long. */
+const timesBelieveAfterMs = 600_000
 
 export interface EmbeddedLogOptions {
   /** Holds the file `event-log.sqlite`; made when absent. It has one owner: whoever starts the platform locks it. */
@@ -59,7 +64,14 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   for (const topic of threads.loaded.topics) topics.add(topic)
   followCleaner(threads, topics, onFault)
   const positions = createPositions(threads.loaded.positions)
-  const queue = createWriteQueue(threads.writer.call.write, createCheckpointer(threads, onFault))
+  const queue = createWriteQueue({
+    write: threads.writer.call.write,
+    wrote: createCheckpointer(threads, onFault),
+    clock: createClock({
+      startAt: Math.max(threads.loaded.newestAt, Date.now()),
+      believedAfterMs: timesBelieveAfterMs,
+    }),
+  })
   const { fetch } = threads.reader.call
   const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
   const administration = createAdministration({ threads, topics, positions, groups, queue })
@@ -92,7 +104,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
   return {
     driver: 'embedded',
     ...calls,
-    append: appendAs(0),
+    append: appendAs(nobody),
     fencedWriter: whileOpen(async (name) => {
       const holder = await bounded(write.takeOver(name), appendTimeoutMs)
       return { append: appendAs(holder), close: async () => {} }

@@ -82,6 +82,11 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
   return {
     publish: publish as Publisher['publish'],
     batch: batch as unknown as Publisher['batch'],
+    fenced: async () => ({
+      publish: publish as Publisher['publish'],
+      batch: batch as unknown as Publisher['batch'],
+      close: async () => {},
+    }),
     partitions: () => partitions,
     locationOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
   }

@@ -5,7 +5,8 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { type CompactionLimits, compactTable } from './compaction.ts'
+import type { Clock } from './clock.ts'
+import { compactTable } from './compaction.ts'
 import type { Table, Writer } from './writer.ts'
 
 export interface Cleaner {
@@ -19,19 +20,19 @@ export interface Cleaner {
 export function createCleaner(
   db: DatabaseSync,
   writer: Writer,
-  trimmed: (id: number, start: number) => void,
+  { clock, trimmed }: { clock: Clock; trimmed(id: number, start: number): void },
 ): Cleaner {
   let running: Promise<void> = Promise.resolve()
 
   async function clean(table: Table): Promise<void> {
     if (table.topic.cleanup === 'delete' && table.topic.retentionMs !== null) {
-      const start = await table.records.findUnexpired(table.start, Date.now() - table.topic.retentionMs)
+      const start = await table.records.findUnexpired(table.start, clock() - table.topic.retentionMs)
       if (start > table.start) trimmed(table.id, writer.trim(table.id, start))
     }
     await purge(writer, table)
-    if (table.topic.cleanup === 'compact') await compactTable(db, table, alive, 'when worthwhile')
+    if (table.topic.cleanup === 'compact') await compactTable(db, table, { alive, clock }, 'when worthwhile')
   }
-  const alive: CompactionLimits['alive'] = (table) => writer.tables.get(table.id) === table
+  const alive = (table: Table) => writer.tables.get(table.id) === table
 
   function afterOthers(work: () => Promise<void>): Promise<void> {
     const mine = running.then(work)
@@ -46,7 +47,8 @@ export function createCleaner(
     compactNow: (topic) =>
       afterOthers(async () => {
         for (const table of [...writer.tables.values()]) {
-          if (table.topic.name === topic && alive(table)) await compactTable(db, table, alive, 'now')
+          if (table.topic.name === topic && alive(table))
+            await compactTable(db, table, { alive, clock }, 'now')
         }
       }),
   }

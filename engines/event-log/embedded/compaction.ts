@@ -7,6 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
+import type { Clock } from './clock.ts'
 import { nameOf } from './table-kinds.ts'
 import type { Table } from './writer.ts'
 
@@ -14,12 +15,14 @@ import type { Table } from './writer.ts'
 const keysMax = 100_000
 /** Rows looked at before other work of the thread gets its turn. */
 const rowsPerLook = 1_000
-/** Rows removed in one transaction. */
-const rowsPerSlice = 200
+/** Removed in one transaction at most: appends wait for no more than this. */
+const sliceRowsMax = 200
+const sliceBytesMax = 1_048_576
 /** A round starts when at least this many records, and half as many as are already clean, are new. */
 const dirtyRecordsMin = 1_000
 
-export interface CompactionLimits {
+export interface CompactionParts {
+  clock: Clock
   /** False when the partition was deleted meanwhile. */
   alive(table: Table): boolean
 }
@@ -28,8 +31,8 @@ interface Candidate {
   o: number
   ts: number
   key: Uint8Array | null
-  /** 1 for a tombstone. */
-  empty: number
+  /** Of the value; null for a tombstone. */
+  bytes: number | null
 }
 
 interface State {
@@ -42,28 +45,29 @@ interface State {
 export async function compactTable(
   db: DatabaseSync,
   table: Table,
-  alive: CompactionLimits['alive'],
+  { alive, clock }: CompactionParts,
   when: 'when worthwhile' | 'now',
 ): Promise<void> {
   const read = db.prepare('select compacted_to, clean_rows, tombstone_due from partitions where id = ?')
   for (;;) {
     const state = firstRow<State>(read, table.id)
     if (!state || !alive(table) || table.next <= table.start) return
-    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state)) return
-    const head = when === 'now' ? table.next - 1 : findHead(db, table, Date.now() - table.topic.segmentMs)
-    if (when === 'when worthwhile' && !isWorthwhile(head, state)) return
+    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state, clock())) return
+    const head = when === 'now' ? table.next - 1 : findHead(db, table, clock() - table.topic.segmentMs)
+    if (when === 'when worthwhile' && !isWorthwhile(head, state, clock())) return
     const from = Math.max(state.compacted_to, table.start)
     const { latest, to } = await lookAtNewKeys(db, table, from, head)
-    if (!(await removeSuperseded(db, table, alive, latest, to))) return
+    if (!(await removeSuperseded(db, table, { alive, clock }, latest, to))) return
     if (to >= head) return
   }
 }
 
 const enough = (state: State) => Math.max(dirtyRecordsMin, state.clean_rows / 2)
-const due = (state: State) => state.tombstone_due !== null && state.tombstone_due <= Date.now()
-const mayBeWorthwhile = (table: Table, state: State) =>
-  due(state) || table.next - state.compacted_to >= enough(state)
-const isWorthwhile = (head: number, state: State) => due(state) || head - state.compacted_to >= enough(state)
+const due = (state: State, now: number) => state.tombstone_due !== null && state.tombstone_due <= now
+const mayBeWorthwhile = (table: Table, state: State, now: number) =>
+  due(state, now) || table.next - state.compacted_to >= enough(state)
+const isWorthwhile = (head: number, state: State, now: number) =>
+  due(state, now) || head - state.compacted_to >= enough(state)
 
 /** First offset of the head. Times rise with offsets, so it is found by halving. */
 function findHead(db: DatabaseSync, table: Table, youngerThan: number): number {
@@ -104,30 +108,32 @@ async function lookAtNewKeys(
 async function removeSuperseded(
   db: DatabaseSync,
   table: Table,
-  alive: CompactionLimits['alive'],
+  { alive, clock }: CompactionParts,
   latest: Map<string, number>,
   to: number,
 ): Promise<boolean> {
   const name = nameOf(table.id)
   const select = db.prepare(
-    `select o, ts, key, value is null as empty from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
+    `select o, ts, key, length(value) as bytes from ${name} where o >= ? and o < ? order by o limit ${rowsPerLook}`,
   )
   const remove = db.prepare(`delete from ${name} where o = ?`)
-  const tombstonesBefore = Date.now() - table.topic.tombstoneRetentionMs
+  const tombstonesBefore = clock() - table.topic.tombstoneRetentionMs
   let at = table.start
   let kept = 0
   let tombstoneDue: number | null = null
   for (;;) {
     const rows = allRows<Candidate>(select, at, to)
-    const gone: number[] = []
-    for (const { o, ts, key, empty } of rows) {
+    const gone: Candidate[] = []
+    for (const row of rows) {
+      const { o, ts, key, bytes } = row
       const replaced = key !== null && (latest.get(textOf(key)) ?? o) > o
-      if (replaced || (empty && ts <= tombstonesBefore)) {
-        gone.push(o)
+      if (replaced || (bytes === null && ts <= tombstonesBefore)) {
+        gone.push(row)
         continue
       }
       kept++
-      if (empty) tombstoneDue = Math.min(tombstoneDue ?? Infinity, ts + table.topic.tombstoneRetentionMs)
+      if (bytes === null)
+        tombstoneDue = Math.min(tombstoneDue ?? Infinity, ts + table.topic.tombstoneRetentionMs)
     }
     if (!(await removeRows(db, () => alive(table), remove, gone))) return false
     if (rows.length < rowsPerLook) break
@@ -145,17 +151,29 @@ async function removeRows(
   db: DatabaseSync,
   alive: () => boolean,
   remove: { run(o: number): unknown },
-  gone: number[],
+  gone: Candidate[],
 ): Promise<boolean> {
-  for (let i = 0; i < gone.length; i += rowsPerSlice) {
+  for (let from = 0; from < gone.length; ) {
     if (!alive()) return false
+    const to = endOfSlice(gone, from)
     inTransaction(db, () => {
-      for (const o of gone.slice(i, i + rowsPerSlice)) remove.run(o)
+      for (const { o } of gone.slice(from, to)) remove.run(o)
     })
+    from = to
     await setImmediate()
   }
   await setImmediate()
   return alive()
+}
+
+/** At least one row is in a slice. */
+function endOfSlice(gone: Candidate[], from: number): number {
+  let bytes = 0
+  for (let to = from; to < gone.length; to++) {
+    bytes += gone[to]!.bytes ?? 0
+    if (to > from && (bytes > sliceBytesMax || to - from >= sliceRowsMax)) return to
+  }
+  return gone.length
 }
 
 /** Bytes as text of the same length: keys need not be UTF-8. */

@@ -1,6 +1,6 @@
 /** One member of a consumer group: it reads its partitions, calls its listener and commits. */
 
-import { withTimeout } from '#lib/backoff.ts'
+import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
@@ -14,6 +14,8 @@ export const fetchBytesDefault = 1_048_576
 const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
 const commitTimeoutMs = 5_000
+/** Between two tries to start what was gained, while the file takes no writes. */
+const startAgain = { baseMs: 100, maxMs: 2_000 }
 
 /** What all members share. */
 export interface MemberParts {
@@ -54,10 +56,22 @@ export function createMember(
     reader.stop()
   }
 
+  /** Tries until they are started or lost: nothing else would start them. */
   async function start(gained: Map<number, PartitionReader>): Promise<void> {
+    const still = () => [...gained].filter(([partition, reader]) => readers.get(partition) === reader)
+    for (let tries = 0; still().length > 0; tries++) {
+      try {
+        return await startOnce(still)
+      } catch (error) {
+        parts.fault(error)
+        await sleep(Math.max(20, backoffMs(tries, startAgain)))
+      }
+    }
+  }
+
+  async function startOnce(still: () => [number, PartitionReader][]): Promise<void> {
     // Commits of the former owner that were accepted are written by now: this read comes after them.
     await parts.queue.commit([])
-    const still = () => [...gained].filter(([partition, reader]) => readers.get(partition) === reader)
     const gains = still().map(
       ([partition]): GainedPartition => ({
         ...rangeOf(topic.partitions[partition]!),
@@ -99,7 +113,7 @@ export function createMember(
       if (closed) return
       const gained = new Map(partitions.map((partition) => [partition, openReader(partition)]))
       for (const [partition, reader] of gained) readers.set(partition, reader)
-      start(gained).catch(parts.fault)
+      void start(gained)
     },
     lose(partitions) {
       for (const partition of partitions) drop(partition)

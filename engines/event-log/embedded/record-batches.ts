@@ -4,7 +4,7 @@
  */
 
 import type { DatabaseSync } from 'node:sqlite'
-import { eachRow } from '#lib/sqlite-rows.ts'
+import { eachRow, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { type Batch, cutBatch, packBatches, recordsPerFetchMax } from './record-block.ts'
@@ -30,9 +30,11 @@ export const tableOf = (name: string): string =>
 export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   const insert = db.prepare(`insert into ${name} values (?, ?, ?, ?, ?)`)
   return {
-    end() {
-      const last = db.prepare(`select max(last) as last from ${name}`).get()?.last as number | null
-      return last === null ? 0 : last + 1
+    last() {
+      const select = db.prepare(
+        `select last as offset, ts as timestamp from ${name} order by last desc limit 1`,
+      )
+      return firstRow<{ offset: number; timestamp: number }>(select) ?? null
     },
     insert(cursor, count, first) {
       for (let at = first, left = count; left > 0; ) {

@@ -1,7 +1,7 @@
 /** The table layout that keeps each record in a row of its own, for topics where compaction picks among records. */
 
 import type { DatabaseSync } from 'node:sqlite'
-import { eachRow } from '#lib/sqlite-rows.ts'
+import { eachRow, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { findUnexpired, rowsPerLook } from './find-unexpired.ts'
 import { packRows, type Row, recordsPerFetchMax } from './record-block.ts'
@@ -17,9 +17,9 @@ export const tableOf = (name: string): string =>
 export function openForWriting(db: DatabaseSync, name: string): RecordTable {
   const insert = db.prepare(`insert into ${name} (o, ts, key, headers, value) values (?, ?, ?, ?, ?)`)
   return {
-    end() {
-      const last = db.prepare(`select max(o) as o from ${name}`).get()?.o as number | null
-      return last === null ? 0 : last + 1
+    last() {
+      const select = db.prepare(`select o as offset, ts as timestamp from ${name} order by o desc limit 1`)
+      return firstRow<{ offset: number; timestamp: number }>(select) ?? null
     },
     insert(cursor, count, first) {
       for (let i = 0; i < count; i++) {

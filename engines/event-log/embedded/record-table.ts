@@ -6,8 +6,8 @@ import type { BlockCursor } from './record-block.ts'
 
 /** What the writing thread does with the records of one partition. */
 export interface RecordTable {
-  /** Behind the last record; 0 when there is none. */
-  end(): number
+  /** The last record; null when there is none. */
+  last(): { offset: number; timestamp: number } | null
   /** Inserts the next `count` records of the cursor from offset `first` on, inside of the caller's transaction. */
   insert(cursor: BlockCursor, count: number, first: number): void
   /** The first offset from `start` on whose record is not older than `cutoff` (ms since 1970); the end when all are. */

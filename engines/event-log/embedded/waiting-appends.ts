@@ -19,7 +19,7 @@ export interface Append {
   state: PartitionState
   records: PreparedRecord[]
   bytes: number
-  /** As in the writing thread: 0 for appends of no writer name. */
+  /** As in the writing thread. */
   holder: number
   resolve(first: number): void
   reject(error: unknown): void

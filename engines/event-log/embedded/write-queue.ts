@@ -2,6 +2,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { NewRecord } from '../port.ts'
+import type { Clock } from './clock.ts'
 import { createCursor, packPrepared, prepare, takeRecords, weigh } from './record-block.ts'
 import { unavailable } from './threads.ts'
 import type { PartitionState } from './topics.ts'
@@ -29,7 +30,7 @@ export interface WriteQueue {
   append(
     state: PartitionState,
     records: NewRecord[],
-    options: { timeoutMs: number; holder?: number },
+    options: { timeoutMs: number; holder: number },
   ): Promise<number>
   /** Resolves when the positions are durable; they are written in the order of the calls. */
   commit(rows: PositionRow[]): Promise<void>
@@ -38,10 +39,12 @@ export interface WriteQueue {
 }
 
 /** `write` is the writing thread; `wrote` is called with the size of each batch that is durable. */
-export function createWriteQueue(
-  write: (batch: WriteBatch) => Promise<number[]>,
-  wrote: (bytes: number) => void,
-): WriteQueue {
+export function createWriteQueue(parts: {
+  write(batch: WriteBatch): Promise<number[]>
+  wrote(bytes: number): void
+  clock: Clock
+}): WriteQueue {
+  const { write, wrote, clock } = parts
   const appends = createWaitingAppends()
   const commits: Commit[] = []
   const idle: (() => void)[] = []
@@ -74,7 +77,7 @@ export function createWriteQueue(
     largeUnderWay += large
     try {
       const records = taken.flatMap((one) => one.records)
-      const block = packPrepared(records, bytes, Date.now())
+      const block = packPrepared(records, bytes, clock())
       const firsts = await write({
         appends: taken.map((one) => ({
           partitionId: one.state.id,
@@ -97,7 +100,7 @@ export function createWriteQueue(
   }
 
   return {
-    append(state, records, { timeoutMs, holder = 0 }) {
+    append(state, records, { timeoutMs, holder }) {
       const prepared = records.map(prepare)
       const bytes = checkSizes(state, prepared.map(weigh))
       return new Promise<number>((resolve, reject) => {

@@ -3,6 +3,7 @@
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCleaner } from './cleaner.ts'
+import { createClock } from './clock.ts'
 import { openForWriting } from './layout.ts'
 import { createWriter, type WriteBatch } from './writer.ts'
 
@@ -12,6 +13,9 @@ export interface WriterData {
   sweepEveryMs: number
 }
 
+/** What expired is gone for good: it waits longer for a wall clock that jumped. */
+const expiryBelievesAfterMs = 3_600_000
+
 const { file, sweepEveryMs } = ownData<WriterData>()
 let open: ReturnType<typeof openParts> | undefined
 
@@ -19,7 +23,13 @@ function openParts() {
   const db = openForWriting(file)
   const writer = createWriter(db)
   const loaded = writer.load()
-  const cleaner = createCleaner(db, writer, (id, start) => emit('trimmed', { id, start }))
+  // What expires is counted from the newest record on: a wall clock that is ahead when the log is opened is no better
+  // than one that jumps later.
+  const clock = createClock({
+    startAt: Math.min(loaded.newestAt || Number.POSITIVE_INFINITY, Date.now()),
+    believedAfterMs: expiryBelievesAfterMs,
+  })
+  const cleaner = createCleaner(db, writer, { clock, trimmed: (id, start) => emit('trimmed', { id, start }) })
   return { db, writer, cleaner, loaded }
 }
 

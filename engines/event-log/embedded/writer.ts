@@ -4,6 +4,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { allRows } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
+import { createHolders } from './holders.ts'
 import { createCursor } from './record-block.ts'
 import type { RecordTable } from './record-table.ts'
 import { createRecordTable, type Kind, nameOf, openRecordTable } from './table-kinds.ts'
@@ -32,7 +33,7 @@ export interface PositionRow {
 interface Appended {
   partitionId: number
   records: number
-  /** The number of the fenced writer that appends; 0 for appends of no writer name. */
+  /** Who appends, as `takeOver` numbers them; `nobody` without a writer name. */
   holder: number
 }
 
@@ -60,10 +61,9 @@ export type Writer = ReturnType<typeof createWriter>
 
 export function createWriter(db: DatabaseSync) {
   const tables = new Map<number, Table>()
-  /** The newest holder of each writer name. In memory: no earlier holder outlives the process. */
-  const holders = new Map<string, number>()
-  const current = new Set([0])
-  let lastHolder = 0
+  const holders = createHolders()
+  /** Time of the newest record that was in the file when it was opened; 0 without any. */
+  let newestAt = 0
   const writePosition = db.prepare(
     `insert into positions values (?, ?, ?, ?, ?, ?) on conflict do update
      set position = excluded.position, metadata = excluded.metadata, at = excluded.at`,
@@ -71,29 +71,25 @@ export function createWriter(db: DatabaseSync) {
 
   function addTable(spec: TopicSpec, { id, start, floor, kind }: PartitionRow): Table {
     const records = openRecordTable(db, id, kind)
-    const table = { id, topic: spec, start, next: Math.max(floor, records.end()), records }
+    const last = records.last()
+    newestAt = Math.max(newestAt, last?.timestamp ?? 0)
+    const table = { id, topic: spec, start, next: Math.max(floor, (last?.offset ?? -1) + 1), records }
     tables.set(id, table)
     return table
   }
 
   return {
     tables,
-    load: (): { topics: TopicSnapshot[]; positions: PositionRow[] } => ({
+    takeOver: holders.takeOver,
+    load: (): { topics: TopicSnapshot[]; positions: PositionRow[]; newestAt: number } => ({
       topics: readTopics(db).map((spec) => ({ spec, partitions: readPartitions(db, spec, addTable) })),
+      newestAt,
       positions: allRows<PositionRow>(
         db.prepare(
           'select group_name as "group", topic, partition, position as offset, metadata from positions',
         ),
       ),
     }),
-
-    /** Gives a writer name to a new holder and returns its number; appends of the earlier one are refused from now on. */
-    takeOver(name: string): number {
-      current.delete(holders.get(name) ?? -1)
-      holders.set(name, ++lastHolder)
-      current.add(lastHolder)
-      return lastHolder
-    },
 
     /** Offsets of the first record of each append, or `partitionGone` or `holderFenced`. */
     write(batch: WriteBatch): number[] {
@@ -109,7 +105,7 @@ export function createWriter(db: DatabaseSync) {
           const { partitionId, holder } = appends[0]!
           const table = tables.get(partitionId)
           const count = appends.reduce((sum, one) => sum + one.records, 0)
-          if (!table || !current.has(holder)) {
+          if (!table || !holders.isCurrent(holder)) {
             cursor.skip(count)
             return appends.map(() => (table ? holderFenced : partitionGone))
           }

@@ -2,7 +2,7 @@
 
 import type { Embedder } from '#engines/embedder/port.ts'
 import type { Payload } from '#engines/vectors/port.ts'
-import { isUnavailable } from '#lib/errors.ts'
+import { isFenced, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import { headerNames, type Message, type OutgoingMessage, type Publisher } from '#runtime/messages.ts'
@@ -10,16 +10,21 @@ import type { Pace } from '#runtime/pace.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { auditNoteId } from '../note-ids.ts'
+import type { NoteWriters } from './note-writers.ts'
 
 /** Notes that are embedded and published at once: a few milliseconds of work. */
 const notesAtOnce = 50
 
 type PointKey = { collection: string; id: string }
 
-export function createHandler(parts: { embedder: Embedder; publisher: Publisher; pace: Pace }) {
+export function createHandler(parts: {
+  embedder: Embedder
+  writers: Omit<NoteWriters, 'close'>
+  pace: Pace
+}) {
   return async function writeAuditNotes(
     messages: Message<AuditEvent>[],
-    context: Pick<CallContext, 'signal'>,
+    context: Pick<CallContext, 'signal' | 'partition'>,
   ): Promise<Outcome[]> {
     const events = lastStates(messages)
     try {
@@ -27,10 +32,14 @@ export function createHandler(parts: { embedder: Embedder; publisher: Publisher;
         const part = events.slice(from, from + notesAtOnce)
         await parts.pace.take(part.length, context.signal)
         context.signal.throwIfAborted()
-        await publishNotes(parts, part)
+        await publishNotes(parts.embedder, parts.writers.of(context.partition), part)
       }
     } catch (error) {
-      if (!isUnavailable(error)) throw error
+      if (!isUnavailable(error) && !isFenced(error)) throw error
+      // A takeover of the name may come late, from an instance that has lost the partition meanwhile; so whoever still
+      // has it must be able to take the name back. It publishes nothing before the runtime calls it again, which it
+      // does only while the group's heartbeats say that the partition is still its own.
+      if (isFenced(error)) await parts.writers.takeOver([context.partition])
       return messages.map(() => unavailable('event-log', error.message))
     }
     return messages.map(() => done)
@@ -48,7 +57,8 @@ function lastStates(messages: Message<AuditEvent>[]): AuditEvent[] {
 }
 
 async function publishNotes(
-  { embedder, publisher }: { embedder: Embedder; publisher: Publisher },
+  embedder: Embedder,
+  publisher: Pick<Publisher, 'publish'>,
   events: AuditEvent[],
 ): Promise<void> {
   const notes = events.map(noteOf)

@@ -1,4 +1,8 @@
-/** Deletes audit notes that are older than the retention, by tombstones in vectors.commands. */
+/**
+ * Deletes audit notes that are older than the retention, by tombstones in vectors.commands. They need no fence: one that
+ * comes late, from an instance that was paused, names a note by its id, which holds the note's time. It can delete
+ * nothing but what was to be deleted, because no newer note ever has that id.
+ */
 
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { sleep } from '#lib/backoff.ts'

@@ -9,6 +9,7 @@ import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { createHandler } from './handler.ts'
+import { createNoteWriters } from './note-writers.ts'
 import { pruneAuditNotes } from './retention.ts'
 
 const config = Type.Object({
@@ -55,6 +56,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     sampleMs: arrivalSampleMs,
   })
   const pace = createPace({ busyPerSecond: busyNotesPerSecond, busy, released: stopping.signal })
+  const writers = createNoteWriters(publisher)
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {
@@ -65,7 +67,11 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
-      handle: createHandler({ embedder: engines.localEmbedder, publisher, pace }),
+      onAssigned: async (gained) => {
+        await writers.takeOver(gained.map(({ partition }) => partition))
+        return undefined
+      },
+      handle: createHandler({ embedder: engines.localEmbedder, writers, pace }),
       probe: () => engines.eventLog.ping(),
     },
   )
@@ -74,6 +80,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     async close() {
       stopping.abort()
       await Promise.all([consumer.close(), pruning])
+      await writers.close()
     },
   }
 }

@@ -71,9 +71,9 @@ test('different leases have nothing to do with each other', async () => {
 })
 
 test('work runs under the lease, for longer than its time, and gives it back', async () => {
-  const options = { name: 'job', holder: 'a', ttlMs: 300 }
+  const options = { name: 'job', holder: 'a', ttlMs: 1_000 }
   const value = await withLease(relational, options, async (lease) => {
-    await new Promise((resolve) => setTimeout(resolve, 900))
+    await new Promise((resolve) => setTimeout(resolve, 2_200))
     expect(lease.signal.aborted).toBe(false)
     expect(await acquire('b')).toBeNull()
     return lease.epoch
@@ -97,6 +97,23 @@ test('work is notified when the lease is lost', async () => {
   await withLease(relational, { name: 'job', holder: 'a', ttlMs: 150 }, async (lease) => {
     await relational.query(`update platform.leases set holder = 'b', epoch = epoch + 1`)
     await eventually('the signal is aborted', () => lease.signal.aborted)
+  })
+})
+
+test('work is notified when the time of the lease is over, also while a renewal gets no answer', async () => {
+  const answer = Promise.withResolvers<void>()
+  let queries = 0
+  const silent: Relational = {
+    ...relational,
+    async query(text, values) {
+      if (queries++ > 0) await answer.promise
+      return relational.query(text, values)
+    },
+  }
+  await withLease(silent, { name: 'job', holder: 'a', ttlMs: 300 }, async (lease) => {
+    await eventually('the signal is aborted', () => lease.signal.aborted, 5_000)
+    expect(lease.leftMs()).toBe(0)
+    answer.resolve()
   })
 })
 

@@ -8,6 +8,7 @@ import { createCodec } from '#runtime/codec.ts'
 import { headerNames, type TopicLocation } from '#runtime/messages.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { createMemoryLog } from '../../support/memory-log.ts'
 import { createMemoryRegistry } from '../../support/memory-registry.ts'
 
 interface Append {
@@ -179,4 +180,23 @@ test('a message that cannot be encoded is not in its batch', async () => {
   expect(() => batch.add({ ...point('b'), value: { vector: 'none' } as never })).toThrow()
   await batch.publish()
   expect(appends.flatMap(({ records }) => records)).toHaveLength(1)
+})
+
+test('a fenced publisher publishes under its name until another one takes that over', async () => {
+  const log = createMemoryLog()
+  const kept = { cleanup: 'compact', retentionMs: null, tombstoneRetentionMs: 1_000 } as const
+  const limits = { segmentBytes: 1_000_000, segmentMs: 1_000, recordBytesMax: 1_000_000 }
+  await log.createTopic({ name: 'vectors.commands.v2', partitions: 12, ...kept, ...limits })
+  const [one, two] = [publisherOver(log), publisherOver(log)]
+  const former = await one.fenced('worker')
+  const batch = former.batch(vectorsCommands)
+  await batch.add(point('b'))
+  await former.publish(vectorsCommands, [point('a')])
+  const next = await two.fenced('worker')
+  await next.publish(vectorsCommands, [point('c')])
+  await expect(former.publish(vectorsCommands, [point('a')])).rejects.toMatchObject({ code: 'fenced' })
+  await expect(batch.publish()).rejects.toMatchObject({ code: 'fenced' })
+  await one.publish(vectorsCommands, [point('d')])
+  const keys = log.records('vectors.commands.v2').map((record) => record.key!.toString())
+  expect(keys.toSorted()).toEqual(['posts/a', 'posts/c', 'posts/d'])
 })

@@ -296,3 +296,36 @@ describe('listening', () => {
     expect(await log.listGroups()).toEqual([])
   })
 })
+
+describe('a file that takes no writes for a while', () => {
+  test('a partition that is gained meanwhile is started as soon as it takes them again', async () => {
+    const faults: unknown[] = []
+    const { log, file } = await openWithTopic({}, { onFault: (error) => void faults.push(error) })
+    await log.append('things', 0, numbered(3))
+    await log.setPositions('g', 'things', [{ partition: 0, offset: 1 }])
+    const other = new DatabaseSync(file)
+    onTestFinished(() => other.close())
+    other.exec('begin immediate')
+    const member = await joinGroup(log, { group: 'g', topic: 'things' })
+    await eventually('the first try failed', () => faults.length > 0)
+    expect(member.gained).toEqual([])
+    other.exec('rollback')
+    await eventually('the rest is read', () => member.records.length === 2)
+    expect(member.gained).toMatchObject([{ partition: 0, committed: { offset: 1 } }])
+  })
+
+  test('one that is lost before is not started any more', async () => {
+    const faults: unknown[] = []
+    const { log, file } = await openWithTopic({}, { onFault: (error) => void faults.push(error) })
+    const other = new DatabaseSync(file)
+    onTestFinished(() => other.close())
+    other.exec('begin immediate')
+    const member = await joinGroup(log, { group: 'g', topic: 'things' })
+    await eventually('the first try failed', () => faults.length > 0)
+    await member.consumer.close()
+    other.exec('rollback')
+    const next = await joinGroup(log, { group: 'g', topic: 'things' })
+    await eventually('the next one has it', () => next.gained.length === 1)
+    expect(member.gained).toEqual([])
+  })
+})

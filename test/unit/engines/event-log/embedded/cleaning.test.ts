@@ -2,11 +2,17 @@
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { compactTable } from '#engines/event-log/embedded/compaction.ts'
+import { nobody } from '#engines/event-log/embedded/holders.ts'
+import { openForWriting } from '#engines/event-log/embedded/layout.ts'
+import { createWriter } from '#engines/event-log/embedded/writer.ts'
 import { type EmbeddedLog, openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import type { TopicSpec } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { packRecords } from '#test/support/pack-records.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 import {
   join as joinGroup,
@@ -157,6 +163,38 @@ describe('compaction', () => {
     const last = new Map(records.map((one) => [one.key!.toString(), one.value!.toString()]))
     expect(last).toEqual(new Map([...range(0, 200).map((k) => `k${k}`), 'end'].map((key) => [key, '29'])))
     expect(await readAll(log, 'things')).toHaveLength(201)
+  })
+
+  test.each([
+    ['large', 300_000, 60],
+    ['small', 10, 3_000],
+  ])('appends have their turn between slices of %s records', async (_, valueBytes, records) => {
+    const db = openForWriting(join(temporaryFolder(), 'event-log.sqlite'))
+    onTestFinished(() => db.close())
+    const writer = createWriter(db)
+    const { id } = writer.createTopic({ ...spec, cleanup: 'compact' })!.partitions[0]!
+    const append = (count: number, bytes: number) => {
+      const all = range(0, count).map(() => record('k', 'x'.repeat(bytes)))
+      const appends = [{ partitionId: id, records: count, holder: nobody }]
+      writer.write({ appends, block: packRecords(all, Date.now()), positions: [] })
+    }
+    append(records, valueBytes)
+    const left = () => db.prepare('select count(*) as n from p1').get()?.n as number
+    const state = { removedAtOnceMax: 0, over: false }
+    const appending = (async () => {
+      for (let before = left(); !state.over; before = left()) {
+        await setImmediate()
+        state.removedAtOnceMax = Math.max(state.removedAtOnceMax, before - left())
+        append(1, 0)
+      }
+    })()
+    const table = writer.tables.get(id)!
+    await compactTable(db, table, { alive: () => true, clock: Date.now }, 'now')
+    state.over = true
+    await appending
+    expect(state.removedAtOnceMax).toBeGreaterThan(0)
+    expect(state.removedAtOnceMax).toBeLessThanOrEqual(200)
+    expect(state.removedAtOnceMax * valueBytes).toBeLessThanOrEqual(1_048_576)
   })
 
   test('keys are compared byte by byte, and null and empty values are different', async () => {

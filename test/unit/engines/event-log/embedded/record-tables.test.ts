@@ -25,12 +25,14 @@ function openTable(kind: Kind) {
   createRecordTable(db, 1, kind)
   const table = openRecordTable(db, 1, kind)
   const fetch = openRecordReader(db, 1, kind)
+  const end = () => (table.last()?.offset ?? -1) + 1
   return {
     table,
     db,
+    end,
     add({ records, timestamp }: Append): void {
       const cursor = createCursor(packRecords(records, timestamp), records.length)
-      table.insert(cursor, records.length, table.end())
+      table.insert(cursor, records.length, end())
     },
     read(position: number, bytesMax: number): StoredRecord[] {
       const { records, block } = fetch(position, bytesMax)
@@ -64,7 +66,8 @@ describe.each<Kind>(['rows', 'batches'])('records in %s', (kind) => {
         const stored = all
           .flatMap(({ records, timestamp }) => records.map((one) => ({ ...one, timestamp })))
           .map((one, offset) => ({ partition: 0, offset, ...one, headers: { ...one.headers } }))
-        expect(table.table.end()).toBe(stored.length)
+        expect(table.end()).toBe(stored.length)
+        expect(table.table.last()?.timestamp).toBe(stored.at(-1)?.timestamp)
         const expected = []
         let bytes = 0
         for (const one of stored.slice(position)) {
@@ -95,7 +98,7 @@ describe.each<Kind>(['rows', 'batches'])('records in %s', (kind) => {
       fc.property(appends, fc.nat(50), (all, start) => {
         const table = openTable(kind)
         for (const one of all) table.add(one)
-        const end = table.table.end()
+        const end = table.end()
         const before = table.read(start, 1_000_000).map(recordParts)
         while (table.table.purge(start));
         expect(table.table.purge(start)).toBe(false)

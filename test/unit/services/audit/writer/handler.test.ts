@@ -49,10 +49,13 @@ interface Published {
 async function handle(events: AuditEvent[], publish: (messages: Published[]) => Promise<unknown>) {
   const handler = createHandler({
     embedder: openLocalEmbedder(),
-    publisher: { publish: (_topic: unknown, list: Published[]) => publish(list) } as never,
+    writers: {
+      takeOver: async () => {},
+      of: () => ({ publish: (_topic: unknown, list: Published[]) => publish(list) }) as never,
+    },
     pace: { take: async () => {} },
   })
-  return handler(messages(events), { signal })
+  return handler(messages(events), { signal, partition: 0 })
 }
 
 describe('an audit note', () => {

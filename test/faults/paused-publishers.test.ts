@@ -1,0 +1,169 @@
+/**
+ * A publisher is paused by SIGSTOP in the middle of a send, for longer than its lease or session; another one takes over
+ * and publishes newer versions. When the first one goes on, nothing of it lands behind them.
+ */
+
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { writeOutbox } from '#runtime/outbox.ts'
+import { openPlatform, type Platform } from '#runtime/platform.ts'
+import type { AgentChange, AuditEvent } from '#schemas/types.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import { agentsChanges, auditEvents, vectorsCommands } from '#topics/catalog.ts'
+import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
+import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
+import { readAll } from '../contract/event-log/world.ts'
+import { eventually } from '../support/eventually.ts'
+import { databaseUrl, registryUrl } from '../support/servers.ts'
+import type { Notice } from './paused-publishers-child.ts'
+
+const childFile = fileURLToPath(new URL('./paused-publishers-child.ts', import.meta.url))
+/** A lease of 15 s, or a session of 10 s and the wait for what a former owner may still do. */
+const takeoverMsMax = 90_000
+
+let kafka: KafkaCluster
+let platform: Platform
+let env: Record<string, string>
+const home = mkdtempSync(join(tmpdir(), 'fl-'))
+
+beforeAll(async () => {
+  kafka = await openKafkaCluster(1)
+  env = {
+    KAFKA_BROKERS: kafka.brokers.join(','),
+    SCHEMA_REGISTRY_URL: await registryUrl(),
+    DATABASE_URL: await databaseUrl(),
+    FLOTILLA_HOME: home,
+    AUDIT_RETENTION_DAYS: '0',
+  }
+  platform = await openPlatform({
+    env,
+    needs: [],
+    migrations: migrationFolders,
+    producerName: 'test',
+    log: pino({ level: 'silent' }),
+    lock: false,
+  })
+})
+
+afterAll(async () => {
+  await platform?.close()
+  await kafka?.close()
+  rmSync(home, { recursive: true, force: true })
+})
+
+function startWorker(name: string, ...more: string[]): ChildProcess {
+  const { PATH = '', HOME = '' } = process.env
+  const child = fork(childFile, [name, ...more], { env: { PATH, HOME, ...env }, execPath: process.execPath })
+  onTestFinished(async () => {
+    if (child.exitCode !== null) return
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  })
+  return child
+}
+
+/** Starts the worker and pauses it while it sends; the outcome of that send comes when it goes on. */
+async function pauseWhileSending(name: string): Promise<{ child: ChildProcess; outcome: Promise<string> }> {
+  const child = startWorker(name, 'hold')
+  const sending = Promise.withResolvers<void>()
+  const outcome = Promise.withResolvers<string>()
+  child.on('message', (notice: Notice) => {
+    if (notice === 'sending') sending.resolve()
+    else outcome.resolve(notice.outcome)
+  })
+  await sending.promise
+  child.kill('SIGSTOP')
+  return { child, outcome: outcome.promise }
+}
+
+/** The values of all records of a topic, as they lie in the log. */
+async function valuesOf<S extends SchemaName>(topic: KeyedTopic<never, S>) {
+  const { engines, codec, publisher } = platform
+  const records = await readAll(engines.eventLog, publisher.locationOf(topic).physicalName)
+  return Promise.all(records.map(async (record) => (await codec.decode(topic, record)).value))
+}
+
+test('an outbox-publisher that was paused in a send puts no older version behind a newer one', async () => {
+  const change = (version: number): AgentChange => ({
+    uid: 'uid-whale',
+    agent_id: 'whale',
+    change: 'tier',
+    name: 'whale',
+    role: 'r',
+    access: 'member',
+    tier: 'agent',
+    quota: null,
+    public_key_fingerprint: 'SHA256:x',
+    version,
+    occurred_at: 1,
+  })
+  const { relational } = platform.engines
+  const write = (version: number) =>
+    relational.transaction((tx) =>
+      writeOutbox(tx, {
+        topic: agentsChanges.name,
+        key: 'whale',
+        eventId: `whale-${version}`,
+        value: change(version),
+      }),
+    )
+  const published = async () => (await relational.query('select 1 from platform.outbox')).rowCount === 0
+
+  await write(1)
+  const paused = await pauseWhileSending('outbox-publisher')
+  startWorker('outbox-publisher')
+  await eventually('the other one publishes', published, takeoverMsMax)
+  await write(2)
+  await eventually('it publishes the newer version', published, takeoverMsMax)
+  paused.child.kill('SIGCONT')
+  expect(await paused.outcome).toBe('fenced')
+  expect((await valuesOf(agentsChanges)).map((value) => value?.version)).toEqual([1, 2])
+}, 240_000)
+
+test('an audit-writer that was paused in a send puts no beginning behind an end', async () => {
+  const ended = (n: number): AuditEvent => ({
+    event_id: `0199aaaa-0000-7000-8000-00000000000${n}`,
+    phase: 'ended',
+    agent_id: 'scout',
+    operation: 'search',
+    collection: 'posts',
+    outcome: 'ok',
+    status_code: 200,
+    took_ms: 3.5,
+    request_id: 'r-1',
+    count: 1,
+    occurred_at: Date.now(),
+  })
+  const add = (value: AuditEvent) =>
+    platform.publisher.publish(auditEvents, [{ key: 'scout', value }], { partition: 3 })
+  const committed = async () => {
+    const { eventLog } = platform.engines
+    const state = await eventLog.groupState(
+      'audit-writer',
+      platform.publisher.locationOf(auditEvents).physicalName,
+    )
+    return state.committed.find(({ partition }) => partition === 3)?.offset
+  }
+  const statuses = async () =>
+    (await valuesOf(vectorsCommands)).map((value) => JSON.parse(value?.payload ?? '{}').status)
+
+  await add({ ...ended(1), phase: 'begun', outcome: 'unknown', status_code: null, took_ms: null })
+  const paused = await pauseWhileSending('audit-writer')
+  startWorker('audit-writer')
+  await eventually('the other one writes the beginning', async () => (await committed()) === 1, takeoverMsMax)
+  await add(ended(1))
+  await eventually('it writes the end', async () => (await committed()) === 2, takeoverMsMax)
+  paused.child.kill('SIGCONT')
+  expect(await paused.outcome).toBe('fenced')
+  expect(await statuses()).toEqual(['active', 'resolved'])
+  // Whoever has the partition now goes on, though the one that was paused asked for the name once more.
+  await add(ended(2))
+  await eventually('a further note', async () => (await committed()) === 3, takeoverMsMax)
+  expect((await statuses()).at(-1)).toBe('resolved')
+}, 300_000)
