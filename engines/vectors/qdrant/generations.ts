@@ -54,14 +54,14 @@ export function createGenerations(
     if (!exists) {
       await call('create-collection', () => createUnlessThere(client, collection, dimension))
     }
-    await makeIndexes(collection)
+    await makeIndexes(collection, true)
   }
-  async function makeIndexes(collection: string): Promise<void> {
+  async function makeIndexes(collection: string, wait: boolean): Promise<void> {
     const { payload_schema } = await call('indexes', () => client.getCollection(collection))
     for (const [field_name, field_schema] of indexes) {
       if (payload_schema[field_name] !== undefined) continue
       await call('create-index', () =>
-        client.createPayloadIndex(collection, { field_name, field_schema, wait: true }),
+        client.createPayloadIndex(collection, { field_name, field_schema, wait }),
       )
     }
   }
@@ -84,8 +84,8 @@ export function createGenerations(
       const generation = found.size === 0 ? 1 : Math.max(...found.values())
       const missing = names.filter((name) => !found.has(name))
       for (const name of missing) await make(name, generation)
-      // Those of a release that had fewer indexes.
-      for (const name of found.keys()) await makeIndexes(name)
+      // Those of a release that had fewer indexes: reads are right without, and a large collection takes its time.
+      for (const name of found.keys()) await makeIndexes(name, false)
       if (missing.length === 0) return
       const actions = missing.map((name) => createAlias(name, generation))
       await call('create-aliases', () => client.updateCollectionAliases({ actions }))
