@@ -2,20 +2,17 @@
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
-import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
 import { vectorsIndex } from '../index/indexes.ts'
 import { startIndexWriter } from '../index/worker.ts'
+import { startForgetting } from './forget-deletions.ts'
 import { createHandler } from './handler.ts'
 import { joinApplies } from './joined-apply.ts'
 
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024
 const callTimeoutMs = 30_000
-const forgetEveryMs = 3_600_000
-const forgetFirstAfterMs = 60_000
-const hourMs = 3_600_000
 
 const config = Type.Object({
   INDEX_TOMBSTONE_H: Type.Integer({
@@ -50,19 +47,10 @@ async function startVectorWriter(
     }),
   }
   const worker = await startIndexWriter(context, writer)
-  const forgetting = startRepeating(
-    {
-      what: 'forgetting deletions',
-      everyMs: forgetEveryMs,
-      firstAfterMs: forgetFirstAfterMs,
-      log: context.log,
-    },
-    () => vectors.forgetDeletions(context.config.INDEX_TOMBSTONE_H * hourMs),
-  )
+  const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   return {
     async close() {
-      await forgetting.close()
-      await worker.close()
+      await Promise.all([worker.close(), forgetting.close()])
     },
   }
 }
