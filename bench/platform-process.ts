@@ -75,6 +75,7 @@ interface FloorPoint {
 
 /** Parses, calls the engine, answers: no authentication, validation, log or audit. */
 function createFloor(store: VectorStore) {
+  let upserted = 0
   const app = Fastify({ bodyLimit: 64 * 2 ** 20 })
   app.post<{ Body: { collection: string; vector: number[]; limit: number } }>('/search', async ({ body }) => {
     const begun = performance.now()
@@ -92,7 +93,9 @@ function createFloor(store: VectorStore) {
     const operations = body.points.map(
       (point): PointOperation => ({
         kind: 'upsert',
-        id: point.id,
+        // Points of its own: those that came through the log hold positions of the log.
+        id: `bare-${point.id}`,
+        position: { epoch: 1, offset: upserted++ },
         vector: Float32Array.from(point.vector),
         payload: point.payload,
       }),

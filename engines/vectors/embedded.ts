@@ -10,7 +10,7 @@ import type { EngineOptions } from './embedded/engine.ts'
 import type { LogLevel } from './embedded/message-log.ts'
 import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
 import type { EmbeddedHandlers } from './embedded/thread.ts'
-import { checkOperations, lastPerId } from './operations.ts'
+import { checkOperations, newestPerId } from './operations.ts'
 import type { Hit, Point, VectorStore } from './port.ts'
 
 export interface EmbeddedVectorsOptions {
@@ -89,13 +89,17 @@ function createStore(
   }
   return {
     driver,
-    apply: (collection, operations, { generation } = {}) =>
+    apply: (collection, operations, { generation, signal } = {}) =>
       run('apply', async () => {
         demandCollection(collection)
         checkOperations(operations, dimension)
-        const writes = packWrites(lastPerId(operations), dimension)
-        await worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
+        const writes = packWrites(newestPerId(operations), dimension)
+        await untilAborted(signal, () =>
+          worker.send('apply', [collection, writes, generation], [writes.vectors.buffer]),
+        )
       }),
+    forgetDeletions: (olderThanMs) =>
+      run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
     search: (collection, query) =>
       run('search', async () => {
         demandCollection(collection)
@@ -149,6 +153,22 @@ async function closeWorker(
     log.warn({ cause: describeError(error) }, 'vectors.close-failed')
   }
   await worker.terminate()
+}
+
+/** What the thread does with the call after that takes nothing back: it is left to do it. */
+async function untilAborted(signal: AbortSignal | undefined, work: () => Promise<unknown>): Promise<void> {
+  if (!signal) return void (await work())
+  if (signal.aborted) throw unavailable()
+  let end = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    end = () => reject(unavailable())
+    signal.addEventListener('abort', end, { once: true })
+  })
+  try {
+    await Promise.race([work(), aborted])
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
 }
 
 function demandTableName(name: string): void {

@@ -9,7 +9,13 @@ import { openExactVectors } from '#engines/vectors/exact.ts'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
-import { clusteredVectors, createRandom, vectorOf } from '#test/support/vectors.ts'
+import {
+  clusteredVectors,
+  createRandom,
+  deleteOf,
+  upsertOf as upsert,
+  vectorOf,
+} from '#test/support/vectors.ts'
 import { expectNothingLost } from '#test/support/vectors-kills.ts'
 
 const dimension = 32
@@ -26,10 +32,6 @@ async function open(directory: string, options: Partial<EmbeddedVectorsOptions> 
   opened.push(store)
   const built = () => logged.filter((line) => line.includes('vectors.index-built')).length
   return { store, logged, built }
-}
-
-function upsert(id: string, vector: Float32Array, payload = {}): PointOperation {
-  return { kind: 'upsert', id, vector, payload }
 }
 
 const few = clusteredVectors({ count: 300, dimension, seed: 11 })
@@ -131,6 +133,22 @@ describe('the embedded vector engine', () => {
     expect((await store.get('a', ['x']))[0]!.payload.n).toBe(59)
   })
 
+  test('a signal ends a call that waits for others; what it wrote after all takes nothing back', async () => {
+    const { store } = await open(temporaryFolder())
+    const many = Array.from({ length: 3000 }, (_, i) => upsert(`p${i}`, few[i % 300]!, { round: 1 }))
+    const writing = store.apply('a', many)
+    const ending = new AbortController()
+    const older = upsert('p0', few[0]!, { round: 2 })
+    const newer = upsert('p0', few[0]!, { round: 3 })
+    const ended = store.apply('a', [older], { signal: ending.signal })
+    ending.abort()
+    await expect(ended).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    await store.apply('a', [newer])
+    await store.apply('a', [older])
+    await writing
+    expect((await store.get('a', ['p0']))[0]!.payload.round).toBe(3)
+  })
+
   test('a search that comes after a large write is answered long before it', async () => {
     const { store } = await open(temporaryFolder())
     await store.apply('a', fewPoints)
@@ -160,7 +178,7 @@ describe('the embedded vector engine', () => {
       for (let batch = 0; batch < 6; batch++) {
         const operations = Array.from({ length: 120 }, (): PointOperation => {
           const id = `p${Math.floor(random() * 500)}`
-          if (random() < 0.25) return { kind: 'delete', id }
+          if (random() < 0.25) return deleteOf(id)
           const mod = Math.floor(random() * 4)
           return upsert(id, vectors[Math.floor(random() * vectors.length)]!, { mod, tags: [mod, 'all'] })
         })
