@@ -79,28 +79,74 @@ function decode(bytes: Buffer, start: number, n: number, record: number, records
   return at
 }
 
-/** Fields (bits) in which the record holds the term; 0: not at all. The list has been read and found sound. */
-export function fieldsIn({ bytes, count }: PostingList, record: number, records: number): number {
-  let at = skipBytes(count)
-  let left = count
-  let previous = -1
-  if (at > 0) {
-    let entry = 0
-    let blockAt = 0
-    while (bytes.readUInt32LE(entry) < record) {
-      previous = bytes.readUInt32LE(entry)
-      blockAt = bytes.readUInt32LE(entry + 4)
-      entry += skipEntryBytes
-      left -= postingsPerBlock
-      if (entry >= at) return 0
+/** The record numbers of one block of a list with impacts; good until the next block is decoded. */
+export function recordsOfBlock(list: PostingList, block: number, records: number): Uint32Array {
+  const n = Math.min(postingsPerBlock, list.count - block * postingsPerBlock)
+  const at = blockStart(list, block) + n + ((n + 1) >> 1)
+  decode(list.bytes, at, n, block === 0 ? -1 : lastOfBlock(list.bytes, block - 1), records)
+  return numbers
+}
+
+/** Impact << 4 | fields (bits) of a record in a list with impacts; 0: the list does not have it. */
+export function postingOf(list: PostingList, record: number): number {
+  const { bytes, count } = list
+  const block = blockWith(list, record)
+  if (block === blocksOf(count)) return 0
+  const n = Math.min(postingsPerBlock, count - block * postingsPerBlock)
+  const start = blockStart(list, block)
+  const numbersAt = start + n + ((n + 1) >> 1)
+  let at = numbersAt
+  let longer = 0
+  let number = block === 0 ? -1 : lastOfBlock(bytes, block - 1)
+  while (number < record && at < bytes.length) {
+    let delta = bytes[at++]!
+    if (delta >= 128) {
+      delta &= 127
+      for (let shift = 7, byte = 128; byte >= 128; shift += 7) {
+        if (shift > 21) throw damagedPostings()
+        byte = bytes[at++]!
+        delta |= (byte & 127) << shift
+        longer++
+      }
     }
-    at += blockAt
+    number += delta + 1
   }
-  const n = Math.min(left, postingsPerBlock)
-  const fieldsAt = at + n
-  decode(bytes, fieldsAt + ((n + 1) >> 1), n, previous, records)
-  const i = numbers.subarray(0, n).indexOf(record)
-  return i === -1 ? 0 : fieldsOfPosting(bytes, fieldsAt, i)
+  const i = at - numbersAt - longer - 1
+  if (number !== record || i >= n) return 0
+  return (bytes[start + i]! << 4) | fieldsOfPosting(bytes, start + n, i)
+}
+
+/** The first block whose last record is not below this one; as many as there are blocks where none is. */
+function blockWith({ bytes, count }: PostingList, record: number): number {
+  let low = 0
+  let high = blocksOf(count)
+  if (high === 1) return 0
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (lastOfBlock(bytes, middle) < record) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export function blocksOf(count: number): number {
+  return Math.ceil(count / postingsPerBlock)
+}
+
+/** Of a list with more than one block. */
+export function lastOfBlock(bytes: Buffer, block: number): number {
+  return bytes.readUInt32LE(block * skipEntryBytes)
+}
+
+/** The highest impact in the block; of a list with more than one. */
+export function impactOfBlock(bytes: Buffer, block: number): number {
+  return bytes[block * skipEntryBytes + 8]!
+}
+
+/** Where the bytes of a block begin; for the number of blocks, where the list ends. */
+export function blockStart({ bytes, count }: PostingList, block: number): number {
+  const start = skipBytes(count)
+  return block === 0 ? start : start + bytes.readUInt32LE((block - 1) * skipEntryBytes + 4)
 }
 
 /** Four bits a posting, the first in the low half. */
@@ -110,7 +156,7 @@ export function fieldsOfPosting(bytes: Buffer, fieldsAt: number, i: number): num
 
 /** Bytes before the first block: lists of more than one block begin with an entry for each. */
 export function skipBytes(count: number): number {
-  return count > postingsPerBlock ? Math.ceil(count / postingsPerBlock) * skipEntryBytes : 0
+  return count > postingsPerBlock ? blocksOf(count) * skipEntryBytes : 0
 }
 
 export function damagedPostings(): Error {
