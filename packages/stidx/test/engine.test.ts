@@ -146,13 +146,15 @@ describe('a search', () => {
         // Slugs hold the word as it is written; the stem of `newses` is `news`, and theirs is not `new`.
         ...(i % 1000 === 7 ? { slug: 'news' } : {}),
         body:
-          i % 500 === 3 ? 'newses' : `${'news '.repeat(random() ** 4 * 9)}${'word '.repeat(random() * 9)}`,
+          i % 500 === 3
+            ? 'newses'
+            : `${'news '.repeat(i % 1000 === 0 ? 9 : random() ** 4 * 9)}${'word '.repeat(random() * 9)}`,
       })),
     ).open()
     for (const word of ['news', 'word', 'record']) {
       const all = index.search(word, { limit: 10_000 })
       expect(all.results).toHaveLength(all.total)
-      for (const limit of [1, 2, 5, 10, 14]) {
+      for (const limit of [1, 2, 5, 10, 13]) {
         expect(index.search(word, { limit })).toMatchObject({
           total: all.total,
           results: all.results.slice(0, limit),
