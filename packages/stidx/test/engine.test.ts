@@ -146,7 +146,7 @@ describe('a search', () => {
         // Slugs hold the word as it is written; the stem of `newses` is `news`, and theirs is not `new`.
         ...(i % 1000 === 7 ? { slug: 'news' } : {}),
         body:
-          i % 500 === 3
+          i % 2000 === 3
             ? 'newses'
             : `${'news '.repeat(i % 1000 === 0 ? 9 : random() ** 4 * 9)}${'word '.repeat(random() * 9)}`,
       })),
