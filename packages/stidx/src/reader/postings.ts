@@ -87,46 +87,73 @@ export function recordsOfBlock(list: PostingList, block: number, records: number
   return numbers
 }
 
-/** Impact << 4 | fields (bits) of a record in a list with impacts; 0: the list does not have it. */
-export function postingOf(list: PostingList, record: number): number {
-  const { bytes, count } = list
-  const block = blockWith(list, record)
-  if (block === blocksOf(count)) return 0
-  const n = Math.min(postingsPerBlock, count - block * postingsPerBlock)
-  const start = blockStart(list, block)
-  const numbersAt = start + n + ((n + 1) >> 1)
-  let at = numbersAt
-  let longer = 0
-  let number = block === 0 ? -1 : lastOfBlock(bytes, block - 1)
-  while (number < record && at < bytes.length) {
-    let delta = bytes[at++]!
-    if (delta >= 128) {
-      delta &= 127
-      for (let shift = 7, byte = 128; byte >= 128; shift += 7) {
-        if (shift > 21) throw damagedPostings()
-        byte = bytes[at++]!
-        delta |= (byte & 127) << shift
-        longer++
+/** Looks up records in a list with impacts; those asked in rising order are found in one walk through its blocks. */
+export class PostingLookUp {
+  readonly #list: PostingList
+  /** The block that is walked through, and its last record. */
+  #block = -1
+  #last = -1
+  /** The record that was reached, and where the next one's bytes are. */
+  #number = -1
+  #at = 0
+  /** Where that byte would be if this were the first posting of the block. */
+  #base = 0
+
+  constructor(list: PostingList) {
+    this.#list = list
+  }
+
+  /** Impact << 4 | fields (bits); 0: the list does not have the record. */
+  find(record: number): number {
+    const isAhead = record > this.#number && record <= this.#last
+    if (!isAhead && !this.#enter(record)) return 0
+    const { bytes, count } = this.#list
+    let at = this.#at
+    let base = this.#base
+    let number = this.#number
+    while (number < record && at < bytes.length) {
+      let delta = bytes[at++]!
+      if (delta >= 128) {
+        delta &= 127
+        for (let shift = 7, byte = 128; byte >= 128; shift += 7) {
+          if (shift > 21) throw damagedPostings()
+          byte = bytes[at++]!
+          delta |= (byte & 127) << shift
+          base++
+        }
+      }
+      number += delta + 1
+    }
+    this.#at = at
+    this.#base = base
+    this.#number = number
+    const i = at - base - 1
+    const n = Math.min(postingsPerBlock, count - this.#block * postingsPerBlock)
+    if (number !== record || i >= n) return 0
+    const start = blockStart(this.#list, this.#block)
+    return (bytes[start + i]! << 4) | fieldsOfPosting(bytes, start + n, i)
+  }
+
+  /** Goes to the beginning of the block in which the record is, if it is anywhere. */
+  #enter(record: number): boolean {
+    const { bytes, count } = this.#list
+    const blocks = blocksOf(count)
+    let low = record > this.#last ? this.#block + 1 : 0
+    if (blocks > 1) {
+      for (let high = blocks, middle = low; low < high; middle = (low + high) >> 1) {
+        if (lastOfBlock(bytes, middle) < record) low = middle + 1
+        else high = middle
       }
     }
-    number += delta + 1
+    if (low >= blocks) return false
+    const n = Math.min(postingsPerBlock, count - low * postingsPerBlock)
+    this.#block = low
+    this.#last = blocks > 1 ? lastOfBlock(bytes, low) : Number.POSITIVE_INFINITY
+    this.#number = low === 0 ? -1 : lastOfBlock(bytes, low - 1)
+    this.#base = blockStart(this.#list, low) + n + ((n + 1) >> 1)
+    this.#at = this.#base
+    return true
   }
-  const i = at - numbersAt - longer - 1
-  if (number !== record || i >= n) return 0
-  return (bytes[start + i]! << 4) | fieldsOfPosting(bytes, start + n, i)
-}
-
-/** The first block whose last record is not below this one; as many as there are blocks where none is. */
-function blockWith({ bytes, count }: PostingList, record: number): number {
-  let low = 0
-  let high = blocksOf(count)
-  if (high === 1) return 0
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (lastOfBlock(bytes, middle) < record) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 export function blocksOf(count: number): number {

@@ -2,7 +2,7 @@
 
 import type { ScoringName, SearchHit } from '../contract.ts'
 import { impactMax, termWeightUnit, textFields } from '../format.ts'
-import { postingOf } from '../reader/postings.ts'
+import { PostingLookUp } from '../reader/postings.ts'
 import { readRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
 import type { Engine } from './engine.ts'
@@ -43,9 +43,8 @@ export function showHits(
 function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
   const { scores } = engine
   if (weight === null) {
-    return ranked.map(({ record }) =>
-      lists.reduce((all, { list }) => all | (postingOf(list, record) & 15), 0),
-    )
+    const lookUps = lists.map(({ list }) => new PostingLookUp(list))
+    return ranked.map(({ record }) => lookUps.reduce((all, lookUp) => all | (lookUp.find(record) & 15), 0))
   }
   // A prefix may have thousands of lists: joined, they are asked all at once.
   for (const { list } of lists) scores.gather(list)

@@ -12,7 +12,7 @@ import {
   lastOfBlock,
   PostingBlocks,
   type PostingList,
-  postingOf,
+  PostingLookUp,
   recordsOfBlock,
 } from '../reader/postings.ts'
 import { type Ranked, TopRecords } from './top-records.ts'
@@ -43,8 +43,9 @@ export function rankOneWord(
   const added = addUp(others, lifted, records)
   const top = new TopRecords(limit, longest.weight * reachedImpact(longest.list, limit))
   let total = count
+  const lookUp = new PostingLookUp(longest.list)
   for (const [record, score] of added) {
-    const posting = postingOf(longest.list, record)
+    const posting = lookUp.find(record)
     if (posting === 0) total++
     top.add(record, score + (posting >> 4) * longest.weight)
   }
