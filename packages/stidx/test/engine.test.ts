@@ -6,7 +6,7 @@ import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
 import { bHundredths, k1Hundredths, literalWeights, scoringWeights, textFields } from '../src/format.ts'
 import { parseQuery } from '../src/query/parse.ts'
-import { buildFrom, sampleRecords } from './support/index.ts'
+import { buildFrom, sampleRecords, seededRandom } from './support/index.ts'
 
 type Source = Record<string, unknown> & { id: string }
 
@@ -135,5 +135,31 @@ describe('a search', () => {
     expect(results.map(({ id, score }) => [id, score])).toEqual(
       expected.slice(0, 50).map(({ id, fieldScore }) => [id, fieldScore]),
     )
+  })
+
+  it('reads only some blocks of a frequent word, and still gives the best records and their number', () => {
+    const random = seededRandom(5)
+    const index = buildFrom(
+      Array.from({ length: 4000 }, (_, i) => ({
+        id: `n-${i}`,
+        title: i % 1000 === 0 ? 'News' : `Record ${i % 3}`,
+        // Slugs hold the word as it is written; the stem of `newses` is `news`, and theirs is not `new`.
+        ...(i % 1000 === 7 ? { slug: 'news' } : {}),
+        body:
+          i % 2000 === 3
+            ? 'newses'
+            : `${'news '.repeat(i % 1000 === 0 ? 9 : random() ** 4 * 9)}${'word '.repeat(random() * 9)}`,
+      })),
+    ).open()
+    for (const word of ['news', 'word', 'record']) {
+      const all = index.search(word, { limit: 10_000 })
+      expect(all.results).toHaveLength(all.total)
+      for (const limit of [1, 2, 5, 10, 13]) {
+        expect(index.search(word, { limit })).toMatchObject({
+          total: all.total,
+          results: all.results.slice(0, limit),
+        })
+      }
+    }
   })
 })

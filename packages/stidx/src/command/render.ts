@@ -106,17 +106,20 @@ function createMatcher({ query, corrected }: SearchAnswer): (word: string) => bo
   }
 }
 
-const wordPattern = /[\p{L}\p{N}\p{M}_]+/gu
+/** Made when it is asked for: every start would pay for it, and JSON needs none. */
+function wordPattern(): RegExp {
+  return /[\p{L}\p{N}\p{M}_]+/gu
+}
 
 function highlight(text: string, isMatch: (word: string) => boolean, { isColoured }: Look): string {
   if (!isColoured) return text
-  return text.replace(wordPattern, (word) => (isMatch(word) ? `\u001b[1;33m${word}\u001b[0m` : word))
+  return text.replace(wordPattern(), (word) => (isMatch(word) ? `\u001b[1;33m${word}\u001b[0m` : word))
 }
 
 /** The stretch of a text around its first match; '' where there is none. */
 function snippetOf(text: string, isMatch: (word: string) => boolean, width: number): string {
   const read = plain(text.slice(0, 4096)).replace(/\s+/g, ' ').trim()
-  for (const { 0: word, index } of read.matchAll(wordPattern)) {
+  for (const { 0: word, index } of read.matchAll(wordPattern())) {
     if (!isMatch(word)) continue
     const start = index < width / 2 ? 0 : read.indexOf(' ', index - Math.floor(width / 3)) + 1
     const from = Math.min(start, index)

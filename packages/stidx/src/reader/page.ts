@@ -10,6 +10,9 @@ export class PageWalk {
   #left = 0
   readonly #key = Buffer.alloc(termBytesMax + 1)
   #keyLength = 0
+  /** Of the entry that was reached: bytes of its key that it shares with the one before, and where the others are. */
+  #shared = 0
+  #restAt = 0
   #valueAt = 0
 
   open(page: Buffer): void {
@@ -21,29 +24,25 @@ export class PageWalk {
 
   /** False at the end of the page. @throws SearchFault where the page breaks the rules of the format. */
   next(): boolean {
-    if (this.#left === 0) return false
-    this.#left--
-    const page = this.#page
-    const shared = this.#readLength()
-    const rest = this.#readLength()
-    const valueLength = page[this.#at++]!
-    const restAt = this.#at
-    const keyLength = shared + rest
-    const end = restAt + rest + valueLength
-    // Bytes beyond the page are undefined, and a comparison with what they make is false.
-    if (!(shared <= this.#keyLength && keyLength <= termBytesMax + 1 && end <= treePageBytes)) throw damaged()
-    for (let i = 0; i < rest; i++) this.#key[shared + i] = page[restAt + i]!
-    this.#keyLength = keyLength
-    this.#valueAt = restAt + rest
-    this.#at = end
+    if (!this.#step()) return false
+    this.#takeKey()
     return true
   }
 
-  /** Walks on to the first entry not below the key; whether it is equal or above, or there is none. */
+  /** From the beginning of a page to the first entry not below the key; whether it is equal or above, or there is none. */
   seek(wanted: Buffer): 'equal' | 'above' | 'none' {
-    while (this.next()) {
-      const order = this.#compareTo(wanted)
-      if (order >= 0) return order === 0 ? 'equal' : 'above'
+    let alike = 0
+    while (this.#step()) {
+      // It differs from the one before where that had already differed: below, too.
+      if (this.#shared > alike) continue
+      const same = this.#sameBytes(wanted, alike)
+      const order = this.#orderAt(wanted, same)
+      if (order >= 0) {
+        this.#key.set(wanted.subarray(0, this.#shared))
+        this.#takeKey()
+        return order === 0 ? 'equal' : 'above'
+      }
+      alike = same
     }
     return 'none'
   }
@@ -51,11 +50,16 @@ export class PageWalk {
   /** Of a page above the leaves: the number of the page below in which the key is, if it is anywhere. */
   childFor(wanted: Buffer): number {
     let child = -1
-    while (this.next()) {
-      if (child !== -1 && this.#compareTo(wanted) > 0) break
-      child = this.#page.readUInt32LE(this.#valueAt)
+    let alike = 0
+    while (this.#step()) {
+      if (this.#shared <= alike) {
+        const same = this.#sameBytes(wanted, alike)
+        if (child !== -1 && this.#orderAt(wanted, same) > 0) break
+        alike = same
+      }
+      child = this.#valueAt
     }
-    return child
+    return child === -1 ? -1 : this.#page.readUInt32LE(child)
   }
 
   /** Walks from the beginning of a page to the entry of this index; false where the page has fewer. */
@@ -74,20 +78,53 @@ export class PageWalk {
     return this.#page.subarray(this.#valueAt, this.#at)
   }
 
+  /** Goes to the next entry without taking its key. */
+  #step(): boolean {
+    if (this.#left === 0) return false
+    this.#left--
+    const shared = this.#readLength()
+    const rest = this.#readLength()
+    const valueLength = this.#page[this.#at++]!
+    const restAt = this.#at
+    const keyLength = shared + rest
+    const end = restAt + rest + valueLength
+    // Bytes beyond the page are undefined, and a comparison with what they make is false.
+    if (!(shared <= this.#keyLength && keyLength <= termBytesMax + 1 && end <= treePageBytes)) throw damaged()
+    this.#shared = shared
+    this.#restAt = restAt
+    this.#keyLength = keyLength
+    this.#valueAt = restAt + rest
+    this.#at = end
+    return true
+  }
+
+  #takeKey(): void {
+    for (let i = this.#shared, at = this.#restAt; at < this.#valueAt; at++) this.#key[i++] = this.#page[at]!
+  }
+
   #readLength(): number {
     const low = this.#page[this.#at++]!
     return low < 128 ? low : (low & 127) | (this.#page[this.#at++]! << 7)
   }
 
-  /** Below 0, 0 or above 0: the key that was reached against another. */
-  #compareTo(wanted: Buffer): number {
-    const key = this.#key
+  /**
+   * How many bytes the key that was reached begins alike with `wanted`. `alike`: as many as the key before it; where it
+   * shares fewer with that one, it differs there.
+   */
+  #sameBytes(wanted: Buffer, alike: number): number {
+    if (this.#shared < alike) return this.#shared
+    const page = this.#page
     const most = Math.min(this.#keyLength, wanted.length)
-    for (let i = 0; i < most; i++) {
-      const difference = key[i]! - wanted[i]!
-      if (difference !== 0) return difference
-    }
-    return this.#keyLength - wanted.length
+    let same = alike
+    for (let at = this.#restAt; same < most && page[at] === wanted[same]; at++) same++
+    return same
+  }
+
+  /** Below 0, 0 or above 0: the key that was reached against one with which it begins alike for `same` bytes. */
+  #orderAt(wanted: Buffer, same: number): number {
+    if (same === wanted.length) return this.#keyLength - same
+    if (same === this.#keyLength) return -1
+    return this.#page[this.#restAt + same - this.#shared]! - wanted[same]!
   }
 }
 

@@ -2,12 +2,13 @@
 
 import type { ScoringName, SearchHit } from '../contract.ts'
 import { impactMax, termWeightUnit, textFields } from '../format.ts'
-import { fieldsIn } from '../reader/postings.ts'
+import { PostingLookUp } from '../reader/postings.ts'
 import { readRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
 import type { Engine } from './engine.ts'
 import { tierStep } from './exact.ts'
-import { literalSum, type Ranked } from './scores.ts'
+import { literalSum } from './scores.ts'
+import type { Ranked } from './top-records.ts'
 import type { ScoredWord } from './words.ts'
 
 /** What an exact title, slug (twice) or id (three times) adds to the score that is shown. */
@@ -40,12 +41,10 @@ export function showHits(
 
 /** For each hit the fields that hold the word, as bits. */
 function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
-  const { scores, file } = engine
+  const { scores } = engine
   if (weight === null) {
-    const { records } = file.header
-    return ranked.map(({ record }) =>
-      lists.reduce((all, { list }) => all | fieldsIn(list, record, records), 0),
-    )
+    const lookUps = lists.map(({ list }) => new PostingLookUp(list))
+    return ranked.map(({ record }) => lookUps.reduce((all, lookUp) => all | (lookUp.find(record) & 15), 0))
   }
   // A prefix may have thousands of lists: joined, they are asked all at once.
   for (const { list } of lists) scores.gather(list)

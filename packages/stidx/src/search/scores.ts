@@ -8,11 +8,7 @@ import {
   type PostingList,
   skipBytes,
 } from '../reader/postings.ts'
-
-export interface Ranked {
-  record: number
-  score: number
-}
+import { type Ranked, TopRecords } from './top-records.ts'
 
 /** The plain sum of the weights of these fields (bits). */
 export function literalSum(fields: number): number {
@@ -220,48 +216,4 @@ function nextAtLeast(
 ): number {
   for (let i = start; i < end; i++) if (scores[met[i]!]! >= floor) return i
   return -1
-}
-
-/** The best records so far, in order. */
-class TopRecords {
-  /** Scores below it are not among the best. */
-  floor = 0
-  readonly #most: number
-  #count = 0
-  readonly #scores: Uint32Array
-  readonly #records: Uint32Array
-
-  constructor(most: number) {
-    this.#most = most
-    this.#scores = new Uint32Array(most)
-    this.#records = new Uint32Array(most)
-  }
-
-  add(record: number, score: number): void {
-    const scores = this.#scores
-    const records = this.#records
-    let low = 0
-    let high = this.#count
-    while (low < high) {
-      const middle = (low + high) >> 1
-      const its = scores[middle]!
-      const isBefore = its === score ? records[middle]! < record : its > score
-      if (isBefore) low = middle + 1
-      else high = middle
-    }
-    if (low === this.#most) return
-    if (this.#count < this.#most) this.#count++
-    scores.copyWithin(low + 1, low, this.#count - 1)
-    records.copyWithin(low + 1, low, this.#count - 1)
-    scores[low] = score
-    records[low] = record
-    if (this.#count === this.#most) this.floor = scores[this.#most - 1]!
-  }
-
-  ranked(): Ranked[] {
-    return Array.from({ length: this.#count }, (_, i) => ({
-      score: this.#scores[i]!,
-      record: this.#records[i]!,
-    }))
-  }
 }
