@@ -2,10 +2,13 @@
 
 import { createAdminCalls } from './kafka/admin.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
+import { createCluster } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
 import { partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
+import { createLogRanges } from './kafka/log-ranges.ts'
 import { createProducer } from './kafka/producer.ts'
+import type { ReaderParts } from './kafka/reader.ts'
 import { createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts } from './kafka/topic-facts.ts'
@@ -25,20 +28,20 @@ const pingTimeoutMs = 2_000
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
   const admin = createAdminCalls(createClient(options, 0))
-  const memberClient = createClient(options, 4)
+  const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
-  const groups = createGroups(admin, createClient(options, 1))
+  const groups = createGroups(admin, cluster)
   const facts = createTopicFacts(topics)
   const producer = createProducer(createSender(createClient(options, 0)), facts)
   const readers = new Set<{ close(): Promise<void> }>()
   let closing: Promise<void> | undefined
 
-  const partsFor = (topic: string) => ({
-    kafka: memberClient,
+  const reading: ReaderParts = {
+    cluster,
+    ranges: createLogRanges(cluster),
     log,
-    offsets: () => topics.offsets(topic),
-    isCompacted: async () => (await topics.describeTopic(topic))?.cleanup === 'compact',
-  })
+    isCompacted: async (topic) => (await topics.describeTopic(topic))?.cleanup === 'compact',
+  }
   function remember<T extends { close(): Promise<void> }>(reader: T): T {
     readers.add(reader)
     const close = reader.close
@@ -50,12 +53,15 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   }
   async function close(): Promise<void> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
-    await admin.close()
+    await Promise.all([admin.close(), cluster.close()])
   }
   return {
     driver: 'kafka',
     ...topics,
-    ...groups,
+    listGroups: groups.listGroups,
+    groupState: groups.groupState,
+    setPositions: groups.setPositions,
+    deleteGroup: groups.deleteGroup,
     async append(topic, partition, records, { timeoutMs } = {}) {
       if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
       const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
@@ -70,15 +76,9 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
       await topics.addPartitions(name, total)
       facts.forget(name)
     },
-    consume: async ({ group, topic, listener, ...limits }) =>
-      remember(
-        openConsumer({ group, topic, sessionTimeoutMs, fetchBytesMax, ...limits }, listener, {
-          ...partsFor(topic),
-          committed: () => groups.committed(group, topic),
-        }),
-      ),
-    tail: async (tail) =>
-      remember(openTail(tail, { ...partsFor(tail.topic), deleteGroup: groups.deleteGroup })),
+    consume: async ({ listener, ...given }) =>
+      remember(openConsumer({ sessionTimeoutMs, fetchBytesMax, ...given }, listener, reading)),
+    tail: async (tail) => remember(openTail(tail, reading)),
     async ping(timeoutMs = pingTimeoutMs) {
       await admin.ask((client) => client.describeCluster(), timeoutMs)
     },
