@@ -27,6 +27,8 @@ interface Node {
   id: number
   port: number
   controllerPort: number
+  /** What the nodes use among themselves, where clients come through a proxy. */
+  proxied?: { advertisedPort: number; nodesPort: number }
   folder: string
   /** Its log directory. */
   data: string
@@ -40,12 +42,14 @@ export interface KafkaOptions {
   heapMb?: number
   /** The log directory of a single node, kept at the end; one that an earlier broker left is taken as it is. */
   data?: string
+  /** Ports that the nodes tell their clients instead of their own, where a test's proxies listen. */
+  advertisedPorts?: number[]
 }
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
 export async function openKafkaCluster(
   count: 1 | 3,
-  { heapMb = 384, data }: KafkaOptions = {},
+  { heapMb = 384, data, advertisedPorts }: KafkaOptions = {},
 ): Promise<KafkaCluster> {
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
@@ -57,7 +61,10 @@ export async function openKafkaCluster(
     const own = join(folder, `node${id}`)
     mkdirSync(own)
     const [port, controllerPort] = [await freePort(), await freePort()]
-    nodes.push({ id, port, controllerPort, folder: own, data: data ?? join(own, 'data') })
+    const node: Node = { id, port, controllerPort, folder: own, data: data ?? join(own, 'data') }
+    const advertisedPort = advertisedPorts?.[id - 1]
+    if (advertisedPort !== undefined) node.proxied = { advertisedPort, nodesPort: await freePort() }
+    nodes.push(node)
   }
   const java = (...args: string[]) => [
     ...smallJvm,
@@ -120,10 +127,7 @@ function serverProperties(node: Node, nodes: Node[]): string {
     'process.roles=broker,controller',
     `node.id=${node.id}`,
     `controller.quorum.voters=${nodes.map((voter) => `${voter.id}@127.0.0.1:${voter.controllerPort}`).join(',')}`,
-    `listeners=PLAINTEXT://127.0.0.1:${node.port},CONTROLLER://127.0.0.1:${node.controllerPort}`,
-    `advertised.listeners=PLAINTEXT://127.0.0.1:${node.port}`,
-    'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
-    'inter.broker.listener.name=PLAINTEXT',
+    ...listeners(node),
     'controller.listener.names=CONTROLLER',
     `log.dirs=${node.data}`,
     `default.replication.factor=${replicas}`,
@@ -149,6 +153,16 @@ function serverProperties(node: Node, nodes: Node[]): string {
     'broker.heartbeat.interval.ms=500',
     '',
   ].join('\n')
+}
+
+function listeners({ port, controllerPort, proxied }: Node): string[] {
+  const nodes = proxied ? `,NODES://127.0.0.1:${proxied.nodesPort}` : ''
+  return [
+    `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}${nodes}`,
+    `advertised.listeners=PLAINTEXT://127.0.0.1:${proxied?.advertisedPort ?? port}${nodes}`,
+    'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,NODES:PLAINTEXT',
+    `inter.broker.listener.name=${proxied ? 'NODES' : 'PLAINTEXT'}`,
+  ]
 }
 
 const loggingProperties = `status=error

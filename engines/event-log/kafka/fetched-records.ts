@@ -5,8 +5,8 @@
 
 import { IS_CONTROL, IS_TRANSACTIONAL, type RecordsBatch } from '@platformatic/kafka'
 import type { StoredRecord } from '../port.ts'
-import { isFence } from './fence.ts'
-import { FetchedRecord } from './record.ts'
+import { fenceHeader } from './fence.ts'
+import { FetchedRecord, type RawHeaders } from './record.ts'
 
 export interface FetchedBatches {
   records?: RecordsBatch[] | null
@@ -25,6 +25,7 @@ export interface Taken {
 
 const appendTime = 8
 const abortMarker = 0
+const fenceName = Buffer.from(fenceHeader)
 
 /** Records below `from` are left out: a fetch brings whole batches. Offsets and times: exact below 2^53. */
 export function takeRecords(partition: number, fetched: FetchedBatches, from: number): Taken {
@@ -69,4 +70,8 @@ function abortedBatches(transactions: { producerId: bigint; firstOffset: bigint 
     }
     return transactional && aborted.has(batch.producerId)
   }
+}
+
+function isFence(headers: RawHeaders): boolean {
+  return headers.some(([name]) => name?.length === fenceName.length && name.equals(fenceName))
 }

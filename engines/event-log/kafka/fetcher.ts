@@ -7,6 +7,7 @@
  * the older one is given up by closing its connection. So a broker has two requests of a reader at most.
  */
 
+import type { Connection } from '@platformatic/kafka'
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -29,8 +30,8 @@ interface Flight {
   node: number
   lane: number
   from: Map<Reading, number>
-  /** Infinity while there is no connection yet. */
-  sentAt: number
+  /** Null while there is no connection yet. */
+  sent: { at: number; connection: Connection; bytesRead: number } | null
   abandoned: boolean
 }
 
@@ -39,7 +40,7 @@ const waitMs = 2_500
 const requestTimeoutMs = 5_000
 const lanesMax = 2
 /** Requests that bring records answer sooner than this: only those that wait are given up. */
-const reliefMs = 20
+const reliefMs = 50
 const retryPauseMs = 200
 const unreadablePauseMs = 5_000
 const offsetOutOfRange = 1
@@ -159,32 +160,42 @@ export class Fetcher implements Closeable {
   /** Both connections are busy: when they only wait, the older request is given up and its partitions are asked for again. */
   #relieve(node: number): void {
     if (this.#relief.has(node)) return
-    const timer = setTimeout(() => {
-      this.#relief.delete(node)
-      const busy = [...this.#flights].filter((flight) => flight.node === node)
-      const oldest = busy.reduce((a, b) => (b.sentAt < a.sentAt ? b : a), busy[0] as Flight)
-      if (busy.length < lanesMax || oldest.sentAt === Infinity) this.wake()
-      else if (this.#due().length > 0) void this.#abandon(oldest)
-    }, reliefMs)
+    // A process that was busy first reads what has arrived.
+    const timer = setTimeout(() => setImmediate(() => this.#makeRoom(node)), reliefMs)
     this.#relief.set(node, timer)
   }
 
-  async #abandon(flight: Flight): Promise<void> {
+  #makeRoom(node: number): void {
+    this.#relief.delete(node)
+    const busy = [...this.#flights].filter((flight) => flight.node === node)
+    if (busy.length < lanesMax) this.wake()
+    if (busy.length < lanesMax || this.#closed || this.#due().length === 0) return
+    const now = performance.now()
+    const [oldest] = busy
+      .filter(
+        ({ sent }) =>
+          sent && now - sent.at >= reliefMs && sent.connection.socket.bytesRead === sent.bytesRead,
+      )
+      .sort((a, b) => a.sent!.at - b.sent!.at)
+    if (oldest) this.#abandon(oldest)
+    else this.#relieve(node)
+  }
+
+  #abandon(flight: Flight): void {
     flight.abandoned = true
     flight.from.clear()
-    const connection = await this.#lanes[flight.lane]!.to(flight.node).catch(() => null)
-    await connection?.close()
+    void flight.sent?.connection.close()
   }
 
   async #fly(node: number, lane: number, readings: Reading[]): Promise<void> {
     const from = new Map(readings.map((reading) => [reading, reading.position as number]))
-    const flight: Flight = { node, lane, from, sentAt: Infinity, abandoned: false }
+    const flight: Flight = { node, lane, from, sent: null, abandoned: false }
     this.#flights.add(flight)
     const isSuspect = this.#suspects.has(readings[0]!)
     let answers: Map<number, FetchedPartition> | null = null
     try {
       const connection = await this.#lanes[lane]!.to(node)
-      flight.sentAt = performance.now()
+      flight.sent = { at: performance.now(), connection, bytesRead: connection.socket.bytesRead }
       answers = await fetchPartitions(connection, {
         topicId: this.#topicId as string,
         from,
@@ -211,11 +222,11 @@ export class Fetcher implements Closeable {
     this.#lookAgain(elsewhere)
   }
 
-  #failed({ sentAt }: Flight, readings: Reading[], error: unknown): void {
+  #failed({ sent }: Flight, readings: Reading[], error: unknown): void {
     const partitions = readings.map(({ partition }) => partition)
     const details = { topic: this.#options.topic, partitions, error: describeError(error) }
     // Anything else than silence is an answer that the library cannot read: damage, or an unknown compression.
-    if (sentAt === Infinity || (error as { code?: string }).code === 'PLT_KFK_NETWORK') {
+    if (sent === null || (error as { code?: string }).code === 'PLT_KFK_NETWORK') {
       this.#log.debug(details, 'a fetch got no answer; it is repeated')
       this.#lookAgain(readings)
     } else if (readings.length > 1) {

@@ -2,7 +2,14 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { assignSticky, type Claim } from '#engines/event-log/kafka/assigner.ts'
+import {
+  assignReleased,
+  assignSticky,
+  type Claim,
+  decodeAssignment,
+  encodeAssignments,
+  encodeClaim,
+} from '#engines/event-log/kafka/assigner.ts'
 import { createOwnedPartitions } from '#engines/event-log/kafka/owned-partitions.ts'
 
 const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({
@@ -69,5 +76,44 @@ describe('owned partitions', () => {
       expect([gained.length, lost]).toEqual([1, [0]])
       expect(partitions.holds(before)).toBe(false)
     }
+  })
+})
+
+describe('handing on', () => {
+  const claimsOf = fc
+    .array(fc.tuple(fc.nat(3), fc.array(fc.nat(11), { maxLength: 12 })), { minLength: 1, maxLength: 5 })
+    .map((list) => list.map(([generation, own], i) => claim(`m${i}`, generation, ...new Set(own))))
+
+  test('nobody gets what another member still claims; once all have joined again, everything has an owner', () => {
+    fc.assert(
+      fc.property(claimsOf, fc.nat(12), (claims, count) => {
+        const first = assignReleased(claims, range(count))
+        for (const [memberId, own] of first.shares) {
+          const others = claims.filter((one) => one.memberId !== memberId).flatMap((one) => one.partitions)
+          const mine = claims.find((one) => one.memberId === memberId)!.partitions
+          for (const partition of own)
+            expect(others.includes(partition) && !mine.includes(partition)).toBe(false)
+        }
+        const joined = [...first.shares].map(([memberId, own]) => claim(memberId, 9, ...own))
+        const second = assignReleased(joined, range(count))
+        expect(second.again).toBe(false)
+        expect([...second.shares.values()].flat().toSorted((a, b) => a - b)).toEqual(range(count))
+        if (!first.again) expect(second.shares).toEqual(first.shares)
+      }),
+    )
+  })
+
+  test('claims and assignments are read as they were written; a claim in no known form claims nothing', () => {
+    const members = [
+      { memberId: 'a', metadata: encodeClaim('t', { generation: 3, partitions: [0, 1, 2, 3] }) },
+      { memberId: 'b', metadata: Buffer.from([0, 1]) },
+    ]
+    const [a, b] = encodeAssignments('t', members, range(4)).map(({ assignment }) =>
+      decodeAssignment('t', assignment),
+    )
+    expect([a, b]).toEqual([
+      { partitions: [0, 1], again: true },
+      { partitions: [], again: true },
+    ])
   })
 })
