@@ -32,16 +32,18 @@ export function encodeClaim(topic: string, claim: Omit<Claim, 'memberId'>): Buff
   return encodeConsumerProtocolSubscription({ version, topics: [topic], userData: JSON.stringify(claim) })
 }
 
-/** For the leader: what each member gets, of all partitions of the topic. */
+/** For the leader: what each member gets, of the partitions that are known, and of how many. */
 export function encodeAssignments(
   topic: string,
   members: { memberId: string; metadata: Buffer | null }[],
-  partitions: number[],
-): { memberId: string; assignment: Buffer }[] {
+  known: number[],
+): { assignments: { memberId: string; assignment: Buffer }[]; total: number } {
   const claims = members.map(({ memberId, metadata }) => ({ memberId, ...readClaim(metadata) }))
-  const { shares, again } = assignReleased(claims, partitions)
+  // A broker that has just started may not know all of them yet: nobody loses what it owns for that.
+  const all = new Set([...known, ...claims.flatMap(({ partitions }) => partitions)])
+  const { shares, again } = assignReleased(claims, [...all])
   const userData = JSON.stringify({ again })
-  return [...shares].map(([memberId, own]) => ({
+  const assignments = [...shares].map(([memberId, own]) => ({
     memberId,
     assignment: encodeConsumerProtocolAssignment({
       version,
@@ -49,6 +51,7 @@ export function encodeAssignments(
       userData,
     }),
   }))
+  return { assignments, total: all.size }
 }
 
 export function decodeAssignment(topic: string, assignment: Buffer): Assignment {

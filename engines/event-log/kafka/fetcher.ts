@@ -59,6 +59,7 @@ export class Fetcher implements Closeable {
   readonly #suspects = new Set<Reading>()
   readonly #relief = new Map<number, NodeJS.Timeout>()
   #topicId: string | undefined
+  readonly #formerIds = new Set<string>()
   #turn = 0
   #waking = false
   #pumping = false
@@ -125,9 +126,16 @@ export class Fetcher implements Closeable {
 
   async #leaders(): Promise<(reading: Reading) => number> {
     const leaders = (await this.#cluster.leaders(this.#options.topic)) ?? []
-    const before = this.#topicId
-    this.#topicId = leaders[0]?.topicId ?? before
-    if (before !== undefined && before !== this.#topicId && !this.#closed) this.#source.replaced()
+    const topicId = leaders[0]?.topicId
+    if (topicId !== undefined && topicId !== this.#topicId) {
+      if (this.#formerIds.has(topicId)) throw new Error('a broker knows the topic only as it was')
+      const before = this.#topicId
+      this.#topicId = topicId
+      if (before !== undefined) {
+        this.#formerIds.add(before)
+        if (!this.#closed) this.#source.replaced()
+      }
+    }
     const nodes = new Map(leaders.map(({ partition, leader }) => [partition, leader]))
     return ({ partition }) => nodes.get(partition) ?? noLeader
   }

@@ -220,8 +220,9 @@ export class GroupSession implements Closeable {
     const { topic } = this.#options
     this.#cluster.forgetLeaders(topic)
     const partitions = ((await this.#cluster.leaders(topic)) ?? []).map(({ partition }) => partition)
-    this.#assignedTotal = partitions.length
-    return encodeAssignments(topic, members, partitions)
+    const { assignments, total } = encodeAssignments(topic, members, partitions)
+    this.#assignedTotal = total
+    return assignments
   }
 
   /** The leader's part: the group shares out again when the topic has got more partitions. */
@@ -229,7 +230,7 @@ export class GroupSession implements Closeable {
     if (this.#assignedTotal === undefined) return
     const leaders = await this.#cluster.leaders(this.#options.topic).catch(() => null)
     const before = this.#assignedTotal
-    if (leaders && before !== undefined && leaders.length !== before) this.#grown = true
+    if (leaders && before !== undefined && leaders.length > before) this.#grown = true
   }
 
   /** Sends heartbeats until it is time to join again. */

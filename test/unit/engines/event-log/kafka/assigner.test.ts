@@ -108,12 +108,21 @@ describe('handing on', () => {
       { memberId: 'a', metadata: encodeClaim('t', { generation: 3, partitions: [0, 1, 2, 3] }) },
       { memberId: 'b', metadata: Buffer.from([0, 1]) },
     ]
-    const [a, b] = encodeAssignments('t', members, range(4)).map(({ assignment }) =>
+    const [a, b] = encodeAssignments('t', members, range(4)).assignments.map(({ assignment }) =>
       decodeAssignment('t', assignment),
     )
     expect([a, b]).toEqual([
       { partitions: [0, 1], again: true },
       { partitions: [], again: true },
     ])
+  })
+
+  test('a leader whose broker knows only some of the partitions, or none, takes nothing from anybody', () => {
+    const metadata = encodeClaim('t', { generation: 3, partitions: [0, 1, 2] })
+    for (const known of [[], [0]]) {
+      const { assignments, total } = encodeAssignments('t', [{ memberId: 'a', metadata }], known)
+      expect(decodeAssignment('t', assignments[0]!.assignment).partitions).toEqual([0, 1, 2])
+      expect(total).toBe(3)
+    }
   })
 })
