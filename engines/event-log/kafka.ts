@@ -8,8 +8,10 @@ import { openConsumer } from './kafka/consumer.ts'
 import { partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
 import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
+import { createLogRanges } from './kafka/log-ranges.ts'
 import { createProduceClient } from './kafka/produce-client.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
+import type { ReaderParts } from './kafka/reader.ts'
 import { createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts } from './kafka/topic-facts.ts'
@@ -29,10 +31,9 @@ const pingTimeoutMs = 2_000
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
   const admin = createAdminCalls(createClient(options, 0))
-  const memberClient = createClient(options, 4)
   const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
-  const groups = createGroups(admin, createClient(options, 1))
+  const groups = createGroups(admin, cluster)
   const facts = createTopicFacts(topics, createBrokerTime(admin, cluster, log))
   const produceClient = createProduceClient(cluster)
   const sender = createSender(cluster, produceClient)
@@ -40,12 +41,12 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const readers = new Set<{ close(): Promise<void> }>()
   let closing: Promise<void> | undefined
 
-  const partsFor = (topic: string) => ({
-    kafka: memberClient,
+  const reading: ReaderParts = {
+    cluster,
+    ranges: createLogRanges(cluster),
     log,
-    offsets: () => topics.offsets(topic),
-    isCompacted: async () => (await topics.describeTopic(topic))?.cleanup === 'compact',
-  })
+    isCompacted: async (topic) => (await topics.describeTopic(topic))?.cleanup === 'compact',
+  }
   function remember<T extends { close(): Promise<void> }>(reader: T): T {
     readers.add(reader)
     const close = reader.close
@@ -71,7 +72,10 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   return {
     driver: 'kafka',
     ...topics,
-    ...groups,
+    listGroups: groups.listGroups,
+    groupState: groups.groupState,
+    setPositions: groups.setPositions,
+    deleteGroup: groups.deleteGroup,
     append: appendOf(producer),
     async fencedWriter(name) {
       const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))
@@ -85,15 +89,9 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
       await topics.addPartitions(name, total)
       facts.forget(name)
     },
-    consume: async ({ group, topic, listener, ...limits }) =>
-      remember(
-        openConsumer({ group, topic, sessionTimeoutMs, fetchBytesMax, ...limits }, listener, {
-          ...partsFor(topic),
-          committed: () => groups.committed(group, topic),
-        }),
-      ),
-    tail: async (tail) =>
-      remember(openTail(tail, { ...partsFor(tail.topic), deleteGroup: groups.deleteGroup })),
+    consume: async ({ listener, ...given }) =>
+      remember(openConsumer({ sessionTimeoutMs, fetchBytesMax, ...given }, listener, reading)),
+    tail: async (tail) => remember(openTail(tail, reading)),
     async ping(timeoutMs = pingTimeoutMs) {
       await admin.ask((client) => client.describeCluster(), timeoutMs)
     },

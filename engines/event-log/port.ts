@@ -15,6 +15,11 @@ export interface NewRecord {
   headers?: Record<string, string>
 }
 
+/**
+ * A record that was read. Key, value and headers may be views of more memory than their own: of all that came with them
+ * (on Kafka an answer of up to 4 MiB, or one larger batch). It lives as long as one of its records does, so copy what is
+ * kept for long.
+ */
 export interface StoredRecord {
   partition: number
   offset: number

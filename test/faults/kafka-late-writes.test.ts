@@ -5,7 +5,7 @@
 
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { isFence } from '#engines/event-log/kafka/fence.ts'
+import { fenceHeader } from '#engines/event-log/kafka/fence.ts'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -38,7 +38,7 @@ async function readBy(log: EventLog, topic: string): Promise<string[]> {
     topic,
     from: 'beginning',
     records: (_, some) => {
-      for (const { headers, value } of some) if (!isFence(headers)) values.push(String(value))
+      for (const { headers, value } of some) if (!(fenceHeader in headers)) values.push(String(value))
     },
   })
   await tail.ready

@@ -1,9 +1,15 @@
 /**
- * Sticky assignment: each member reports what it owns, and the leader moves as few partitions as an even share
- * needs.
+ * Sticky assignment: each member says what it owns, and the leader of the group moves as few partitions as an even share
+ * needs. A partition that moves is first taken from its owner; only when all have joined again, without it, does the
+ * next one get it.
  */
 
-import kafkajs, { type Assigner, type Cluster } from 'kafkajs'
+import {
+  decodeConsumerProtocolAssignment,
+  decodeConsumerProtocolSubscription,
+  encodeConsumerProtocolAssignment,
+  encodeConsumerProtocolSubscription,
+} from '@platformatic/kafka'
 
 export interface Claim {
   memberId: string
@@ -12,37 +18,68 @@ export interface Claim {
   partitions: number[]
 }
 
-const { MemberAssignment, MemberMetadata } = kafkajs.AssignerProtocol
-const name = 'flotilla-sticky'
+export interface Assignment {
+  partitions: number[]
+  /** Partitions are on their way from one member to another: all join again at once. */
+  again: boolean
+}
+
+/** Names and forms that members of all releases in a group understand. */
+export const assignerName = 'flotilla-sticky'
 const version = 1
 
-/** `owned` is asked each time the member joins. */
-export function createStickyAssigner(cluster: Cluster, owned: () => Omit<Claim, 'memberId'>): Assigner {
-  return {
-    name,
-    version,
-    protocol: ({ topics }) => ({
-      name,
-      metadata: MemberMetadata.encode({ version, topics, userData: Buffer.from(JSON.stringify(owned())) }),
+export function encodeClaim(topic: string, claim: Omit<Claim, 'memberId'>): Buffer {
+  return encodeConsumerProtocolSubscription({ version, topics: [topic], userData: JSON.stringify(claim) })
+}
+
+/** For the leader: what each member gets, of the partitions that are known, and of how many. */
+export function encodeAssignments(
+  topic: string,
+  members: { memberId: string; metadata: Buffer | null }[],
+  known: number[],
+): { assignments: { memberId: string; assignment: Buffer }[]; total: number } {
+  const claims = members.map(({ memberId, metadata }) => ({ memberId, ...readClaim(metadata) }))
+  // A broker that has just started may not know all of them yet: nobody loses what it owns for that.
+  const all = new Set([...known, ...claims.flatMap(({ partitions }) => partitions)])
+  const { shares, again } = assignReleased(claims, [...all])
+  const userData = JSON.stringify({ again })
+  const assignments = [...shares].map(([memberId, own]) => ({
+    memberId,
+    assignment: encodeConsumerProtocolAssignment({
+      version,
+      assignedPartitions: [{ topic, partitions: own }],
+      userData,
     }),
-    async assign({ members, topics }) {
-      // A group of ours reads one topic.
-      const topic = topics[0] as string
-      const partitions = cluster.findTopicPartitionMetadata(topic).map((one) => one.partitionId)
-      const claims = members.map(({ memberId, memberMetadata }) => ({
-        memberId,
-        ...readClaim(memberMetadata),
-      }))
-      return [...assignSticky(claims, partitions)].map(([memberId, own]) => ({
-        memberId,
-        memberAssignment: MemberAssignment.encode({
-          version,
-          assignment: { [topic]: own },
-          userData: Buffer.alloc(0),
-        }),
-      }))
-    },
-  }
+  }))
+  return { assignments, total: all.size }
+}
+
+export function decodeAssignment(topic: string, assignment: Buffer): Assignment {
+  const { assignedPartitions, userData } = decodeConsumerProtocolAssignment(assignment)
+  const own = assignedPartitions.find((one) => one.topic === topic)
+  return { partitions: own?.partitions ?? [], again: userData.toString() === '{"again":true}' }
+}
+
+/** As `assignSticky`, without what another member than its next owner still claims. */
+export function assignReleased(
+  claims: Claim[],
+  partitions: number[],
+): { shares: Map<string, number[]>; again: boolean } {
+  const owners = Map.groupBy(
+    claims.flatMap(({ memberId, partitions: own }) => own.map((partition) => ({ memberId, partition }))),
+    ({ partition }) => partition,
+  )
+  const isFree = (partition: number, memberId: string) =>
+    (owners.get(partition) ?? []).every((owner) => owner.memberId === memberId)
+  const claimsIt = (partition: number, memberId: string) =>
+    owners.get(partition)?.some((owner) => owner.memberId === memberId)
+  let again = false
+  const shares = [...assignSticky(claims, partitions)].map(([memberId, share]): [string, number[]] => {
+    const own = share.filter((partition) => claimsIt(partition, memberId) || isFree(partition, memberId))
+    if (own.length < share.length) again = true
+    return [memberId, own]
+  })
+  return { shares: new Map(shares), again }
 }
 
 /** Every partition to one member, shares that differ by one at most, what is owned stays where the shares allow it. */
@@ -73,10 +110,10 @@ export function assignSticky(claims: Claim[], partitions: number[]): Map<string,
   return shares
 }
 
-function readClaim(memberMetadata: Buffer): Omit<Claim, 'memberId'> {
+function readClaim(metadata: Buffer | null): Omit<Claim, 'memberId'> {
   try {
-    const { userData } = MemberMetadata.decode(memberMetadata) ?? {}
-    const claim = JSON.parse(userData?.toString() ?? '') as Omit<Claim, 'memberId'>
+    const { userData } = decodeConsumerProtocolSubscription(metadata ?? Buffer.alloc(0))
+    const claim = JSON.parse(userData.toString()) as Omit<Claim, 'memberId'>
     return { generation: claim.generation, partitions: [...claim.partitions] }
   } catch {
     return { generation: 0, partitions: [] }

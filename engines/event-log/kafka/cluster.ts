@@ -20,6 +20,8 @@ export interface PartitionLeader {
   partition: number
   /** A broker's node id; -1 while there is none. */
   leader: number
+  /** Of the partition's topic: another one when a topic was deleted and made again under its name. */
+  topicId: string
 }
 
 /** Connections for one purpose: one for each broker, and one limit for an answer. */
@@ -118,7 +120,11 @@ export function createCluster(options: KafkaOptions): Cluster {
     const found = metadata.topics.find(({ name }) => name === topic)
     if (!found || found.errorCode === unknownTopic) return null
     return found.partitions
-      .map(({ partitionIndex, leaderId }) => ({ partition: partitionIndex, leader: leaderId }))
+      .map(({ partitionIndex, leaderId }) => ({
+        partition: partitionIndex,
+        leader: leaderId,
+        topicId: found.topicId,
+      }))
       .sort((a, b) => a.partition - b.partition)
   }
   /** One question at a time for each topic. */

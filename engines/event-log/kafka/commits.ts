@@ -11,7 +11,7 @@ export interface Committing {
 
 export interface NewPosition {
   partition: number
-  offset: string
+  offset: number
   metadata: string
 }
 

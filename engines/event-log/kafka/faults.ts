@@ -31,3 +31,8 @@ export function topicNotFound(topic: string): AppError {
 export function partitionNotFound(topic: string, partition: number): AppError {
   return new AppError('not_found', `The topic ${topic} has no partition ${partition}.`)
 }
+
+/** The protocol's name of the refusal in an answer that @platformatic/kafka has thrown; null: it is no answer. */
+export function refusalOf(error: unknown): string | null {
+  return (error as { errors?: { apiId?: string }[] }).errors?.[0]?.apiId ?? null
+}

@@ -14,8 +14,3 @@ export const fenceKey = 'flotilla.fence'
 export function fenceRecord(): NewRecord {
   return { key: Buffer.from(fenceKey), value: null, headers: { [fenceHeader]: '1' } }
 }
-
-/** Only of a record whose value is null; looking at the value first spares reading the headers of all others. */
-export function isFence(headers: object): boolean {
-  return Object.hasOwn(headers, fenceHeader)
-}

@@ -1,15 +1,16 @@
 /** What operators do with consumer groups: list them, read and set their positions, delete them. */
 
-import type { Cluster, Kafka } from 'kafkajs'
 import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
 import type { CommittedPosition, GroupState } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
-import { faultType } from './faults.ts'
+import type { Cluster, Connections } from './cluster.ts'
+import { faultType, refusalOf } from './faults.ts'
+import { commitPositions, type GroupTopic } from './group-offsets.ts'
 
-export interface Groups {
+export interface Groups extends Closeable {
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
-  committed(group: string, topic: string): Promise<CommittedPosition[]>
   setPositions(
     group: string,
     topic: string,
@@ -18,11 +19,18 @@ export interface Groups {
   deleteGroup(group: string): Promise<void>
 }
 
-/** Groups that tails read under; they commit nothing and are removed when the tail ends. */
-export const tailGroupPrefix = 'flotilla-tail-'
+/** Groups of former releases' tails, which commit nothing; this release's tails have none. */
+const tailGroupPrefix = 'flotilla-tail-'
+const commitTimeoutMs = 5_000
+const hasMembers: ReadonlySet<string> = new Set([
+  'UNKNOWN_MEMBER_ID',
+  'ILLEGAL_GENERATION',
+  'REBALANCE_IN_PROGRESS',
+])
 
-export function createGroups({ ask }: AdminCalls, kafka: Kafka): Groups {
-  const committed = (group: string, topic: string) =>
+export function createGroups({ ask }: AdminCalls, cluster: Cluster): Groups {
+  const connections = cluster.connections(commitTimeoutMs)
+  const committed = (group: string, topic: string): Promise<CommittedPosition[]> =>
     ask(async (admin) => {
       const topics = await admin.fetchOffsets({ groupId: group, topics: [topic] })
       const found = topics[0]?.partitions ?? []
@@ -31,7 +39,7 @@ export function createGroups({ ask }: AdminCalls, kafka: Kafka): Groups {
       )
     })
   return {
-    committed,
+    close: () => connections.close(),
     listGroups: () =>
       ask(async (admin) => {
         const { groups } = await admin.listGroups()
@@ -45,7 +53,7 @@ export function createGroups({ ask }: AdminCalls, kafka: Kafka): Groups {
     setPositions: (group, topic, positions) =>
       positions.length === 0
         ? Promise.resolve()
-        : ask(() => commitForEmptyGroup(kafka, group, topic, positions)),
+        : ask(() => commitForEmptyGroup(cluster, connections, { group, topic }, positions)),
     deleteGroup: (group) =>
       ask(async (admin) => {
         try {
@@ -77,50 +85,22 @@ function deletionFault(error: unknown): string | null {
  * generation 1, by which it knows that there was no member before.
  */
 async function commitForEmptyGroup(
-  kafka: Kafka,
-  group: string,
-  topic: string,
+  cluster: Cluster,
+  connections: Connections,
+  names: GroupTopic,
   positions: { partition: number; offset: number }[],
 ): Promise<void> {
-  const cluster = clusterOf(kafka, group)
-  await cluster.connect()
+  const to = await connections.to(await cluster.coordinator('group', names.group))
+  const nobody = { generation: -1, memberId: '' }
   try {
-    await cluster.refreshMetadata()
-    const coordinator = await cluster.findGroupCoordinator({ groupId: group })
-    await coordinator.offsetCommit({
-      groupId: group,
-      groupGenerationId: -1,
-      memberId: '',
-      topics: [{ topic, partitions: positions.map((one) => ({ ...one, offset: String(one.offset) })) }],
-    })
+    await commitPositions(
+      to,
+      names,
+      nobody,
+      positions.map((one) => ({ ...one, metadata: '' })),
+    )
   } catch (error) {
-    const type = faultType(error)
-    if (type === 'UNKNOWN_MEMBER_ID' || type === 'ILLEGAL_GENERATION' || type === 'REBALANCE_IN_PROGRESS') {
-      throw groupActive(group)
-    }
+    if (hasMembers.has(refusalOf(error) ?? '')) throw groupActive(names.group)
     throw error
-  } finally {
-    await cluster.disconnect().catch(() => {})
   }
-}
-
-/** kafkajs hands its low-level client to partition assigners; a consumer that never runs is made to get it. */
-function clusterOf(kafka: Kafka, groupId: string): Cluster {
-  const found: Cluster[] = []
-  kafka.consumer({
-    groupId,
-    allowAutoTopicCreation: false,
-    partitionAssigners: [
-      ({ cluster }) => {
-        found.push(cluster)
-        return {
-          name: 'none',
-          version: 0,
-          assign: async () => [],
-          protocol: () => ({ name: 'none', metadata: Buffer.alloc(0) }),
-        }
-      },
-    ],
-  })
-  return found[0] as Cluster
 }

@@ -1,21 +1,24 @@
-/** Keeps the partitions that a member owns and where it reads in each, and works out what an assignment changes. */
+/** Keeps which partitions a member owns, and works out what an assignment changes. */
 
 import type { Claim } from './assigner.ts'
-import type { Joined } from './membership.ts'
 
+/** What the coordinator has confirmed. */
+export interface Joined {
+  generation: number
+  memberId: string
+  partitions: number[]
+}
+
+/** One ownership: a partition that was lost and gained again is another one. */
 export interface OwnedPartition {
-  partition: number
-  /** The offset that is expected next; null while nothing may be delivered. */
-  position: number | null
-  /** Paused by the listener. */
-  paused: boolean
+  readonly partition: number
 }
 
 export interface OwnedPartitions {
   get(partition: number): OwnedPartition | undefined
-  /** True while this very ownership lasts: a partition that was lost and gained again is another one. */
+  /** True while this very ownership lasts. */
   holds(owned: OwnedPartition): boolean
-  all(): OwnedPartition[]
+  all(): number[]
   member(): Joined | undefined
   claim(): Omit<Claim, 'memberId'>
   take(joined: Joined): { gained: OwnedPartition[]; lost: number[] }
@@ -26,10 +29,10 @@ export interface OwnedPartitions {
 export function createOwnedPartitions(): OwnedPartitions {
   const byNumber = new Map<number, OwnedPartition>()
   let member: Joined | undefined
-  const partitions: OwnedPartitions = {
+  return {
     get: (partition) => byNumber.get(partition),
     holds: (owned) => byNumber.get(owned.partition) === owned,
-    all: () => [...byNumber.values()],
+    all: () => [...byNumber.keys()],
     member: () => member,
     claim: () => ({ generation: member?.generation ?? 0, partitions: [...byNumber.keys()] }),
     take(joined) {
@@ -40,7 +43,7 @@ export function createOwnedPartitions(): OwnedPartitions {
       for (const partition of lost) byNumber.delete(partition)
       const gained = joined.partitions
         .filter((partition) => !kept.includes(partition))
-        .map((partition) => ({ partition, position: null, paused: false }))
+        .map((partition) => ({ partition }))
       for (const owned of gained) byNumber.set(owned.partition, owned)
       member = joined
       return { gained, lost }
@@ -52,5 +55,4 @@ export function createOwnedPartitions(): OwnedPartitions {
       return lost
     },
   }
-  return partitions
 }

@@ -1,107 +1,115 @@
 /**
- * Reads every partition of a topic without a group's position, and knows when it has read all that existed a second
- * ago.
+ * Reads every partition of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
-import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
-import { sleep } from '#lib/backoff.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import type { GainedPartition, PartitionRange, Tail, TailOptions } from '../port.ts'
-import { type ConsumerParts, openConsumer } from './consumer.ts'
-import { tailGroupPrefix } from './groups.ts'
+import type { PartitionRange, Tail, TailOptions } from '../port.ts'
+import { openReader, type ReaderParts } from './reader.ts'
 
-export interface TailParts extends Omit<ConsumerParts, 'committed'> {
-  log: Logger
-  deleteGroup(group: string): Promise<void>
-}
-
-const sessionTimeoutMs = 10_000
 const fetchBytesMax = 1_048_576
 /** Ends are asked for this often, so that an answer is always younger than a second while the log answers. */
 const pollMs = 350
 const freshMs = 1_000
+const checkMs = 25
+const retryPause = { baseMs: 100, maxMs: 1_000 }
 
-export function openTail({ topic, from, records }: TailOptions, parts: TailParts): Tail {
-  const group = `${tailGroupPrefix}${randomUUID()}`
+interface Ends {
+  askedAt: number
+  ends: { partition: number; end: number }[]
+}
+
+export function openTail({ topic, from, records }: TailOptions, parts: ReaderParts): Tail {
+  const { ranges, log } = parts
   const ready = Promise.withResolvers<void>()
   ready.promise.catch(() => {})
   const stop = new AbortController()
-  /** The last position of each partition, also while none is owned. */
+  /** The last position of each partition, also while it is not read. */
   const reached = new Map<number, number>()
-  let ends: { askedAt: number; ranges: PartitionRange[] } | undefined
-  let first: PartitionRange[] | undefined
+  let latest: Ends | undefined
   let closing: Promise<void> | undefined
 
-  const listener = {
-    async assigned(gained: GainedPartition[]): Promise<Map<number, number>> {
-      const fresh = reached.size === 0
-      for (const { partition, start, end } of gained) {
-        // A partition that was added later is read whole: all of it came after the tail began.
-        if (!reached.has(partition)) reached.set(partition, fresh && from === 'end' ? end : start)
-      }
-      return new Map(gained.map(({ partition }) => [partition, reached.get(partition)!]))
+  const reader = openReader(
+    parts,
+    { topic, fetchBytesMax },
+    {
+      records,
+      misplaced(partition, { position, start, end }) {
+        // What has expired is gone for everybody; a topic that was emptied or made again is read from its beginning.
+        log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')
+        startAt(partition, start)
+      },
     },
-    lost() {},
-    records(partition: number, arrived: Parameters<TailOptions['records']>[1]) {
-      reached.set(partition, arrived.at(-1)!.offset + 1)
-      records(partition, arrived)
-    },
-    misplaced(partition: number, { position, start, end }: { position: number; start: number; end: number }) {
-      // Below: what has expired is gone for everybody. Beyond: the topic was emptied or made again.
-      const offset = position < start ? start : position > end ? start : position
-      parts.log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')
-      reached.set(partition, offset)
-      consumer.seek(partition, offset)
-    },
+  )
+  function startAt(partition: number, position: number): void {
+    reached.set(partition, position)
+    reader.seek(partition, position)
   }
-  const committed = () => Promise.resolve([])
-  const consumer = openConsumer({ group, topic, sessionTimeoutMs, fetchBytesMax }, listener, {
-    ...parts,
-    committed,
-  })
-
+  function begin({ partition, start, end }: PartitionRange, at: 'beginning' | 'end'): void {
+    reader.add(partition)
+    startAt(partition, at === 'end' ? end : start)
+  }
   function positions(): Map<number, number> {
-    const all = new Map(reached)
-    for (const [partition, position] of consumer.positions()) all.set(partition, position)
-    return all
+    for (const [partition, position] of reader.positions()) reached.set(partition, position)
+    return new Map(reached)
   }
-  function hasReached(ranges: PartitionRange[]): boolean {
-    const now = consumer.positions()
-    return ranges.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
+  function hasReached({ ends }: Ends): boolean {
+    const now = reader.positions()
+    return ends.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
   }
-  async function poll(): Promise<void> {
-    while (!stop.signal.aborted) {
-      const askedAt = Date.now()
+  /** Begins to read; resolves with the ends at that time. */
+  async function open(): Promise<Ends> {
+    const askedAt = performance.now()
+    const found = await ranges.ranges(topic)
+    for (const range of found) begin(range, from)
+    return { askedAt, ends: found }
+  }
+  async function poll(): Promise<Ends> {
+    const askedAt = performance.now()
+    const ends = await ranges.ends(topic)
+    const fresh = ends.map(({ partition }) => partition).filter((partition) => !reached.has(partition))
+    // A partition that was added later is read whole: all of it came after the tail began.
+    if (fresh.length > 0) for (const range of await ranges.ranges(topic, fresh)) begin(range, 'beginning')
+    return { askedAt, ends }
+  }
+  async function live(): Promise<void> {
+    let first: Ends | undefined
+    let isReady = false
+    for (let failures = 0; !stop.signal.aborted; ) {
       try {
-        ends = { askedAt, ranges: await parts.offsets() }
-        first ??= ends.ranges
+        latest = first ? await poll() : await open()
+        first ??= latest
+        failures = 0
       } catch (error) {
-        parts.log.debug({ topic, error: describeError(error) }, 'the tail could not ask for the ends')
+        log.debug({ topic, error: describeError(error) }, 'the tail could not ask for the ends')
+        await sleep(backoffMs(failures++, retryPause), stop.signal)
+        continue
       }
-      for (let left = pollMs; left > 0 && !stop.signal.aborted; left -= 25) {
-        if (first && hasReached(first)) ready.resolve()
-        await sleep(Math.min(25, left), stop.signal)
+      for (let left = pollMs; left > 0 && !stop.signal.aborted; left -= checkMs) {
+        isReady ||= hasReached(first)
+        if (isReady) ready.resolve()
+        await sleep(isReady ? left : Math.min(checkMs, left), stop.signal)
+        if (isReady) break
       }
     }
   }
-  void poll()
+  void live()
 
   async function close(): Promise<void> {
     stop.abort()
-    ends = undefined
+    latest = undefined
     ready.reject(new Error('the tail was closed before it was ready'))
-    await consumer.close()
-    await parts.deleteGroup(group).catch(() => {})
+    positions()
+    await reader.close()
   }
   return {
     ready: ready.promise,
     positions,
     current: () =>
-      ends !== undefined &&
-      Date.now() - ends.askedAt < freshMs &&
-      ends.ranges.length > 0 &&
-      hasReached(ends.ranges),
+      latest !== undefined &&
+      performance.now() - latest.askedAt < freshMs &&
+      latest.ends.length > 0 &&
+      hasReached(latest),
     close() {
       closing ??= close()
       return closing

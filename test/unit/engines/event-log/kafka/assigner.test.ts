@@ -2,7 +2,14 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { assignSticky, type Claim } from '#engines/event-log/kafka/assigner.ts'
+import {
+  assignReleased,
+  assignSticky,
+  type Claim,
+  decodeAssignment,
+  encodeAssignments,
+  encodeClaim,
+} from '#engines/event-log/kafka/assigner.ts'
 import { createOwnedPartitions } from '#engines/event-log/kafka/owned-partitions.ts'
 
 const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({
@@ -54,12 +61,10 @@ describe('owned partitions', () => {
     const partitions = createOwnedPartitions()
     partitions.take(joined(4, 0, 1))
     const kept = partitions.get(0)!
-    kept.position = 7
     const { gained, lost } = partitions.take(joined(5, 0, 2))
     expect(gained.map((owned) => owned.partition)).toEqual([2])
     expect(lost).toEqual([1])
     expect(partitions.holds(kept)).toBe(true)
-    expect(partitions.get(0)!.position).toBe(7)
   })
 
   test('a generation that was missed, or a group that began from scratch: everything was lost in between', () => {
@@ -70,6 +75,54 @@ describe('owned partitions', () => {
       const { gained, lost } = partitions.take(joined(next, 0))
       expect([gained.length, lost]).toEqual([1, [0]])
       expect(partitions.holds(before)).toBe(false)
+    }
+  })
+})
+
+describe('handing on', () => {
+  const claimsOf = fc
+    .array(fc.tuple(fc.nat(3), fc.array(fc.nat(11), { maxLength: 12 })), { minLength: 1, maxLength: 5 })
+    .map((list) => list.map(([generation, own], i) => claim(`m${i}`, generation, ...new Set(own))))
+
+  test('nobody gets what another member still claims; once all have joined again, everything has an owner', () => {
+    fc.assert(
+      fc.property(claimsOf, fc.nat(12), (claims, count) => {
+        const first = assignReleased(claims, range(count))
+        for (const [memberId, own] of first.shares) {
+          const others = claims.filter((one) => one.memberId !== memberId).flatMap((one) => one.partitions)
+          const mine = claims.find((one) => one.memberId === memberId)!.partitions
+          for (const partition of own)
+            expect(others.includes(partition) && !mine.includes(partition)).toBe(false)
+        }
+        const joined = [...first.shares].map(([memberId, own]) => claim(memberId, 9, ...own))
+        const second = assignReleased(joined, range(count))
+        expect(second.again).toBe(false)
+        expect([...second.shares.values()].flat().toSorted((a, b) => a - b)).toEqual(range(count))
+        if (!first.again) expect(second.shares).toEqual(first.shares)
+      }),
+    )
+  })
+
+  test('claims and assignments are read as they were written; a claim in no known form claims nothing', () => {
+    const members = [
+      { memberId: 'a', metadata: encodeClaim('t', { generation: 3, partitions: [0, 1, 2, 3] }) },
+      { memberId: 'b', metadata: Buffer.from([0, 1]) },
+    ]
+    const [a, b] = encodeAssignments('t', members, range(4)).assignments.map(({ assignment }) =>
+      decodeAssignment('t', assignment),
+    )
+    expect([a, b]).toEqual([
+      { partitions: [0, 1], again: true },
+      { partitions: [], again: true },
+    ])
+  })
+
+  test('a leader whose broker knows only some of the partitions, or none, takes nothing from anybody', () => {
+    const metadata = encodeClaim('t', { generation: 3, partitions: [0, 1, 2] })
+    for (const known of [[], [0]]) {
+      const { assignments, total } = encodeAssignments('t', [{ memberId: 'a', metadata }], known)
+      expect(decodeAssignment('t', assignments[0]!.assignment).partitions).toEqual([0, 1, 2])
+      expect(total).toBe(3)
     }
   })
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { type Committing, gatherCommits, type NewPosition } from '#engines/event-log/kafka/commits.ts'
 
 const member = { generation: 3, memberId: 'm' }
-const at = (partition: number, offset = '1'): NewPosition => ({ partition, offset, metadata: '' })
+const at = (partition: number, offset = 1): NewPosition => ({ partition, offset, metadata: '' })
 
 function openCommits(answer: () => Promise<void> = async () => {}) {
   const sent: { generation: number; partitions: number[] }[] = []
@@ -22,7 +22,7 @@ test('commits of one turn go in one request, also those that promises of the tur
     .then(() => commit(member, at(2)))
   await Promise.all([commit(member, at(0)), commit(member, at(1)), late])
   expect(sent).toEqual([{ generation: 3, partitions: [0, 1, 2] }])
-  await commit(member, at(0, '2'))
+  await commit(member, at(0, 2))
   expect(sent).toHaveLength(2)
 })
 
@@ -31,7 +31,7 @@ test('another generation, another member and a second position of a partition ha
   await Promise.all([
     commit(member, at(0)),
     commit({ ...member, generation: 4 }, at(1)),
-    commit({ ...member, generation: 4 }, at(1, '2')),
+    commit({ ...member, generation: 4 }, at(1, 2)),
     commit({ generation: 4, memberId: 'other' }, at(2)),
   ])
   expect(sent).toEqual([

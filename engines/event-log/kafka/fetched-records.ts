@@ -1,0 +1,77 @@
+/**
+ * Takes the records out of what a fetch brought for one partition: without what Kafka and producers keep there for
+ * themselves (markers, transactions that were given up, fences).
+ */
+
+import { IS_CONTROL, IS_TRANSACTIONAL, type RecordsBatch } from '@platformatic/kafka'
+import type { StoredRecord } from '../port.ts'
+import { fenceHeader } from './fence.ts'
+import { FetchedRecord, type RawHeaders } from './record.ts'
+
+export interface FetchedBatches {
+  records?: RecordsBatch[] | null
+  abortedTransactions: { producerId: bigint; firstOffset: bigint }[] | null
+}
+
+export interface Taken {
+  records: StoredRecord[]
+  /** The position behind all that was fetched. */
+  next: number
+  /** The leader's epoch of the last batch; -1 when there was none. */
+  epoch: number
+  /** Offsets that are missing between `from` and `next`: where they begin, and the first one behind them. */
+  gap: { from: number; to: number } | null
+}
+
+const appendTime = 8
+const abortMarker = 0
+const fenceName = Buffer.from(fenceHeader)
+
+/** Records below `from` are left out: a fetch brings whole batches. Offsets and times: exact below 2^53. */
+export function takeRecords(partition: number, fetched: FetchedBatches, from: number): Taken {
+  const taken: Taken = { records: [], next: from, epoch: -1, gap: null }
+  const isAborted = abortedBatches(fetched.abortedTransactions ?? [])
+  for (const batch of fetched.records ?? []) {
+    const first = Number(batch.firstOffset)
+    const next = first + batch.lastOffsetDelta + 1
+    if (first > taken.next) taken.gap ??= { from: taken.next, to: first }
+    const hidden = isAborted(batch) || (batch.attributes & IS_CONTROL) !== 0
+    if (!hidden && next > from) addRecords(partition, batch, from, taken.records)
+    taken.next = Math.max(taken.next, next)
+    taken.epoch = batch.partitionLeaderEpoch
+  }
+  return taken
+}
+
+function addRecords(partition: number, batch: RecordsBatch, from: number, records: StoredRecord[]): void {
+  const firstOffset = Number(batch.firstOffset)
+  const firstTime = Number(batch.firstTimestamp)
+  const appendedAt = (batch.attributes & appendTime) === 0 ? null : Number(batch.maxTimestamp)
+  for (const { offsetDelta, timestampDelta, key, value, headers } of batch.records) {
+    const offset = firstOffset + offsetDelta
+    if (offset < from || (value === null && isFence(headers))) continue
+    const timestamp = appendedAt ?? firstTime + Number(timestampDelta)
+    records.push(new FetchedRecord({ partition, offset, timestamp }, key, value, headers))
+  }
+}
+
+/** Asked for each batch in turn: does it belong to a transaction that was given up? */
+function abortedBatches(transactions: { producerId: bigint; firstOffset: bigint }[]) {
+  const coming = [...transactions].sort((a, b) => Number(a.firstOffset - b.firstOffset))
+  const aborted = new Set<bigint>()
+  return (batch: RecordsBatch): boolean => {
+    const last = batch.firstOffset + BigInt(batch.lastOffsetDelta)
+    while (coming[0] && coming[0].firstOffset <= last) aborted.add(coming.shift()!.producerId)
+    const transactional = (batch.attributes & IS_TRANSACTIONAL) !== 0
+    if ((batch.attributes & IS_CONTROL) !== 0) {
+      // A marker's key is its version and its kind.
+      if (batch.records[0]?.key?.readInt16BE(2) === abortMarker) aborted.delete(batch.producerId)
+      return false
+    }
+    return transactional && aborted.has(batch.producerId)
+  }
+}
+
+function isFence(headers: RawHeaders): boolean {
+  return headers.some(([name]) => name?.length === fenceName.length && name.equals(fenceName))
+}

@@ -1,0 +1,247 @@
+/**
+ * Fetches the partitions of one topic from their leaders: a request waits at the broker until records come, for seconds
+ * where there are none.
+ *
+ * A broker answers the requests of a connection one after the other, and a request that waits cannot be changed. What has
+ * to be read at once although a request waits goes over a second connection, with a request of its own. Where both wait,
+ * the older one is given up by closing its connection. So a broker has two requests of a reader at most.
+ */
+
+import type { Connection } from '@platformatic/kafka'
+import type { Logger } from 'pino'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Cluster, Connections } from './cluster.ts'
+import { type FetchedPartition, fetchPartitions, type Reading } from './fetch-call.ts'
+
+export interface FetchSource {
+  /** What shall be read now. */
+  readable(): Reading[]
+  /** The answer for a partition that was to be read at `from`; it may be read elsewhere by now. */
+  fetched(reading: Reading, from: number, answer: FetchedPartition): void
+  /** The log of the partition does not hold `from`. */
+  outOfRange(reading: Reading, from: number): void
+  /** The topic was deleted, and made again under its name. */
+  replaced(): void
+}
+
+/** A request that is under way, and from where it reads. */
+interface Flight {
+  node: number
+  lane: number
+  from: Map<Reading, number>
+  /** Null while there is no connection yet. */
+  sent: { at: number; connection: Connection; bytesRead: number } | null
+  abandoned: boolean
+}
+
+/** How long a fetch waits for records, and when one without an answer is given up. */
+const waitMs = 2_500
+const requestTimeoutMs = 5_000
+const lanesMax = 2
+/** Requests that bring records answer sooner than this: only those that wait are given up. */
+const reliefMs = 50
+const retryPauseMs = 200
+const unreadablePauseMs = 5_000
+const offsetOutOfRange = 1
+const noLeader = -1
+
+export class Fetcher implements Closeable {
+  readonly #cluster: Cluster
+  readonly #options: { topic: string; fetchBytesMax: number }
+  readonly #source: FetchSource
+  readonly #log: Logger
+  readonly #lanes: Connections[]
+  readonly #flights = new Set<Flight>()
+  /** Not to be fetched for a short while. */
+  readonly #held = new Set<Reading>()
+  /** One of them cannot be read: until it is known which, each is fetched alone. */
+  readonly #suspects = new Set<Reading>()
+  readonly #relief = new Map<number, NodeJS.Timeout>()
+  #topicId: string | undefined
+  readonly #formerIds = new Set<string>()
+  #turn = 0
+  #waking = false
+  #pumping = false
+  #closed = false
+
+  constructor(
+    cluster: Cluster,
+    options: { topic: string; fetchBytesMax: number },
+    source: FetchSource,
+    log: Logger,
+  ) {
+    this.#cluster = cluster
+    this.#options = options
+    this.#source = source
+    this.#log = log
+    this.#lanes = Array.from({ length: lanesMax }, () => cluster.connections(requestTimeoutMs))
+  }
+
+  /** What is readable has changed: it is fetched at once. */
+  wake(): void {
+    if (this.#waking || this.#closed) return
+    this.#waking = true
+    // What changes in this turn shares a request.
+    setImmediate(() => {
+      this.#waking = false
+      void this.#pump()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const timer of this.#relief.values()) clearTimeout(timer)
+    await Promise.all(this.#lanes.map((connections) => connections.close()))
+  }
+
+  /** Others come first each time, so that a full answer does not always leave out the same. */
+  #due(): Reading[] {
+    const under = [...this.#flights]
+    const all = this.#source
+      .readable()
+      .filter(
+        (reading) =>
+          !this.#held.has(reading) && !under.some(({ from }) => from.get(reading) === reading.position),
+      )
+    const first = all.length > 0 ? this.#turn++ % all.length : 0
+    return [...all.slice(first), ...all.slice(0, first)]
+  }
+
+  async #pump(): Promise<void> {
+    if (this.#pumping || this.#closed || this.#due().length === 0) return
+    this.#pumping = true
+    try {
+      const nodeOf = await this.#leaders()
+      if (this.#closed) return
+      for (const [node, readings] of Map.groupBy(this.#due(), nodeOf)) this.#send(node, readings)
+    } catch (error) {
+      const { topic } = this.#options
+      this.#log.debug({ topic, error: describeError(error) }, 'the leaders of a topic are not known')
+      this.#hold(this.#due(), retryPauseMs)
+    } finally {
+      this.#pumping = false
+    }
+  }
+
+  async #leaders(): Promise<(reading: Reading) => number> {
+    const leaders = (await this.#cluster.leaders(this.#options.topic)) ?? []
+    const topicId = leaders[0]?.topicId
+    if (topicId !== undefined && topicId !== this.#topicId) {
+      if (this.#formerIds.has(topicId)) throw new Error('a broker knows the topic only as it was')
+      const before = this.#topicId
+      this.#topicId = topicId
+      if (before !== undefined) {
+        this.#formerIds.add(before)
+        if (!this.#closed) this.#source.replaced()
+      }
+    }
+    const nodes = new Map(leaders.map(({ partition, leader }) => [partition, leader]))
+    return ({ partition }) => nodes.get(partition) ?? noLeader
+  }
+
+  #hold(readings: Iterable<Reading>, ms: number): void {
+    for (const reading of readings) {
+      this.#held.add(reading)
+      setTimeout(() => {
+        this.#held.delete(reading)
+        this.wake()
+      }, ms).unref()
+    }
+  }
+
+  #lookAgain(readings: Reading[]): void {
+    if (readings.length === 0) return
+    this.#cluster.forgetLeaders(this.#options.topic)
+    this.#hold(readings, retryPauseMs)
+  }
+
+  #send(node: number, readings: Reading[]): void {
+    const taken = [...this.#flights].filter((flight) => flight.node === node).map(({ lane }) => lane)
+    const lane = this.#lanes.findIndex((_, index) => !taken.includes(index))
+    const suspect = readings.find((reading) => this.#suspects.has(reading))
+    if (node === noLeader) this.#lookAgain(readings)
+    else if (lane < 0) this.#relieve(node)
+    else void this.#fly(node, lane, suspect ? [suspect] : readings)
+  }
+
+  /** Both connections are busy: when they only wait, the older request is given up and its partitions are asked for again. */
+  #relieve(node: number): void {
+    if (this.#relief.has(node)) return
+    // A process that was busy first reads what has arrived.
+    const timer = setTimeout(() => setImmediate(() => this.#makeRoom(node)), reliefMs)
+    this.#relief.set(node, timer)
+  }
+
+  #makeRoom(node: number): void {
+    this.#relief.delete(node)
+    const busy = [...this.#flights].filter((flight) => flight.node === node)
+    if (busy.length < lanesMax) this.wake()
+    if (busy.length < lanesMax || this.#closed || this.#due().length === 0) return
+    const now = performance.now()
+    const [oldest] = busy
+      .filter(
+        ({ sent }) =>
+          sent && now - sent.at >= reliefMs && sent.connection.socket.bytesRead === sent.bytesRead,
+      )
+      .sort((a, b) => a.sent!.at - b.sent!.at)
+    if (oldest) this.#abandon(oldest)
+    else this.#relieve(node)
+  }
+
+  #abandon(flight: Flight): void {
+    flight.abandoned = true
+    flight.from.clear()
+    void flight.sent?.connection.close()
+  }
+
+  async #fly(node: number, lane: number, readings: Reading[]): Promise<void> {
+    const from = new Map(readings.map((reading) => [reading, reading.position as number]))
+    const flight: Flight = { node, lane, from, sent: null, abandoned: false }
+    this.#flights.add(flight)
+    const isSuspect = this.#suspects.has(readings[0]!)
+    let answers: Map<number, FetchedPartition> | null = null
+    try {
+      const connection = await this.#lanes[lane]!.to(node)
+      flight.sent = { at: performance.now(), connection, bytesRead: connection.socket.bytesRead }
+      answers = await fetchPartitions(connection, {
+        topicId: this.#topicId as string,
+        from,
+        waitMs: isSuspect ? 0 : waitMs,
+        partitionBytesMax: this.#options.fetchBytesMax,
+      })
+    } catch (error) {
+      if (!this.#closed && !flight.abandoned) this.#failed(flight, readings, error)
+    }
+    this.#flights.delete(flight)
+    if (answers && !this.#closed) this.#take(from, answers)
+    this.wake()
+  }
+
+  #take(from: Map<Reading, number>, answers: Map<number, FetchedPartition>): void {
+    const elsewhere: Reading[] = []
+    for (const [reading, position] of from) {
+      const answer = answers.get(reading.partition)
+      this.#suspects.delete(reading)
+      if (answer?.errorCode === 0) this.#source.fetched(reading, position, answer)
+      else if (answer?.errorCode === offsetOutOfRange) this.#source.outOfRange(reading, position)
+      else elsewhere.push(reading)
+    }
+    this.#lookAgain(elsewhere)
+  }
+
+  #failed({ sent }: Flight, readings: Reading[], error: unknown): void {
+    const partitions = readings.map(({ partition }) => partition)
+    const details = { topic: this.#options.topic, partitions, error: describeError(error) }
+    // Anything else than silence is an answer that the library cannot read: damage, or an unknown compression.
+    if (sent === null || (error as { code?: string }).code === 'PLT_KFK_NETWORK') {
+      this.#log.debug(details, 'a fetch got no answer; it is repeated')
+      this.#lookAgain(readings)
+    } else if (readings.length > 1) {
+      for (const reading of readings) this.#suspects.add(reading)
+    } else {
+      this.#log.error(details, 'the records of a partition cannot be read: it waits, the others go on')
+      this.#hold(readings, unreadablePauseMs)
+    }
+  }
+}

@@ -1,0 +1,161 @@
+/** Reads partitions of a topic from given positions on, in order and without repeats, and says when one is misplaced. */
+
+import type { Logger } from 'pino'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { ConsumerListener } from '../port.ts'
+import type { Cluster } from './cluster.ts'
+import type { FetchedPartition, Reading } from './fetch-call.ts'
+import { takeRecords } from './fetched-records.ts'
+import { Fetcher } from './fetcher.ts'
+import type { LogRanges } from './log-ranges.ts'
+
+export interface ReaderParts {
+  cluster: Cluster
+  ranges: LogRanges
+  log: Logger
+  /** A topic that is compacted has holes; asked when there is one. */
+  isCompacted(topic: string): Promise<boolean>
+}
+
+export interface PartitionReader extends Closeable {
+  /** From now on the partition may be read; it is silent until `seek`. */
+  add(partition: number): void
+  /** Nothing more of these is delivered. */
+  remove(partitions: number[]): void
+  pause(partition: number): void
+  resume(partition: number): void
+  seek(partition: number, offset: number): void
+  /** The next offset of every partition that is being read. */
+  positions(): Map<number, number>
+}
+
+const retryPause = { baseMs: 100, maxMs: 2_000 }
+const notKnown = -1
+
+export function openReader(
+  { cluster, ranges, log, isCompacted }: ReaderParts,
+  options: { topic: string; fetchBytesMax: number },
+  listener: Pick<ConsumerListener, 'records' | 'misplaced'>,
+): PartitionReader {
+  const { topic } = options
+  const readings = new Map<number, Reading>()
+  const stop = new AbortController()
+  let compacted: boolean | undefined
+
+  const holds = (reading: Reading) => readings.get(reading.partition) === reading && !stop.signal.aborted
+  const fetcher = new Fetcher(
+    cluster,
+    options,
+    {
+      readable: () => [...readings.values()].filter(({ position, paused }) => position !== null && !paused),
+      fetched,
+      outOfRange(reading, from) {
+        if (holds(reading) && reading.position === from) void check(reading, from)
+      },
+      replaced() {
+        log.warn({ topic }, 'the topic was deleted and made again')
+        for (const reading of readings.values()) {
+          if (reading.position !== null) void check(reading, reading.position, { replaced: true })
+        }
+      },
+    },
+    log,
+  )
+
+  /** What comes for another position than the present one, or meanwhile paused, is fetched again when it is wanted. */
+  function fetched(reading: Reading, from: number, answer: FetchedPartition): void {
+    if (!holds(reading) || reading.position !== from || reading.paused) return
+    if (answer.divergingEpoch && answer.divergingEpoch.endOffset >= 0n) {
+      return void check(reading, from, { missingTo: from + 1 })
+    }
+    const { records, next, epoch, gap } = takeRecords(reading.partition, answer, from)
+    if (gap && compacted !== true) return void check(reading, from, { missingTo: gap.to })
+    if (next === from) return
+    move(reading, next, epoch)
+    if (records.length > 0) listener.records(reading.partition, records)
+  }
+  function move(reading: Reading, position: number | null, epoch = notKnown): void {
+    reading.position = position
+    reading.epoch = epoch
+  }
+  function startAt(reading: Reading, position: number): void {
+    move(reading, position)
+    fetcher.wake()
+  }
+  /**
+   * The log may have moved on since it answered: only a position that is outside of it now is reported. Known to be wrong
+   * whatever the log holds: a position of a topic that was replaced, and one whose records are missing.
+   */
+  async function check(
+    reading: Reading,
+    position: number,
+    known: { replaced?: true; missingTo?: number } = {},
+  ): Promise<void> {
+    move(reading, null)
+    for (let failures = 0; holds(reading) && reading.position === null; failures++) {
+      try {
+        if (known.missingTo !== undefined) compacted ??= await isCompacted(topic)
+        const [range] = await ranges.ranges(topic, [reading.partition])
+        if (!range || !holds(reading) || reading.position !== null) continue
+        const problem = problemOf(position, range, compacted === true ? {} : known)
+        if (problem) listener.misplaced(reading.partition, problem)
+        else startAt(reading, position)
+        return
+      } catch (error) {
+        log.warn({ topic, error: describeError(error) }, 'asking where a log begins and ends: trying again')
+        await sleep(backoffMs(failures, retryPause), stop.signal)
+      }
+    }
+  }
+  return {
+    add: (partition) =>
+      void readings.set(partition, { partition, position: null, paused: false, epoch: notKnown }),
+    remove(partitions) {
+      for (const partition of partitions) readings.delete(partition)
+    },
+    pause(partition) {
+      const reading = readings.get(partition)
+      if (reading) reading.paused = true
+    },
+    resume(partition) {
+      const reading = readings.get(partition)
+      if (!reading) return
+      reading.paused = false
+      fetcher.wake()
+    },
+    seek(partition, offset) {
+      const reading = readings.get(partition)
+      if (reading) startAt(reading, offset)
+    },
+    positions: () =>
+      new Map(
+        [...readings.values()].flatMap(({ partition, position: at }) =>
+          at === null ? [] : [[partition, at]],
+        ),
+      ),
+    close() {
+      stop.abort()
+      readings.clear()
+      return fetcher.close()
+    },
+  }
+}
+
+interface Problem {
+  position: number
+  start: number
+  end: number
+}
+
+function problemOf(
+  position: number,
+  { start, end }: { start: number; end: number },
+  { replaced, missingTo = start }: { replaced?: true; missingTo?: number },
+): Problem | null {
+  // Nothing of the new log belongs to a position in the old one, except that both begin at the same place.
+  if (replaced) return position === start ? null : { position, start, end: start }
+  const from = Math.max(start, missingTo)
+  return position < from || position > end ? { position, start: from, end } : null
+}

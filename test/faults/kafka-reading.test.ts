@@ -1,0 +1,158 @@
+/** Reading through a network that goes silent, and what a reader does at once although a request of it waits. */
+
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { openWatchedKafka, type WatchedKafka } from '#test/support/kafka-requests.ts'
+import { join, openTail, range } from '../contract/event-log/world.ts'
+
+const partitions = 12
+/** Much sooner than a fetch that waits ends by itself. */
+const atOnceMs = 1_000
+const silenceMs = 10_000
+
+let kafka: WatchedKafka
+let names = 0
+
+beforeAll(async () => {
+  kafka = await openWatchedKafka()
+})
+
+afterAll(async () => {
+  await kafka?.close()
+})
+
+async function open(): Promise<EventLog> {
+  const log = await openKafkaLog({
+    brokers: kafka.brokers,
+    clientId: 'reading',
+    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
+  })
+  onTestFinished(() => log.close())
+  return log
+}
+
+/** A member that owns and reads all partitions of a new topic, where nothing more comes. */
+async function openIdleMember() {
+  const log = await open()
+  const name = `reading${names++}`
+  await log.createTopic({
+    name,
+    partitions,
+    cleanup: 'delete',
+    retentionMs: null,
+    tombstoneRetentionMs: 86_400_000,
+    segmentBytes: 67_108_864,
+    segmentMs: 600_000,
+    recordBytesMax: 1_000_000,
+  })
+  const append = (partition: number, to: EventLog = log) =>
+    to.append(name, partition, [{ key: null, value: Buffer.from('x') }], { timeoutMs: 20_000 })
+  for (const partition of range(0, partitions)) await append(partition)
+  const member = await join(log, { group: `${name}-group`, topic: name })
+  await eventually('all are read', () => member.records.length === partitions)
+  // The requests that wait for more are under way.
+  await sleep(300)
+  return { name, log, member, append }
+}
+
+async function elapsedMs(work: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now()
+  await work()
+  return performance.now() - begun
+}
+
+describe('a network that goes silent', () => {
+  for (const which of ['fetch', 'heartbeat', 'all'] as const) {
+    test(`reading goes on soon, nothing is lost: ${which}`, async () => {
+      const { name, log, member, append } = await openIdleMember()
+      const { tail, records } = await openTail(log, name, 'beginning')
+      await tail.ready
+      await eventually('there is such a connection', () => kafka.silence(which) > 0)
+      const writer = await open()
+      await append(3, writer)
+      const tookMs = await elapsedMs(() =>
+        eventually(
+          'both read',
+          () => member.offsets(3).length === 2 && records.length === partitions + 1,
+          90_000,
+        ),
+      )
+      expect(tookMs).toBeLessThan(silenceMs)
+      await eventually('the tail is current', () => tail.current(), 10_000)
+      await eventually(
+        'it commits',
+        async () => (await member.consumer.commit(3, 2, '')) === 'committed',
+        20_000,
+      )
+      expect(member.consumer.alive()).toBe(true)
+      expect([member.lost, member.misplaced]).toEqual([[], []])
+    }, 120_000)
+  }
+
+  test('a member that was cut off for longer than its session commits nothing under its old generation', async () => {
+    const { name, member } = await openIdleMember()
+    kafka.refuse(true)
+    onTestFinished(() => kafka.refuse(false))
+    kafka.silence('all')
+    await eventually('it is not alive', () => !member.consumer.alive(), 20_000)
+    // The broker ends the session by then.
+    await sleep(3_000)
+    kafka.refuse(false)
+    const results: string[] = []
+    await eventually(
+      'it learns that it lost them',
+      async () => {
+        const result = await member.consumer.commit(5, 1, 'late')
+        results.push(result)
+        return result === 'lost' || member.lost.length > 0
+      },
+      30_000,
+    )
+    expect(results).not.toContain('committed')
+    await eventually('it owns all again', () => member.gained.length === 2 * partitions, 30_000)
+    expect(member.lost.toSorted((a, b) => a - b)).toEqual(range(0, partitions))
+    expect((await (await open()).groupState(`${name}-group`, name)).committed).toEqual([])
+  }, 120_000)
+})
+
+describe('a fetch that waits', () => {
+  test('resume, seek and close act at once, also many of them one after the other', async () => {
+    const { member, append } = await openIdleMember()
+    for (const partition of range(0, 6)) {
+      member.consumer.pause(partition)
+      await append(partition)
+    }
+    for (const partition of range(0, 6)) {
+      expect(member.offsets(partition)).toEqual([0])
+      const resumedMs = await elapsedMs(() => {
+        member.consumer.resume(partition)
+        return eventually('the rest is read', () => member.offsets(partition).length === 2)
+      })
+      expect(resumedMs).toBeLessThan(atOnceMs)
+      const soughtMs = await elapsedMs(() => {
+        member.consumer.seek(partition, 0)
+        return eventually('both are read again', () => member.offsets(partition).length === 4)
+      })
+      expect(soughtMs).toBeLessThan(atOnceMs)
+      expect(member.offsets(partition)).toEqual([0, 1, 0, 1])
+    }
+    expect(await elapsedMs(() => member.consumer.close())).toBeLessThan(atOnceMs)
+  }, 60_000)
+
+  test('a member without work sends few requests, and reads what comes at once', async () => {
+    const { member, append } = await openIdleMember()
+    const before = kafka.requests()
+    const seconds = 10
+    await sleep(seconds * 1_000)
+    expect((kafka.requests() - before) / seconds).toBeLessThan(5)
+    const tookMs = await elapsedMs(async () => {
+      await append(7)
+      await eventually('it is read', () => member.offsets(7).length === 2)
+    })
+    expect(tookMs).toBeLessThan(atOnceMs)
+  }, 60_000)
+})
