@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
+import { resetProgress } from '#services/vectors/index/progress.ts'
 import { groupsOf } from './lag.ts'
 import { defineOperation } from './operation.ts'
 
@@ -44,6 +45,12 @@ export const resetGroupOperation = defineOperation({
       return { partition, offset }
     })
     await eventLog.setPositions(group, physicalName, positions)
+    if (known.generation) {
+      // Else the next owner would begin behind what was reported before.
+      const { index, generation } = known.generation
+      const { codec, publisher } = platform
+      await resetProgress({ index, eventLog, codec, publisher }, generation, positions)
+    }
     return { group, topic: known.topic, positions }
   },
 })

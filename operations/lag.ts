@@ -5,7 +5,7 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
-import { indexes } from '#services/vectors/index/indexes.ts'
+import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -44,21 +44,33 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   )
 }
 
+export interface ReaderGroup {
+  group: string
+  topic: string
+  /** What it fills, if it is a group of an index. */
+  generation?: { index: Index; generation: number }
+}
+
 /** The groups with their topics. */
-export async function groupsOf(relational: SqlExecutor): Promise<{ group: string; topic: string }[]> {
-  const writing = new Map<string, string[]>()
+export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> {
+  const writing = new Map<string, Omit<ReaderGroup, 'topic'>[]>()
   for (const index of indexes) {
     const generations = generationsToWrite(await listGenerations(relational, index))
     if (generations.length === 0) continue
     writing.set(
       index.writer,
-      generations.map((generation) => groupOfGeneration(index, generation)),
+      generations.map((generation) => ({
+        group: groupOfGeneration(index, generation),
+        generation: { index, generation },
+      })),
     )
   }
   return catalog.flatMap((topic) =>
     topic.readers
-      .flatMap((reader) => ('group' in reader ? (writing.get(reader.group) ?? [reader.group]) : []))
-      .map((group) => ({ group, topic: topic.name })),
+      .flatMap((reader) =>
+        'group' in reader ? (writing.get(reader.group) ?? [{ group: reader.group }]) : [],
+      )
+      .map((known) => ({ ...known, topic: topic.name })),
   )
 }
 

@@ -43,6 +43,14 @@ export const vectorsProgress = defineTopic({
   readers: [{ service: 'vector-gateway', tail: 'beginning' }],
 })
 
+/** What a key of vectors.progress names; null for a key of another form. */
+export function parseProgressKey(
+  key: string,
+): { index: string; generation: number; partition: number } | null {
+  const found = /^([a-z]+)\/(\d{1,9})\/(\d{1,9})$/.exec(key)
+  return found && { index: found[1]!, generation: Number(found[2]), partition: Number(found[3]) }
+}
+
 export const auditEvents = defineTopic({
   name: 'audit.events',
   purpose: 'handshakes and vector operations: begun, ended; summaries of refused floods',

@@ -62,6 +62,8 @@ export async function startGenerationWriter(
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
+      // The gateway has checked every point: what takes long or ends the process is the engine's fault, not a record's.
+      blamesRecords: false,
       handle: handler.handle,
       probe: () => writer.engine.ping(),
       async onParked(parked) {
@@ -77,10 +79,13 @@ export async function startGenerationWriter(
       },
       async onAssigned(gained) {
         const kept = await handler.positions?.(gained.map((one) => one.partition))
-        await progress.assigned(
+        const reported = await progress.assigned(
           gained.map((one) => ({ ...one, committed: kept?.get(one.partition) ?? one.committed })),
         )
-        return kept
+        // What was reported is not applied again, also where its commit was never written: no read goes back behind it.
+        // A partition without a position is left out: the runtime stops it with an alarm.
+        const committed = gained.filter((one) => one.committed !== null)
+        return kept ?? new Map(committed.map(({ partition }) => [partition, reported.get(partition)!]))
       },
     },
   )
