@@ -75,6 +75,7 @@ interface FloorPoint {
 
 /** Parses, calls the engine, answers: no authentication, validation, log or audit. */
 function createFloor(store: VectorStore) {
+  let upserted = 0
   const app = Fastify({ bodyLimit: 64 * 2 ** 20 })
   app.post<{ Body: { collection: string; vector: number[]; limit: number } }>('/search', async ({ body }) => {
     const begun = performance.now()
@@ -93,6 +94,7 @@ function createFloor(store: VectorStore) {
       (point): PointOperation => ({
         kind: 'upsert',
         id: point.id,
+        position: { epoch: 1, offset: upserted++ },
         vector: Float32Array.from(point.vector),
         payload: point.payload,
       }),

@@ -10,7 +10,7 @@ import type { EngineOptions } from './embedded/engine.ts'
 import type { LogLevel } from './embedded/message-log.ts'
 import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
 import type { EmbeddedHandlers } from './embedded/thread.ts'
-import { checkOperations, lastPerId } from './operations.ts'
+import { checkOperations, newestPerId } from './operations.ts'
 import type { Hit, Point, VectorStore } from './port.ts'
 
 export interface EmbeddedVectorsOptions {
@@ -89,13 +89,16 @@ function createStore(
   }
   return {
     driver,
-    apply: (collection, operations, { generation } = {}) =>
+    apply: (collection, operations, { generation, signal } = {}) =>
       run('apply', async () => {
         demandCollection(collection)
         checkOperations(operations, dimension)
-        const writes = packWrites(lastPerId(operations), dimension)
+        if (signal?.aborted) throw unavailable()
+        const writes = packWrites(newestPerId(operations), dimension)
         await worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
       }),
+    forgetDeletions: (olderThanMs) =>
+      run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
     search: (collection, query) =>
       run('search', async () => {
         demandCollection(collection)

@@ -1,16 +1,24 @@
-/** Checks operations on points and keeps one for each id: what every driver does before a write. */
+/** Checks operations on points, compares their positions and keeps one for each id: what every driver does. */
 
 import { AppError } from '#lib/errors.ts'
-import type { PointOperation } from './port.ts'
+import type { LogPosition, PointOperation } from './port.ts'
 
-/** The last operation of each id, in the order of those last operations. */
-export function lastPerId(operations: PointOperation[]): PointOperation[] {
-  const last = new Map<string, PointOperation>()
+/** The newest operation of each id. */
+export function newestPerId(operations: PointOperation[]): PointOperation[] {
+  const newest = new Map<string, PointOperation>()
   for (const operation of operations) {
-    last.delete(operation.id)
-    last.set(operation.id, operation)
+    if (isNewer(operation.position, newest.get(operation.id)?.position)) newest.set(operation.id, operation)
   }
-  return last.size === operations.length ? operations : [...last.values()]
+  return newest.size === operations.length ? operations : [...newest.values()]
+}
+
+/** True when a record at `position` takes effect on a point that holds `stored`. The same record twice does not. */
+export function isNewer(position: LogPosition, stored: LogPosition | undefined): boolean {
+  return stored === undefined || comparePositions(position, stored) > 0
+}
+
+export function comparePositions(a: LogPosition, b: LogPosition): number {
+  return a.epoch - b.epoch || a.offset - b.offset
 }
 
 /** Throws AppError `validation_failed` for a point that no engine can keep; the message says where the fault is. */

@@ -37,9 +37,28 @@ export interface Filter {
   must: FilterCondition[]
 }
 
-export type PointOperation =
-  | { kind: 'upsert'; id: string; vector: Float32Array; payload: Payload }
-  | { kind: 'delete'; id: string }
+/**
+ * Where the record of an operation lies in the log. All records of a point lie in one partition of an epoch, so the
+ * positions of one point can be compared; those of different points mean nothing to each other.
+ */
+export interface LogPosition {
+  /** Epoch of the topic: every record of a higher one is newer. */
+  epoch: number
+  /** Offset in the point's partition. */
+  offset: number
+}
+
+export type PointOperation = { id: string; position: LogPosition } & (
+  | { kind: 'upsert'; vector: Float32Array; payload: Payload }
+  | { kind: 'delete' }
+)
+
+export interface ApplyOptions {
+  /** Default: the live one. */
+  generation?: number
+  /** Ends the call, and the request to the engine, with `vector_engine_unavailable`. */
+  signal?: AbortSignal
+}
 
 export interface SearchQuery {
   /** Of the store's dimension, finite and not zero: the caller has checked it. */
@@ -94,12 +113,19 @@ export interface VectorStore extends Closeable {
   readonly driver: 'qdrant' | 'embedded' | 'exact'
 
   /**
-   * Applies operations in order; an id that comes twice ends as its last operation says. Resolves when all of it is
-   * durable and visible to every later call. Deleting what is absent does nothing. Throws AppError
-   * `vector_engine_unavailable` when the engine is away (nothing, some or all of it may then be applied: repeat it) and
-   * `validation_failed` when the engine refuses the points for good.
+   * Applies each operation unless the engine has applied one of the same point at the same position or a newer one:
+   * whatever comes late, twice or in another order, a point ends as the operation with its highest position says. What
+   * is left out counts as applied. The position stays with the point, also when it is deleted (see
+   * `forgetDeletions`); a point without one, of a release that kept none, takes any. Resolves when all of it is durable
+   * and visible to every later call. Throws AppError `vector_engine_unavailable` when the engine is away (nothing, some
+   * or all of it may then be applied: repeat it) and `validation_failed` when the engine refuses the points for good.
    */
-  apply(collection: string, operations: PointOperation[], options?: { generation?: number }): Promise<void>
+  apply(collection: string, operations: PointOperation[], options?: ApplyOptions): Promise<void>
+  /**
+   * Forgets the positions of points of the live generation that were deleted longer than `olderThanMs` ago and not
+   * written since. An older operation on them would take effect again.
+   */
+  forgetDeletions(olderThanMs: number): Promise<void>
   search(collection: string, query: SearchQuery): Promise<SearchResult>
   scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
   /** Exact number of points, or of those that match. */

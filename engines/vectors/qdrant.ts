@@ -3,7 +3,7 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
-import { checkOperations, lastPerId } from './operations.ts'
+import { checkOperations, newestPerId } from './operations.ts'
 import type { PointOperation, VectorStore } from './port.ts'
 import { CollectionMissing, createCall, createClient, type QdrantLog, unavailable } from './qdrant/calls.ts'
 import { collectionOf, createGenerations, type QdrantGenerations } from './qdrant/generations.ts'
@@ -58,7 +58,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   async function write(collection: string, operations: PointOperation[], generation?: number): Promise<void> {
     const name = collectionOf(collection, generation)
     const pointId = createPointIds(collection)
-    const last = lastPerId(operations)
+    const last = newestPerId(operations)
     const upserts = last.filter((operation): operation is Upsert => operation.kind === 'upsert')
     const deleted = last.filter((operation) => operation.kind === 'delete').map(({ id }) => pointId(id))
     for (const points of inBatches(upserts.map((operation) => toQdrantPoint(operation, pointId)))) {
@@ -81,6 +81,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
           throw new AppError('conflict', `There is no generation ${generation}.`)
         }
       }),
+    forgetDeletions: async () => {},
     search: (collection, query) => on(collection, () => reader.search(collection, query)),
     scroll: (collection, query) => on(collection, () => reader.scroll(collection, query)),
     count: (collection, filter) => on(collection, () => reader.count(collection, filter)),

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { compareIds } from '#engines/vectors/score.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { clusteredVectors } from '#test/support/vectors.ts'
+import { clusteredVectors, deleteOf } from '#test/support/vectors.ts'
 import type { VectorsContext } from './vectors-harness.ts'
 
 export function describeVectorSearch({ fresh, vector, upsert, dimension }: VectorsContext): void {
@@ -83,7 +83,7 @@ export function describeVectorSearch({ fresh, vector, upsert, dimension }: Vecto
     expect(found.eligible).toBeGreaterThan(0)
     await store.apply(
       name,
-      vectors.slice(900).map((_, i) => ({ kind: 'delete', id: `p${900 + i}` })),
+      vectors.slice(900).map((_, i) => deleteOf(`p${900 + i}`)),
     )
     const all = await store.search(name, { vector: vectors[1000]!, limit: 1000, withPayload: false })
     expect(all.hits.length).toBe(900)

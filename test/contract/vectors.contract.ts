@@ -1,8 +1,8 @@
 /** What every vector engine promises: writing, reading, searching. Filters and generations have suites of their own. */
 
 import { afterEach, describe, expect, test } from 'vitest'
-import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
-import { vectorOf } from '#test/support/vectors.ts'
+import type { VectorStore } from '#engines/vectors/port.ts'
+import { deleteOf, upsertOf, vectorOf } from '#test/support/vectors.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
@@ -26,12 +26,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
       return { store: await open(), name, other, place: { ...place, open } }
     },
     vector: (...head) => vectorOf(harness.dimension, ...head),
-    upsert: (id, vector, payload = {}) => ({
-      kind: 'upsert',
-      id,
-      vector,
-      payload: payload as Extract<PointOperation, { kind: 'upsert' }>['payload'],
-    }),
+    upsert: upsertOf,
   }
   describe(`vectors: ${driverName}`, () => {
     describePoints(context)
@@ -82,10 +77,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
   test('a deleted point is gone everywhere, and deleting what is absent does nothing', async () => {
     const { store, name } = await fresh()
     await store.apply(name, [upsert('a', vector(1), { k: 1 }), upsert('b', vector(1, 1), { k: 1 })])
-    await store.apply(name, [
-      { kind: 'delete', id: 'a' },
-      { kind: 'delete', id: 'never' },
-    ])
+    await store.apply(name, [deleteOf('a'), deleteOf('never')])
     expect(await store.count(name)).toBe(1)
     expect(await store.count(name, { must: [{ key: 'k', match: { value: 1 } }] })).toBe(1)
     expect(await store.get(name, ['a'])).toEqual([])
@@ -100,9 +92,9 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     await store.apply(name, [
       upsert('twice', vector(1), { n: 1 }),
       upsert('gone', vector(1)),
-      { kind: 'delete', id: 'back' },
+      deleteOf('back'),
       upsert('twice', vector(0, 1), { n: 2 }),
-      { kind: 'delete', id: 'gone' },
+      deleteOf('gone'),
       upsert('back', vector(0, 0, 1), { n: 3 }),
     ])
     const points = await store.get(name, ['twice', 'gone', 'back'])
@@ -111,10 +103,10 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
       ['back', 3],
     ])
     await store.apply(name, [
-      { kind: 'delete', id: 'twice' },
+      deleteOf('twice'),
       upsert('twice', vector(1), { n: 4 }),
       upsert('back', vector(1), { n: 5 }),
-      { kind: 'delete', id: 'back' },
+      deleteOf('back'),
     ])
     expect((await store.get(name, ['twice', 'back'])).map((point) => point.payload.n)).toEqual([4])
   })
@@ -127,7 +119,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(await store.count(name)).toBe(1300)
     await store.apply(
       name,
-      many.slice(0, 1100).map(({ id }) => ({ kind: 'delete', id })),
+      many.slice(0, 1100).map(({ id }) => deleteOf(id)),
     )
     expect(await store.count(name)).toBe(200)
   })
@@ -176,7 +168,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(scrolled.points.map((point) => point.id).sort()).toEqual([...ids].sort())
     await store.apply(
       name,
-      ids.map((id) => ({ kind: 'delete', id })),
+      ids.map((id) => deleteOf(id)),
     )
     expect(await store.count(name)).toBe(0)
   })
@@ -216,7 +208,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
       upsert(`id-${i}`, vector(Math.cos(i / 100), Math.sin(i / 100)), { i, even: i % 2 === 0 }),
     )
     await store.apply(name, many)
-    await store.apply(name, [{ kind: 'delete', id: 'id-7' }])
+    await store.apply(name, [deleteOf('id-7')])
     await store.close()
     await store.close()
     await expect(store.count(name)).rejects.toMatchObject({ code: 'shutting_down' })

@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
-import { vectorOf } from './vectors.ts'
+import { deleteOf, upsertOf, vectorOf } from './vectors.ts'
 
 const [directory, round] = process.argv.slice(2) as [string, string]
 const dimension = 64
@@ -17,14 +17,11 @@ for (let i = 0; ; i += 30) {
   const ids = Array.from({ length: 30 }, (_, j) => `${round}-${i + j}`)
   await store.apply(
     'points',
-    ids.map((id, j) => ({
-      kind: 'upsert',
-      id,
-      vector: vectorOf(dimension, Number(round) + 1, i + j + 1),
-      payload: { round: Number(round), i: i + j },
-    })),
+    ids.map((id, j) =>
+      upsertOf(id, vectorOf(dimension, Number(round) + 1, i + j + 1), { round: Number(round), i: i + j }),
+    ),
   )
   // Every third one goes again: what is deleted must stay so.
-  await store.apply('points', [{ kind: 'delete', id: ids[0]! }])
+  await store.apply('points', [deleteOf(ids[0]!)])
   process.stdout.write(`${ids.join(' ')}\n`)
 }

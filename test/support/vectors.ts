@@ -1,5 +1,7 @@
 /** Vectors with structure, the same in every run: random ones without any say nothing about a search. */
 
+import type { LogPosition, Payload, PointOperation } from '#engines/vectors/port.ts'
+
 export interface ClusteredOptions {
   count: number
   dimension: number
@@ -37,4 +39,21 @@ export function vectorOf(dimension: number, ...head: number[]): Float32Array {
   const vector = new Float32Array(dimension)
   vector.set(head)
   return vector
+}
+
+let positions = 0
+
+/** A log position newer than all before it. */
+export function nextPosition(): LogPosition {
+  return { epoch: 1, offset: positions++ }
+}
+
+/** A newer operation than all before it. */
+export function upsertOf(id: string, vector: Float32Array, payload: object = {}): PointOperation {
+  return { kind: 'upsert', id, position: nextPosition(), vector, payload: payload as Payload }
+}
+
+/** A newer operation than all before it. */
+export function deleteOf(id: string): PointOperation {
+  return { kind: 'delete', id, position: nextPosition() }
 }

@@ -9,6 +9,8 @@ import type { StoredPoint, Write } from './points-table.ts'
 
 export interface PackedWrites {
   ids: string[]
+  epochs: number[]
+  offsets: number[]
   /** JSON text; null for a delete. */
   payloads: (string | null)[]
   /** The vectors of the upserts, one after the other. */
@@ -29,16 +31,25 @@ export function packWrites(operations: PointOperation[], dimension: number): Pac
     vectors.set(operation.vector, i * dimension)
   })
   const payloads = operations.map((each) => (each.kind === 'upsert' ? JSON.stringify(each.payload) : null))
-  return { ids: operations.map((operation) => operation.id), payloads, vectors, dimension }
+  return {
+    ids: operations.map((operation) => operation.id),
+    epochs: operations.map((operation) => operation.position.epoch),
+    offsets: operations.map((operation) => operation.position.offset),
+    payloads,
+    vectors,
+    dimension,
+  }
 }
 
-export function unpackWrites({ ids, payloads, vectors, dimension }: PackedWrites): Write[] {
+export function unpackWrites(packed: PackedWrites): Write[] {
+  const { ids, epochs, offsets, payloads, vectors, dimension } = packed
   let upserts = 0
   return ids.map((id, i) => {
     const payload = payloads[i]!
-    if (payload === null) return { id, payload: null, vector: null }
-    const offset = upserts++ * dimension
-    return { id, payload, vector: vectors.subarray(offset, offset + dimension) }
+    const position = { epoch: epochs[i]!, offset: offsets[i]! }
+    if (payload === null) return { id, position, payload: null, vector: null }
+    const from = upserts++ * dimension
+    return { id, position, payload, vector: vectors.subarray(from, from + dimension) }
   })
 }
 

@@ -31,6 +31,7 @@ export interface PointCollection {
   end(): void
   /** Called when nothing reads it any more. */
   forgetWords(): void
+  forgetDeletions: PointsTable['forgetDeletions']
 }
 
 export function openPointCollection(
@@ -90,6 +91,7 @@ export function openPointCollection(
       keeper.discard()
     },
     forgetWords: () => words.drop(),
+    forgetDeletions: table.forgetDeletions,
   }
 }
 

@@ -7,7 +7,7 @@ import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { openCheckpoints } from './checkpoints.ts'
 import type { MessageLog } from './message-log.ts'
-import { openPointsTable, type PointsTable, pointsTableSql } from './points-table.ts'
+import { dropPointsTables, makePointsTables, openPointsTable, type PointsTable } from './points-table.ts'
 
 /** Vectors of 1536 numbers and a usual payload fill one page. */
 const pageBytes = 8192
@@ -19,7 +19,7 @@ export interface PointsFile {
   /** Runs `work` in one durable transaction. */
   transaction<T>(work: () => T): T
   generations(): { generation: number; state: GenerationState }[]
-  /** Creates the tables of a generation (none may exist) and remembers its state. */
+  /** Makes the tables that a generation lacks and remembers its state. */
   addGeneration(generation: number, state: GenerationState): void
   /** In one transaction: `generation` is live, the live one before it is to be dropped. */
   promote(generation: number): void
@@ -67,7 +67,7 @@ export function openPointsFile(
       ),
     addGeneration: (generation, state) =>
       inTransaction(writer, () => {
-        for (const name of names(generation)) writer.exec(pointsTableSql(name))
+        for (const name of names(generation)) makePointsTables(writer, name)
         setState.run(generation, state)
       }),
     promote: (generation) =>
@@ -78,9 +78,7 @@ export function openPointsFile(
     markDropped: (generation) => void setState.run(generation, 'dropped'),
     removeTables: (generation) =>
       inTransaction(writer, () => {
-        for (const name of names(generation)) {
-          writer.exec(`drop table if exists p_${name}`)
-        }
+        for (const name of names(generation)) dropPointsTables(writer, name)
         writer.prepare('delete from generations where generation = ?').run(generation)
       }),
     table: (collection, generation) => openPointsTable(writer, reader, `${collection}_${generation}`),

@@ -3,7 +3,8 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { payloadTokens } from '../filter-tokens.ts'
-import type { Payload } from '../port.ts'
+import { isNewer } from '../operations.ts'
+import type { LogPosition, Payload } from '../port.ts'
 
 export interface StoredPoint {
   n: number
@@ -16,6 +17,7 @@ export interface StoredPoint {
 /** `payload` null: a delete. */
 export interface Write {
   id: string
+  position: LogPosition
   payload: string | null
   vector: Float32Array | null
 }
@@ -29,7 +31,10 @@ export interface Change {
 }
 
 export interface PointsTable {
-  /** Applies writes in order inside the caller's transaction; `added` is how many more points there are. */
+  /**
+   * Applies those writes that are newer than what the table holds, inside the caller's transaction; `added` is how many
+   * more points there are.
+   */
   write(writes: Write[]): { changes: Change[]; added: number }
   byIds(ids: string[]): StoredPoint[]
   byRow(n: number): StoredPoint | undefined
@@ -42,22 +47,47 @@ export interface PointsTable {
   countAll(): number
   /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
   purge(limit: number): boolean
+  /** Forgets up to `limit` deletions made at `before` (ms since 1970) or earlier; false when none was left. */
+  forgetDeletions(before: number, limit: number): boolean
 }
 
-/** SQL that makes the table of `name` (checked: letters, digits, underscore). */
-export function pointsTableSql(name: string): string {
-  return `create table if not exists ${pointsTableName(name)} (n integer primary key, id text not null unique, payload text not null,
-    v blob not null);`
+/**
+ * Makes the tables of `name` (checked: letters, digits, underscore): the points, and the positions of those that were
+ * deleted, which no read ever sees. A table of a release that kept no positions gets the columns for them.
+ */
+export function makePointsTables(writer: DatabaseSync, name: string): void {
+  const p = pointsTableName(name)
+  const d = deletionsTableName(name)
+  writer.exec(`create table if not exists ${p} (n integer primary key, id text not null unique, epoch integer,
+      position integer, payload text not null, v blob not null);
+    create table if not exists ${d} (id text primary key, epoch integer not null, position integer not null,
+      deleted_at integer not null) without rowid;
+    create index if not exists ${d}_age on ${d} (deleted_at);`)
+  const columns = allRows<{ name: string }>(writer.prepare(`select name from pragma_table_info('${p}')`))
+  if (!columns.some((column) => column.name === 'position')) {
+    writer.exec(`alter table ${p} add column epoch integer; alter table ${p} add column position integer;`)
+  }
+}
+
+export function dropPointsTables(writer: DatabaseSync, name: string): void {
+  writer.exec(
+    `drop table if exists ${pointsTableName(name)}; drop table if exists ${deletionsTableName(name)};`,
+  )
 }
 
 /** `writer` holds the transactions; `reader` sees only what they committed. The table must exist. */
 export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name: string): PointsTable {
   const p = pointsTableName(name)
+  const d = deletionsTableName(name)
   const purge = writer.prepare(`delete from ${p} where n in (select n from ${p} limit ?)`)
+  const forget = writer.prepare(
+    `delete from ${d} where id in (select id from ${d} where deleted_at <= ? limit ?)`,
+  )
   return {
     ...openTableReader(reader, p),
-    write: createWrite(writer, p),
+    write: createWrite(writer, p, d),
     purge: (limit) => Number(purge.run(limit).changes) > 0,
+    forgetDeletions: (before, limit) => Number(forget.run(before, limit).changes) > 0,
   }
 }
 
@@ -65,8 +95,15 @@ export function pointsTableName(name: string): string {
   return `p_${name}`
 }
 
+function deletionsTableName(name: string): string {
+  return `d_${name}`
+}
+
 /** The reading half; `p` is the table's own name. */
-export function openTableReader(reader: DatabaseSync, p: string): Omit<PointsTable, 'write' | 'purge'> {
+export function openTableReader(
+  reader: DatabaseSync,
+  p: string,
+): Omit<PointsTable, 'write' | 'purge' | 'forgetDeletions'> {
   const columns = 'n, id, payload, v'
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
@@ -84,16 +121,30 @@ export function openTableReader(reader: DatabaseSync, p: string): Omit<PointsTab
   }
 }
 
-function createWrite(writer: DatabaseSync, p: string): PointsTable['write'] {
-  const find = writer.prepare(`select n, payload from ${p} where id = ?`)
-  const insert = writer.prepare(`insert into ${p} (id, payload, v) values (?, ?, ?)`)
-  const update = writer.prepare(`update ${p} set payload = ?, v = ? where n = ?`)
-  const drop = writer.prepare(`delete from ${p} where n = ?`)
+interface StoredPosition {
+  epoch: number | null
+  position: number | null
+}
 
-  function writeOne({ id, payload, vector }: Write): { change?: Change; added: number } {
-    const old = firstRow<{ n: number; payload: string }>(find, id)
+function createWrite(writer: DatabaseSync, p: string, d: string): PointsTable['write'] {
+  const find = writer.prepare(`select n, payload, epoch, position from ${p} where id = ?`)
+  const insert = writer.prepare(`insert into ${p} (id, epoch, position, payload, v) values (?, ?, ?, ?, ?)`)
+  const update = writer.prepare(`update ${p} set epoch = ?, position = ?, payload = ?, v = ? where n = ?`)
+  const drop = writer.prepare(`delete from ${p} where n = ?`)
+  const findDeletion = writer.prepare(`select epoch, position from ${d} where id = ?`)
+  const remember = writer.prepare(
+    `insert or replace into ${d} (id, epoch, position, deleted_at) values (?, ?, ?, ?)`,
+  )
+  const forget = writer.prepare(`delete from ${d} where id = ?`)
+
+  function writeOne({ id, payload, vector, position }: Write): { change?: Change; added: number } {
+    const { epoch, offset } = position
+    const old = firstRow<{ n: number; payload: string } & StoredPosition>(find, id)
+    const deletion = old ? undefined : firstRow<StoredPosition>(findDeletion, id)
+    if (!isNewer(position, positionOf(old ?? deletion))) return { added: 0 }
     const before = old ? tokensOf(old.payload) : []
     if (payload === null || vector === null) {
+      remember.run(id, epoch, offset, Date.now())
       if (!old) return { added: 0 }
       drop.run(old.n)
       return { change: { n: old.n, vector: null, before, tokens: [] }, added: -1 }
@@ -101,10 +152,11 @@ function createWrite(writer: DatabaseSync, p: string): PointsTable['write'] {
     const blob = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)
     const tokens = old?.payload === payload ? before : tokensOf(payload)
     if (old) {
-      update.run(payload, blob, old.n)
+      update.run(epoch, offset, payload, blob, old.n)
       return { change: { n: old.n, vector, before, tokens }, added: 0 }
     }
-    const n = Number(insert.run(id, payload, blob).lastInsertRowid)
+    if (deletion) forget.run(id)
+    const n = Number(insert.run(id, epoch, offset, payload, blob).lastInsertRowid)
     return { change: { n, vector, before, tokens }, added: 1 }
   }
   return (writes) => {
@@ -114,6 +166,11 @@ function createWrite(writer: DatabaseSync, p: string): PointsTable['write'] {
       added: done.reduce((sum, { added }) => sum + added, 0),
     }
   }
+}
+
+function positionOf(row: StoredPosition | undefined): LogPosition | undefined {
+  if (row === undefined || row.epoch === null || row.position === null) return undefined
+  return { epoch: row.epoch, offset: row.position }
 }
 
 /** The filter words of a payload in JSON text. */

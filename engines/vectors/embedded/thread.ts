@@ -1,5 +1,6 @@
 /** The worker thread of the embedded vector engine; points go to the main thread packed, with their buffers moved. */
 
+import { setImmediate } from 'node:timers/promises'
 import { AppError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
@@ -8,6 +9,8 @@ import type { MessageLog } from './message-log.ts'
 import { type PackedWrites, packPoints, unpackWrites } from './packing.ts'
 
 const log: MessageLog = (level, message, fields = {}) => emit('log', { level, message, fields })
+
+const rowsPerSweep = 512
 
 let opened: Promise<Engine> | undefined
 
@@ -28,6 +31,13 @@ const handlers = {
   async apply(name: string, writes: PackedWrites, generation: number | undefined): Promise<void> {
     const { generations, queue } = await engine()
     await queue.add(generations.collection(name, generation).target, unpackWrites(writes))
+  },
+  /** Of the live generation, little by little, so that no call waits for a large table. */
+  async forgetDeletions(before: number): Promise<void> {
+    const { generations, queue } = await engine()
+    for (const each of generations.all(generations.live())) {
+      while (await queue.exclusively(() => each.forgetDeletions(before, rowsPerSweep))) await setImmediate()
+    }
   },
   async search(name: string, query: SearchQuery) {
     const { points, eligible } = await (await collection(name)).read((reader) => reader.search(query))

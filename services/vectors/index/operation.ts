@@ -17,19 +17,21 @@ const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
 export type Parsed = { collection: string; operation: PointOperation } | { fault: string }
 
-export function parseOperation(message: Message<VectorUpsert>): Parsed {
+/** `epoch` is that of the topic the message was read from. */
+export function parseOperation(message: Message<VectorUpsert>, epoch: number): Parsed {
   const key = parsePointKey(message.key)
   if (!key || key.id === '') return { fault: 'the key names no collection and point' }
   const { collection, id } = key
   if (!isCollection(collection)) return { fault: `there is no collection named ${collection.slice(0, 100)}` }
-  if (message.value === null) return { collection, operation: { kind: 'delete', id } }
+  const position = { epoch, offset: message.offset }
+  if (message.value === null) return { collection, operation: { kind: 'delete', id, position } }
   const payload = parsePayload(message.value.payload)
   if (!payload) return { fault: 'the payload is not a JSON object' }
   const bytes = message.value.vector
   if (bytes.length !== vectorBytes) {
     return { fault: `the vector has ${bytes.length} bytes instead of ${vectorBytes}` }
   }
-  return { collection, operation: { kind: 'upsert', id, vector: floatsOf(bytes), payload } }
+  return { collection, operation: { kind: 'upsert', id, position, vector: floatsOf(bytes), payload } }
 }
 
 /** A view where that is possible: a Float32Array begins at a multiple of four, a Buffer anywhere. */

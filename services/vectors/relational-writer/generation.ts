@@ -47,7 +47,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   return {
     async handle(messages, context) {
       const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
-      const pending = parse(messages, outcomes)
+      const pending = parse(messages, outcomes, target.epoch)
       if (pending.length > 0) {
         await parts.pace?.take(pending.length, context.signal)
         context.signal.throwIfAborted()
@@ -93,11 +93,11 @@ interface Pending {
 }
 
 /** What is to be written, in order. Records that can never be written get their outcome here. */
-function parse(messages: Message<VectorUpsert>[], outcomes: BatchOutcome[]): Pending[] {
+function parse(messages: Message<VectorUpsert>[], outcomes: BatchOutcome[], epoch: number): Pending[] {
   const pending: Pending[] = []
   for (const [index, message] of messages.entries()) {
     if (message.key.startsWith(auditNotes)) continue
-    const parsed = parseOperation(message)
+    const parsed = parseOperation(message, epoch)
     if ('fault' in parsed) {
       outcomes[index] = park(parsed.fault)
       continue

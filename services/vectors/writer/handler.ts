@@ -15,7 +15,8 @@ interface Pending {
   operation: PointOperation
 }
 
-export function createHandler(applyPoints: ApplyPoints) {
+/** `epoch` is that of the topic the messages are read from. */
+export function createHandler(applyPoints: ApplyPoints, epoch: number) {
   return async function writeVectors(
     messages: Message<VectorUpsert>[],
     context: Pick<CallContext, 'signal'>,
@@ -23,7 +24,7 @@ export function createHandler(applyPoints: ApplyPoints) {
     const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
     const groups = new Map<string, Pending[]>()
     messages.forEach((message, index) => {
-      const parsed = parseOperation(message)
+      const parsed = parseOperation(message, epoch)
       if ('fault' in parsed) {
         outcomes[index] = park(parsed.fault)
         return

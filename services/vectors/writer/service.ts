@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
 import { vectorsIndex } from '../index/indexes.ts'
@@ -12,17 +13,30 @@ import { joinApplies } from './joined-apply.ts'
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024
 const callTimeoutMs = 30_000
+const forgetEveryMs = 3_600_000
+const forgetFirstAfterMs = 60_000
+const hourMs = 3_600_000
+
+const config = Type.Object({
+  INDEX_TOMBSTONE_H: Type.Integer({
+    minimum: 1,
+    maximum: 8_760,
+    default: 24,
+    description:
+      'hours that the vector engine remembers a deletion, so that no older write brings the point back',
+  }),
+})
 
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
   purpose: 'applies vectors.commands to the vector engine, batch by batch, and reports how far it is',
   needs: ['eventLog', 'vectors', 'relational'],
-  config: Type.Object({}),
+  config,
   start: startVectorWriter,
 })
 
-function startVectorWriter(
-  context: ServiceContext<'eventLog' | 'vectors' | 'relational', unknown>,
+async function startVectorWriter(
+  context: ServiceContext<'eventLog' | 'vectors' | 'relational', { INDEX_TOMBSTONE_H: number }>,
 ): Promise<Closeable> {
   const { vectors } = context.engines
   const writer: IndexWriter = {
@@ -31,9 +45,24 @@ function startVectorWriter(
     batchRecordsMax,
     batchBytesMax,
     callTimeoutMs,
-    openGeneration: (generation) => ({
-      handle: createHandler(joinApplies(vectors.apply.bind(vectors), generation)),
+    openGeneration: (generation, epoch) => ({
+      handle: createHandler(joinApplies(vectors.apply.bind(vectors), generation), epoch),
     }),
   }
-  return startIndexWriter(context, writer)
+  const worker = await startIndexWriter(context, writer)
+  const forgetting = startRepeating(
+    {
+      what: 'forgetting deletions',
+      everyMs: forgetEveryMs,
+      firstAfterMs: forgetFirstAfterMs,
+      log: context.log,
+    },
+    () => vectors.forgetDeletions(context.config.INDEX_TOMBSTONE_H * hourMs),
+  )
+  return {
+    async close() {
+      await forgetting.close()
+      await worker.close()
+    },
+  }
 }

@@ -9,7 +9,13 @@ import { openExactVectors } from '#engines/vectors/exact.ts'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
-import { clusteredVectors, createRandom, vectorOf } from '#test/support/vectors.ts'
+import {
+  clusteredVectors,
+  createRandom,
+  deleteOf,
+  upsertOf as upsert,
+  vectorOf,
+} from '#test/support/vectors.ts'
 import { expectNothingLost } from '#test/support/vectors-kills.ts'
 
 const dimension = 32
@@ -26,10 +32,6 @@ async function open(directory: string, options: Partial<EmbeddedVectorsOptions> 
   opened.push(store)
   const built = () => logged.filter((line) => line.includes('vectors.index-built')).length
   return { store, logged, built }
-}
-
-function upsert(id: string, vector: Float32Array, payload = {}): PointOperation {
-  return { kind: 'upsert', id, vector, payload }
 }
 
 const few = clusteredVectors({ count: 300, dimension, seed: 11 })
@@ -160,7 +162,7 @@ describe('the embedded vector engine', () => {
       for (let batch = 0; batch < 6; batch++) {
         const operations = Array.from({ length: 120 }, (): PointOperation => {
           const id = `p${Math.floor(random() * 500)}`
-          if (random() < 0.25) return { kind: 'delete', id }
+          if (random() < 0.25) return deleteOf(id)
           const mod = Math.floor(random() * 4)
           return upsert(id, vectors[Math.floor(random() * vectors.length)]!, { mod, tags: [mod, 'all'] })
         })

@@ -6,7 +6,7 @@ import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { openQdrantVectors, type QdrantVectorsOptions } from '#engines/vectors/qdrant.ts'
 import { type FakeQdrant, openFakeQdrant } from '#test/support/qdrant-fake.ts'
 import { createRequestCheck } from '#test/support/qdrant-openapi.ts'
-import { vectorOf } from '#test/support/vectors.ts'
+import { upsertOf, vectorOf } from '#test/support/vectors.ts'
 
 const dimension = 16
 const opened: VectorStore[] = []
@@ -31,12 +31,7 @@ async function open(options: Partial<QdrantVectorsOptions> = {}): Promise<Vector
 }
 
 function upsert(id: string, payload = {}): PointOperation {
-  return {
-    kind: 'upsert',
-    id,
-    vector: vectorOf(dimension, 1, id.length),
-    payload,
-  }
+  return upsertOf(id, vectorOf(dimension, 1, id.length), payload)
 }
 
 function sent(part: string) {

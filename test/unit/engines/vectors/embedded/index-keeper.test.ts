@@ -4,19 +4,20 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { createIndexKeeper, type OpenIndex } from '#engines/vectors/embedded/index-keeper.ts'
-import { openPointsTable, pointsTableSql } from '#engines/vectors/embedded/points-table.ts'
+import { makePointsTables, openPointsTable } from '#engines/vectors/embedded/points-table.ts'
 import { createRamIndex } from '#engines/vectors/embedded/ram-index.ts'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
-import { vectorOf } from '#test/support/vectors.ts'
+import { nextPosition, vectorOf } from '#test/support/vectors.ts'
 
 const dimension = 8
 
 function setUp() {
   const path = join(temporaryFolder(), 'points.db')
   const writer = new DatabaseSync(path)
-  writer.exec(`pragma journal_mode = wal; ${pointsTableSql('a_1')}`)
+  writer.exec('pragma journal_mode = wal')
+  makePointsTables(writer, 'a_1')
   const table = openPointsTable(writer, new DatabaseSync(path), 'a_1')
   const made: { broken: boolean; discarded: boolean }[] = []
   const create = (): OpenIndex => {
@@ -48,7 +49,9 @@ function setUp() {
   const log = (_: string, message: string) => void logged.push(message)
   const keeper = createIndexKeeper({ name: 'a-1', table, create, merge, opened: create(), log })
   const put = (id: string, ...head: number[]) => {
-    const { changes } = table.write([{ id, payload: '{}', vector: vectorOf(dimension, ...head) }])
+    const { changes } = table.write([
+      { id, position: nextPosition(), payload: '{}', vector: vectorOf(dimension, ...head) },
+    ])
     keeper.follow(changes)
     return changes[0]!.n
   }
@@ -85,7 +88,7 @@ describe('the keeper of an index', () => {
     for (let i = 0; i < 100; i++) put(`p${i}`, 1, i)
     const rebuilt = keeper.rebuild()
     const late = put('late', 0, 0, 1)
-    const { changes } = table.write([{ id: 'p0', payload: null, vector: null }])
+    const { changes } = table.write([{ id: 'p0', position: nextPosition(), payload: null, vector: null }])
     keeper.follow(changes)
     await rebuilt
     expect(search(0, 0, 1)![0]).toBe(late)
@@ -99,7 +102,7 @@ describe('the keeper of an index', () => {
     expect(keeper.stats().status).toBe('indexing')
     const late = put('late', 0, 0, 1)
     const moved = put('p1', 0, 0, 0, 1)
-    const { changes } = table.write([{ id: 'p0', payload: null, vector: null }])
+    const { changes } = table.write([{ id: 'p0', position: nextPosition(), payload: null, vector: null }])
     keeper.follow(changes)
     expect(await merged).toBe(true)
     expect(made.map((each) => each.discarded)).toEqual([true, false])

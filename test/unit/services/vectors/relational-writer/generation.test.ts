@@ -142,7 +142,13 @@ describe('joined batches', () => {
 
 describe('a row', () => {
   const of = (payload: Record<string, unknown>) =>
-    rowOf({ kind: 'upsert', id: 'a', vector: new Float32Array(1536), payload: payload as never })
+    rowOf({
+      kind: 'upsert',
+      id: 'a',
+      position: { epoch: 1, offset: 0 },
+      vector: new Float32Array(1536),
+      payload: payload as never,
+    })
   const updated = (text: unknown) => of({ updated_at: text }).updatedAt?.toISOString() ?? null
 
   it('has a timestamp where there is one, and null elsewhere', () => {

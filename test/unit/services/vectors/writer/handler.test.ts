@@ -63,7 +63,7 @@ function engine(options: { refuses?: string; away?: () => boolean } = {}) {
 describe('the vector-writer handler', () => {
   it('makes one call for each collection, in the generation that it writes, with the last operation of a point', async () => {
     const vectors = engine()
-    const handle = createHandler(joinApplies(vectors.apply, 3))
+    const handle = createHandler(joinApplies(vectors.apply, 3), 1)
     const outcomes = await handle(
       [
         upsert('posts/a', '{"title":"old"}'),
@@ -87,7 +87,7 @@ describe('the vector-writer handler', () => {
 
   it('reads vectors at any byte offset, and payload keys that mean something to JavaScript', async () => {
     const vectors = engine()
-    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const handle = createHandler(joinApplies(vectors.apply, 1), 1)
     await handle([upsert('posts/x/y', '{"__proto__":1,"":2}', oddly(vectorBytes(0.5)))], context)
     const operation = vectors.calls[0]!.operations[0]!
     expect(operation).toMatchObject({ kind: 'upsert', id: 'x/y' })
@@ -99,7 +99,7 @@ describe('the vector-writer handler', () => {
 
   it('parks what can never be a point and goes on with the rest', async () => {
     const vectors = engine()
-    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const handle = createHandler(joinApplies(vectors.apply, 1), 1)
     const messages = [
       upsert('no-slash'),
       upsert('strangers/a'),
@@ -116,7 +116,7 @@ describe('the vector-writer handler', () => {
 
   it('halves a refused call until the bad record is alone', async () => {
     const vectors = engine({ refuses: 'bad' })
-    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const handle = createHandler(joinApplies(vectors.apply, 1), 1)
     const messages = Array.from({ length: 9 }, (_, i) =>
       upsert(`posts/${i}`, i === 6 ? '{"title":"bad"}' : '{}'),
     )
@@ -127,7 +127,7 @@ describe('the vector-writer handler', () => {
 
   it('leaves a point as the operation before a refused one had it', async () => {
     const vectors = engine({ refuses: 'bad' })
-    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const handle = createHandler(joinApplies(vectors.apply, 1), 1)
     const outcomes = await handleBatch(
       (some) => handle(some, context),
       [upsert('posts/a', '{"title":"good"}'), upsert('posts/a', '{"title":"bad"}'), upsert('posts/b')],
@@ -137,7 +137,7 @@ describe('the vector-writer handler', () => {
   })
 
   it('says that the engine is away instead of parking anything', async () => {
-    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1), 1)
     const outcomes = await handle([upsert('posts/a'), upsert('bad'), upsert('posts/b')], context)
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(['unavailable', 'park', 'unavailable'])
   })
@@ -149,7 +149,7 @@ describe('batches of several partitions', () => {
 
   it('that come together are written by one call', async () => {
     const vectors = engine()
-    const handle = createHandler(joinApplies(vectors.apply, 2))
+    const handle = createHandler(joinApplies(vectors.apply, 2), 1)
     const outcomes = await Promise.all([batch(0), batch(1), batch(2)].map((each) => handle(each, context)))
     expect(outcomes).toEqual([0, 1, 2].map(() => [done, done, done]))
     expect(vectors.calls.map((call) => [call.operations.length, call.generation])).toEqual([[9, 2]])
@@ -157,7 +157,7 @@ describe('batches of several partitions', () => {
 
   it('get only their own faults: a record that the engine refuses parks nothing of another batch', async () => {
     const vectors = engine({ refuses: 'bad' })
-    const handle = createHandler(joinApplies(vectors.apply, 1))
+    const handle = createHandler(joinApplies(vectors.apply, 1), 1)
     const outcomes = await Promise.all(
       [batch(0), batch(1, '{"title":"bad"}'), batch(2)].map((each) =>
         handleBatch((some) => handle(some, context), each),
@@ -172,7 +172,7 @@ describe('batches of several partitions', () => {
   })
 
   it('are all unavailable when the engine is away', async () => {
-    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1))
+    const handle = createHandler(joinApplies(engine({ away: () => true }).apply, 1), 1)
     const outcomes = await Promise.all([batch(0), batch(1)].map((each) => handle(each, context)))
     expect(outcomes.flat().map((outcome) => outcome.kind)).toEqual(new Array(6).fill('unavailable'))
   })
@@ -181,7 +181,11 @@ describe('batches of several partitions', () => {
     const vectors = engine()
     const apply = joinApplies(vectors.apply, 1)
     const operations = (from: number): PointOperation[] =>
-      Array.from({ length: 900 }, (_, i) => ({ kind: 'delete', id: `p${from + i}` }))
+      Array.from({ length: 900 }, (_, i) => ({
+        kind: 'delete',
+        id: `p${from + i}`,
+        position: { epoch: 1, offset: from + i },
+      }))
     await Promise.all([0, 900, 1_800].map((from) => apply('posts', operations(from))))
     expect(vectors.calls.map((call) => call.operations.length)).toEqual([1_800, 900])
   })
