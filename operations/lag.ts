@@ -7,6 +7,7 @@ import { sleep } from '#lib/backoff.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
+import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
@@ -25,6 +26,8 @@ export interface GroupLag {
   members: number
   lag: number
   partitions: PartitionLag[]
+  /** Records that the writer of an index cannot get through, or that an operator wants passed. */
+  stuck: StuckRecord[]
 }
 
 export interface LagParts {
@@ -37,9 +40,11 @@ export interface LagParts {
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const groups = await groupsOf(parts.relational)
   return Promise.all(
-    groups.map(({ group, topic }) => {
-      const physicalName = parts.locations.get(topic)?.physicalName ?? topic
-      return readGroupLag(parts.eventLog, group, topic, physicalName)
+    groups.map(async (known) => {
+      const { group, topic } = known
+      const { physicalName, epoch } = parts.locations.get(topic) ?? { physicalName: topic, epoch: 1 }
+      const stuck = known.generation ? await readStuck(parts.relational, { group, epoch }) : []
+      return { ...(await readGroupLag(parts.eventLog, group, topic, physicalName)), stuck }
     }),
   )
 }
@@ -79,7 +84,7 @@ async function readGroupLag(
   group: string,
   topic: string,
   physicalName: string,
-): Promise<GroupLag> {
+): Promise<Omit<GroupLag, 'stuck'>> {
   const [state, ranges] = await Promise.all([
     eventLog.groupState(group, physicalName),
     eventLog.offsets(physicalName),
@@ -92,6 +97,8 @@ async function readGroupLag(
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
   return { group, topic, members: state.members, lag, partitions }
 }
+
+export type { StuckRecord }
 
 const refreshMs = 1_000
 

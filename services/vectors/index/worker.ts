@@ -17,6 +17,7 @@ import {
   type RebuildParts,
   stepRebuild,
 } from './rebuild.ts'
+import { pruneStuck } from './stuck.ts'
 
 const readRowsMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
@@ -40,6 +41,7 @@ export async function startIndexWriter(
     loop('generations', readRowsMs, () => followGenerations(running)),
     loop('rebuild', readRowsMs, () => stepUnderLease(running)),
     loop('failure rows', pruneMs, () => pruneFailures(relational)),
+    loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational)),
   ]
   return {
     async close() {

@@ -42,10 +42,12 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
     batchRecordsMax,
     batchBytesMax,
     callTimeoutMs,
-    openGeneration: (generation, epoch) =>
+    openGeneration: ({ generation, epoch, calls, stuck }) =>
       createGeneration({
         mirror,
         target: { generation, epoch },
+        calls,
+        stuck,
         logStarts: async () => {
           const ranges = await eventLog.offsets(physicalName)
           return new Map(ranges.map((range) => [range.partition, range.start]))

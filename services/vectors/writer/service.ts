@@ -45,8 +45,13 @@ async function startVectorWriter(
     batchRecordsMax,
     batchBytesMax,
     callTimeoutMs,
-    openGeneration: (generation, epoch) => ({
-      handle: createHandler(joinApplies(vectors.apply.bind(vectors), generation), epoch),
+    openGeneration: ({ generation, epoch, calls, stuck }) => ({
+      handle: createHandler({
+        applyPoints: joinApplies(vectors.apply.bind(vectors), generation),
+        epoch,
+        calls,
+        stuck,
+      }),
     }),
   }
   const worker = await startIndexWriter(context, writer)
