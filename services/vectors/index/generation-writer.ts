@@ -68,7 +68,7 @@ export async function startGenerationWriter(
   const group = groupOfGeneration(index, generation)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch })
-  const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 2, stuck })
+  const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck })
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
