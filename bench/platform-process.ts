@@ -93,7 +93,8 @@ function createFloor(store: VectorStore) {
     const operations = body.points.map(
       (point): PointOperation => ({
         kind: 'upsert',
-        id: point.id,
+        // Points of its own: those that came through the log hold positions of the log.
+        id: `bare-${point.id}`,
         position: { epoch: 1, offset: upserted++ },
         vector: Float32Array.from(point.vector),
         payload: point.payload,

@@ -4,6 +4,7 @@ import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import { openCaller, runLoad, type Target } from './load.ts'
 import { openPlatformStage, type PlatformStage } from './platform-stage.ts'
 import { createPointSource } from './points.ts'
+import { searchDeletions } from './search-deletions.ts'
 import { startWritingClient } from './writing-client.ts'
 
 const points = 20_000
@@ -14,35 +15,39 @@ const published = 23
 
 export const searchBench: Bench = {
   name: 'search',
-  purpose: `p95 of a search over ${points.toLocaleString('en')} clustered points through the gateway, compared with a bare route over the same driver (no authentication, log or audit)`,
+  purpose: `p95 of a search over ${points.toLocaleString('en')} clustered points through the gateway, compared with a bare route over the same driver (no authentication, log or audit), and in the engine with remembered deletions`,
   async run(report) {
-    const stage = await openPlatformStage()
-    try {
-      await fill(stage, report)
-      const alone = await compare(stage, 1, report)
-      const eight = await compare(stage, 8, report)
-      const writing = await whileWriting(stage, report)
-      return [
-        ...rowsOf('1 client', alone, { max: 1.3 }),
-        ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.3 }),
-        {
-          what: 'gateway p95, 1 client, while upserts of 1,000 points run',
-          unit: 'ms',
-          measured: writing.p95,
-          note: `published: ${published} ms; ${writing.upserts} upserts meanwhile; audit-writer lag ${writing.lag}`,
-        },
-        {
-          what: 'the same compared with the p95 without upserts',
-          unit: 'ms',
-          measured: writing.p95,
-          peer: { what: 'without', value: alone.gateway },
-          goal: { max: 2 },
-        },
-      ]
-    } finally {
-      await stage.close()
-    }
+    return [...(await throughGateway(report)), await searchDeletions(report)]
   },
+}
+
+async function throughGateway(report: (text: string) => void): Promise<BenchRow[]> {
+  const stage = await openPlatformStage()
+  try {
+    await fill(stage, report)
+    const alone = await compare(stage, 1, report)
+    const eight = await compare(stage, 8, report)
+    const writing = await whileWriting(stage, report)
+    return [
+      ...rowsOf('1 client', alone, { max: 1.3 }),
+      ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.3 }),
+      {
+        what: 'gateway p95, 1 client, while upserts of 1,000 points run',
+        unit: 'ms',
+        measured: writing.p95,
+        note: `published: ${published} ms; ${writing.upserts} upserts meanwhile; audit-writer lag ${writing.lag}`,
+      },
+      {
+        what: 'the same compared with the p95 without upserts',
+        unit: 'ms',
+        measured: writing.p95,
+        peer: { what: 'without', value: alone.gateway },
+        goal: { max: 2 },
+      },
+    ]
+  } finally {
+    await stage.close()
+  }
 }
 
 interface Compared {

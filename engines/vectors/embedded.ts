@@ -93,9 +93,10 @@ function createStore(
       run('apply', async () => {
         demandCollection(collection)
         checkOperations(operations, dimension)
-        if (signal?.aborted) throw unavailable()
         const writes = packWrites(newestPerId(operations), dimension)
-        await worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
+        await untilAborted(signal, () =>
+          worker.send('apply', [collection, writes, generation], [writes.vectors.buffer]),
+        )
       }),
     forgetDeletions: (olderThanMs) =>
       run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
@@ -152,6 +153,22 @@ async function closeWorker(
     log.warn({ cause: describeError(error) }, 'vectors.close-failed')
   }
   await worker.terminate()
+}
+
+/** What the thread does with the call after that takes nothing back: it is left to do it. */
+async function untilAborted(signal: AbortSignal | undefined, work: () => Promise<unknown>): Promise<void> {
+  if (!signal) return void (await work())
+  if (signal.aborted) throw unavailable()
+  let end = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    end = () => reject(unavailable())
+    signal.addEventListener('abort', end, { once: true })
+  })
+  try {
+    await Promise.race([work(), aborted])
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
 }
 
 function demandTableName(name: string): void {

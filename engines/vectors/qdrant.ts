@@ -3,12 +3,13 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
-import { checkOperations, newestPerId } from './operations.ts'
-import type { PointOperation, VectorStore } from './port.ts'
+import { checkOperations } from './operations.ts'
+import type { VectorStore } from './port.ts'
 import { CollectionMissing, createCall, createClient, type QdrantLog, unavailable } from './qdrant/calls.ts'
-import { collectionOf, createGenerations, type QdrantGenerations } from './qdrant/generations.ts'
-import { createPointIds, inBatches, toQdrantPoint, type Upsert } from './qdrant/points.ts'
+import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
+import { tooOld } from './qdrant/version.ts'
+import { createWriter } from './qdrant/writer.ts'
 
 export interface QdrantVectorsOptions {
   /** http(s)://host[:port][/prefix]; the port is 6333 unless given. */
@@ -23,19 +24,33 @@ export interface QdrantVectorsOptions {
 
 const pingTimeoutMs = 2_000
 const writeTimeoutFactor = 6
-const idsPerDelete = 1_000
 const prepareWait = { baseMs: 500, maxMs: 10_000 }
 
-/** Resolves at once; what Qdrant lacks is made as soon as it answers, by the first call or in the background. */
+/**
+ * Resolves whether Qdrant answers or not; what it lacks is made as soon as it does, by the first call or in the
+ * background. Throws AppError `invalid_configuration` for a Qdrant that cannot write under a condition.
+ */
 export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<VectorStore> {
   const { log, dimension = vectorDimension, collections, timeoutMs = 10_000, url } = options
   const address = { url, timeoutMs, ...(options.apiKey ? { apiKey: options.apiKey } : {}) }
   const client = createClient(address)
-  const writing = createClient({ ...address, timeoutMs: timeoutMs * writeTimeoutFactor })
+  const limitMs = timeoutMs * writeTimeoutFactor
   const call = createCall(log)
   const reader = createReader(client, call)
-  const generations = createGenerations(writing, call, collections, dimension)
-  const readiness = keepReady(generations)
+  const writer = createWriter(createClient({ ...address, timeoutMs: null }), call, { dimension, limitMs })
+  const changing = createClient({ ...address, timeoutMs: limitMs })
+  const generations = createGenerations(changing, call, collections, dimension)
+  const old = await withTimeout(tooOld(client, call), pingTimeoutMs, unavailable).catch(() => null)
+  if (old) throw new AppError('invalid_configuration', old)
+  const readiness = keepReady(async () => {
+    // It may have been away at the start, or come back as another one.
+    const fault = await tooOld(client, call)
+    if (fault) {
+      log.error({ fault }, 'vectors.qdrant-too-old')
+      throw unavailable()
+    }
+    await generations.prepare()
+  })
 
   /** Runs work on a prepared Qdrant, and repeats it once when a collection was just replaced, or was lost. */
   async function run<T>(work: () => Promise<T>): Promise<T> {
@@ -55,33 +70,22 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     if (collections.includes(collection)) return run(work)
     return Promise.reject(new AppError('collection_not_found', `There is no collection "${collection}".`))
   }
-  async function write(collection: string, operations: PointOperation[], generation?: number): Promise<void> {
-    const name = collectionOf(collection, generation)
-    const pointId = createPointIds(collection)
-    const last = newestPerId(operations)
-    const upserts = last.filter((operation): operation is Upsert => operation.kind === 'upsert')
-    const deleted = last.filter((operation) => operation.kind === 'delete').map(({ id }) => pointId(id))
-    for (const points of inBatches(upserts.map((operation) => toQdrantPoint(operation, pointId)))) {
-      await call('upsert', () => writing.upsert(name, { wait: true, points }))
-    }
-    for (let i = 0; i < deleted.length; i += idsPerDelete) {
-      const points = deleted.slice(i, i + idsPerDelete)
-      await call('delete', () => writing.delete(name, { wait: true, points }))
-    }
-  }
   return {
     driver: 'qdrant',
-    apply: (collection, operations, { generation } = {}) =>
+    apply: (collection, operations, { generation, signal } = {}) =>
       on(collection, async () => {
         checkOperations(operations, dimension)
         try {
-          await write(collection, operations, generation)
+          await writer.apply(collection, collectionOf(collection, generation), operations, signal)
         } catch (error) {
           if (generation === undefined || !(error instanceof CollectionMissing)) throw error
           throw new AppError('conflict', `There is no generation ${generation}.`)
         }
       }),
-    forgetDeletions: async () => {},
+    forgetDeletions: (olderThanMs) =>
+      run(async () => {
+        for (const collection of collections) await writer.forgetDeletions(collection, olderThanMs)
+      }),
     search: (collection, query) => on(collection, () => reader.search(collection, query)),
     scroll: (collection, query) => on(collection, () => reader.scroll(collection, query)),
     count: (collection, filter) => on(collection, () => reader.count(collection, filter)),
@@ -104,12 +108,12 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
 }
 
 /** Prepares Qdrant once, shared by all calls; in the background it is tried until it works. */
-function keepReady(generations: QdrantGenerations) {
+function keepReady(prepare: () => Promise<void>) {
   const stop = new AbortController()
   let preparing: Promise<void> | undefined
 
   function ready(): Promise<void> {
-    preparing ??= generations.prepare().catch((error: unknown) => {
+    preparing ??= prepare().catch((error: unknown) => {
       preparing = undefined
       throw error
     })

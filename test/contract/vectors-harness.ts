@@ -1,11 +1,13 @@
 /** What a driver hands to the suites of the vector engine, and what the suites work with. */
 
-import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
+import type { Point, PointOperation, VectorStore } from '#engines/vectors/port.ts'
 
 /** Where the points of one test are kept. */
 export interface VectorsPlace {
   collections: readonly [string, string]
   open(): Promise<VectorStore>
+  /** To be called before the first `open`: what a release that kept no positions left in the first collection. */
+  fillAsFormerly(points: Point[]): Promise<void>
 }
 
 export interface VectorsHarness {
@@ -17,8 +19,8 @@ export interface VectorsHarness {
 /** What the suites work with. */
 export interface VectorsContext {
   dimension: number
-  /** A store in a new place, closed after the test, and its first collection. */
-  fresh(): Promise<{ store: VectorStore; name: string; other: string; place: VectorsPlace }>
+  /** A store in a new place, closed after the test, and its first collection, with `former` points if there are any. */
+  fresh(former?: Point[]): Promise<{ store: VectorStore; name: string; other: string; place: VectorsPlace }>
   vector(...head: number[]): Float32Array
   upsert(id: string, vector: Float32Array, payload?: object): PointOperation
 }

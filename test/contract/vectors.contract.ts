@@ -6,6 +6,7 @@ import { deleteOf, upsertOf, vectorOf } from '#test/support/vectors.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
+import { describeVectorPositions } from './vectors-positions.contract.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
 
 export function describeVectors(driverName: string, harness: VectorsHarness): void {
@@ -15,8 +16,9 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
   })
   const context: VectorsContext = {
     dimension: harness.dimension,
-    async fresh() {
+    async fresh(former) {
       const place = await harness.place()
+      if (former) await place.fillAsFormerly(former)
       const open = async () => {
         const store = await place.open()
         opened.push(store)
@@ -33,6 +35,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
     describeVectorSearch(context)
     describeVectorFilters(context)
     describeVectorGenerations(context)
+    describeVectorPositions(context)
   })
 }
 

@@ -10,14 +10,27 @@ interface FakePoint {
   payload: Record<string, unknown>
 }
 
+/** The parts of Qdrant's filters that the driver uses. */
 interface FakeFilter {
-  must: { key: string; match: { value: unknown } }[]
+  must?: FakeCondition[]
+  should?: FakeCondition[]
 }
 
-interface FakeBody {
+type FakeCondition =
+  | FakeFilter
+  | { is_empty: { key: string } }
+  | { key: string; match?: { value: unknown }; range?: { lt?: number; lte?: number } }
+
+interface FakeUpsert {
+  points: FakePoint[]
+  update_filter?: FakeFilter
+}
+
+interface FakeBody extends FakeUpsert {
   ids: string[]
-  /** Points of an upsert, ids of a delete. */
-  points: (FakePoint | string)[]
+  field_name: string
+  field_schema: string
+  operations: { upsert: FakeUpsert }[]
   query: number[]
   limit: number
   offset?: string
@@ -37,23 +50,28 @@ export interface SeenRequest {
   body: FakeBody | undefined
 }
 
+type Failure = number | 'break' | 'hang'
+
 export interface FakeQdrant {
   url: string
   requests: SeenRequest[]
   /** What the description has against the requests so far. */
   faults: string[]
-  /** Answers the next requests so: a status with Qdrant's error text, or a broken connection. */
-  failNext(...failures: (number | 'break')[]): void
+  /** Answers the next requests so: a status with Qdrant's error text, a broken connection, or never. */
+  failNext(...failures: Failure[]): void
+  /** Requests without an answer whose caller still waits. */
+  hanging(): number
   close(): Promise<void>
 }
 
 /** Listens on a free port of the loopback. */
-export async function openFakeQdrant(): Promise<FakeQdrant> {
+export async function openFakeQdrant(version = '1.19.0'): Promise<FakeQdrant> {
   const check = createRequestCheck()
   const requests: SeenRequest[] = []
   const faults: string[] = []
-  const failures: (number | 'break')[] = []
-  const answer = createAnswers()
+  const failures: Failure[] = []
+  let hanging = 0
+  const answer = createAnswers(version)
   const server = createServer((request, response) => {
     respond(request, response).catch((error: unknown) => {
       faults.push(String(error))
@@ -71,10 +89,17 @@ export async function openFakeQdrant(): Promise<FakeQdrant> {
     faults.push(...check(seen.method, seen.url, seen.body))
     const failure = failures.shift()
     if (failure === 'break') return void request.socket.destroy()
+    if (failure === 'hang') {
+      hanging++
+      request.socket.once('close', () => hanging--)
+      return
+    }
     const { status, result } = failure ? { status: failure, result: undefined } : answer(seen)
     const said = status === 200 ? 'ok' : { error: 'Wrong input: secret internals' }
     response.writeHead(status, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ result, status: said, time: 0 }))
+    // The version is the one answer without a frame.
+    const text = seen.url === '/' ? result : { result, status: said, time: 0 }
+    response.end(JSON.stringify(text))
   }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
@@ -82,6 +107,7 @@ export async function openFakeQdrant(): Promise<FakeQdrant> {
     requests,
     faults,
     failNext: (...next) => void failures.push(...next),
+    hanging: () => hanging,
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -89,13 +115,19 @@ export async function openFakeQdrant(): Promise<FakeQdrant> {
   }
 }
 
+interface FakeCollection {
+  points: Map<string, FakePoint>
+  /** Name of a field → its index. */
+  indexes: Record<string, { data_type: string; points: number }>
+}
+
 interface Answer {
   status: number
   result: unknown
 }
 
-function createAnswers(): (request: SeenRequest) => Answer {
-  const collections = new Map<string, Map<string, FakePoint>>()
+function createAnswers(version: string): (request: SeenRequest) => Answer {
+  const collections = new Map<string, FakeCollection>()
   const aliases = new Map<string, string>()
   const ok = (result: unknown): Answer => ({ status: 200, result })
   const missing: Answer = { status: 404, result: undefined }
@@ -105,15 +137,16 @@ function createAnswers(): (request: SeenRequest) => Answer {
     if (call === 'GET exists') return ok({ exists: collections.has(aliases.get(name) ?? name) })
     if (call === 'PUT ') {
       if (collections.has(name)) return { status: 409, result: undefined }
-      collections.set(name, new Map())
+      collections.set(name, { points: new Map(), indexes: {} })
       return ok(true)
     }
     if (call === 'DELETE ') return collections.delete(name) ? ok(true) : missing
-    const points = collections.get(aliases.get(name) ?? name)
-    return points ? ok(ofPoints(points, call, request.body)) : missing
+    const collection = collections.get(aliases.get(name) ?? name)
+    return collection ? ok(ofPoints(collection, call, request.body)) : missing
   }
   return (request) => {
     const [, first, name, ...rest] = new URL(request.url, 'http://fake').pathname.split('/')
+    if (first === '') return ok({ title: 'qdrant', version })
     if (first === 'aliases') {
       return ok({
         aliases: [...aliases].map(([alias_name, collection_name]) => ({ alias_name, collection_name })),
@@ -132,7 +165,7 @@ function createAnswers(): (request: SeenRequest) => Answer {
   }
 }
 
-function ofPoints(points: Map<string, FakePoint>, call: string, body: FakeBody | undefined): unknown {
+function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeBody | undefined): unknown {
   const done = { operation_id: 1, status: 'completed' }
   const matching = () => [...points.values()].filter((point) => matches(point, body?.filter))
   const show = (point: FakePoint) => ({
@@ -144,15 +177,18 @@ function ofPoints(points: Map<string, FakePoint>, call: string, body: FakeBody |
   })
   switch (call) {
     case 'GET ':
-      return { status: 'green', points_count: points.size, indexed_vectors_count: 0 }
+      return { status: 'green', points_count: points.size, indexed_vectors_count: 0, payload_schema: indexes }
     case 'PUT index':
+      indexes[body!.field_name] = { data_type: body!.field_schema, points: points.size }
       return done
     case 'PUT points':
-      for (const point of body!.points as FakePoint[])
-        points.set(point.id, { ...point, vector: toUnit(point.vector) })
+      upsert(points, body!)
       return done
+    case 'POST points/batch':
+      for (const operation of body!.operations) upsert(points, operation.upsert)
+      return [done]
     case 'POST points/delete':
-      for (const id of body!.points as string[]) points.delete(id)
+      for (const { id } of matching()) points.delete(id)
       return done
     case 'POST points':
       return body!.ids.flatMap((id) => (points.has(id) ? [show(points.get(id)!)] : []))
@@ -175,11 +211,29 @@ function ofPoints(points: Map<string, FakePoint>, call: string, body: FakeBody |
   }
 }
 
-function matches(point: FakePoint, filter: FakeFilter | undefined): boolean {
-  return (filter?.must ?? []).every(({ key, match }) => {
-    const value = point.payload[key]
-    return Array.isArray(value) ? value.includes(match.value) : value === match.value
+/** Points that are there and do not match the condition stay as they are; absent ones are inserted whatever it says. */
+function upsert(points: Map<string, FakePoint>, operation: FakeUpsert): void {
+  const taken = operation.points.filter(({ id }) => {
+    const there = points.get(id)
+    return there === undefined || matches(there, operation.update_filter)
   })
+  for (const point of taken) points.set(point.id, { ...point, vector: toUnit(point.vector) })
+}
+
+function matches(point: FakePoint, { must = [], should }: FakeFilter = {}): boolean {
+  const met = (condition: FakeCondition) => holds(point, condition)
+  return must.every(met) && (should === undefined || should.some(met))
+}
+
+function holds(point: FakePoint, condition: FakeCondition): boolean {
+  if ('is_empty' in condition) return point.payload[condition.is_empty.key] === undefined
+  if (!('key' in condition)) return matches(point, condition)
+  const { key, match, range } = condition
+  const value = point.payload[key]
+  if (match) return Array.isArray(value) ? value.includes(match.value) : value === match.value
+  // As Qdrant, which compares numbers only: a point without the field is neither below nor above.
+  if (typeof value !== 'number') return false
+  return value < (range?.lt ?? Number.POSITIVE_INFINITY) && value <= (range?.lte ?? Number.POSITIVE_INFINITY)
 }
 
 function toUnit(vector: number[]): number[] {

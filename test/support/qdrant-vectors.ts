@@ -4,6 +4,9 @@ import { randomBytes } from 'node:crypto'
 import { QdrantClient } from '@qdrant/js-client-rest'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
+import { payloadTokens } from '#engines/vectors/filter-tokens.ts'
+import type { Point } from '#engines/vectors/port.ts'
+import { createPointIds } from '#engines/vectors/qdrant/points.ts'
 import { openQdrantVectors } from '#engines/vectors/qdrant.ts'
 import type { VectorsHarness } from '#test/contract/vectors-harness.ts'
 
@@ -16,9 +19,40 @@ export function qdrantVectorsHarness(url: string): VectorsHarness {
       const collections = [`${prefix}_first`, `${prefix}_second`] as const
       onTestFinished(() => removeCollections(url, prefix))
       const log = pino({ level: 'silent' })
-      return { collections, open: () => openQdrantVectors({ url, collections, dimension, log }) }
+      return {
+        collections,
+        open: () => openQdrantVectors({ url, collections, dimension, log }),
+        fillAsFormerly: (points) => fillAsFormerly(url, collections, dimension, points),
+      }
     },
   }
+}
+
+/** Collections and points as they were before points had positions. */
+async function fillAsFormerly(
+  url: string,
+  collections: readonly string[],
+  dimension: number,
+  points: Point[],
+): Promise<void> {
+  const client = new QdrantClient({ url, checkCompatibility: false })
+  for (const name of collections) {
+    const collection = `${name}__g1`
+    await client.createCollection(collection, { vectors: { size: dimension, distance: 'Cosine' } })
+    await client.createPayloadIndex(collection, { field_name: 'tokens', field_schema: 'keyword', wait: true })
+    await client.updateCollectionAliases({
+      actions: [{ create_alias: { alias_name: name, collection_name: collection } }],
+    })
+  }
+  const pointId = createPointIds(collections[0]!)
+  await client.upsert(collections[0]!, {
+    wait: true,
+    points: points.map(({ id, vector, payload }) => ({
+      id: pointId(id),
+      vector: Array.from(vector),
+      payload: { id, payload: JSON.stringify(payload), tokens: payloadTokens(payload) },
+    })),
+  })
 }
 
 async function removeCollections(url: string, prefix: string): Promise<void> {

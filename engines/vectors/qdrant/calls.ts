@@ -8,7 +8,8 @@ import { AppError, describeError } from '#lib/errors.ts'
 export interface QdrantAddress {
   url: string
   apiKey?: string
-  timeoutMs: number
+  /** Limit of each request; null where each brings its own. */
+  timeoutMs: number | null
 }
 
 export type QdrantLog = Pick<Logger, 'info' | 'warn' | 'error'>
@@ -33,7 +34,7 @@ export function createClient({ url, apiKey, timeoutMs }: QdrantAddress): QdrantC
     url: origin,
     ...(prefix ? { prefix } : {}),
     headers,
-    timeout: timeoutMs,
+    timeout: timeoutMs ?? Number.POSITIVE_INFINITY,
     checkCompatibility: false,
   })
 }

@@ -4,10 +4,16 @@ import type { QdrantClient } from '@qdrant/js-client-rest'
 import { AppError } from '#lib/errors.ts'
 import { hnsw } from '../collections.ts'
 import { type Call, CollectionMissing } from './calls.ts'
-import { tokensField } from './points.ts'
+import { deletedAtField, tokensField } from './points.ts'
+
+/** Field of the payload → what its index answers: filters on any key; which points are deleted, and since when. */
+const indexes = [
+  [tokensField, 'keyword'],
+  [deletedAtField, 'integer'],
+] as const
 
 export interface QdrantGenerations {
-  /** Makes what is missing: collections, their index of words, aliases. Safe from several processes at once. */
+  /** Makes what is missing: collections, their indexes, aliases. Safe from several processes at once. */
   prepare(): Promise<void>
   live(): Promise<number>
   create(generation: number): Promise<void>
@@ -48,9 +54,16 @@ export function createGenerations(
     if (!exists) {
       await call('create-collection', () => createUnlessThere(client, collection, dimension))
     }
-    await call('create-index', () =>
-      client.createPayloadIndex(collection, { field_name: tokensField, field_schema: 'keyword', wait: true }),
-    )
+    await makeIndexes(collection, true)
+  }
+  async function makeIndexes(collection: string, wait: boolean): Promise<void> {
+    const { payload_schema } = await call('indexes', () => client.getCollection(collection))
+    for (const [field_name, field_schema] of indexes) {
+      if (payload_schema[field_name] !== undefined) continue
+      await call('create-index', () =>
+        client.createPayloadIndex(collection, { field_name, field_schema, wait }),
+      )
+    }
   }
   async function remove(generation: number): Promise<void> {
     for (const name of names) {
@@ -71,6 +84,8 @@ export function createGenerations(
       const generation = found.size === 0 ? 1 : Math.max(...found.values())
       const missing = names.filter((name) => !found.has(name))
       for (const name of missing) await make(name, generation)
+      // Those of a release that had fewer indexes: reads are right without, and a large collection takes its time.
+      for (const name of found.keys()) await makeIndexes(name, false)
       if (missing.length === 0) return
       const actions = missing.map((name) => createAlias(name, generation))
       await call('create-aliases', () => client.updateCollectionAliases({ actions }))

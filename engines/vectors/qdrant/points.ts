@@ -5,7 +5,7 @@
 
 import { v5 } from 'uuid'
 import { filterTokens, payloadTokens } from '../filter-tokens.ts'
-import type { Filter, Payload, PointOperation, ScrolledPoint } from '../port.ts'
+import type { Filter, LogPosition, Payload, PointOperation, ScrolledPoint } from '../port.ts'
 
 /** Root of the namespaces: one per collection, so that the same id differs from collection to collection. */
 const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
@@ -15,34 +15,48 @@ const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
  * difference of 1 and 1.0, and no key of the user's can collide with ours. One keyword index on the words serves
  * filters on every payload key.
  */
-export interface StoredPayload {
-  id: string
-  payload: string
-  tokens: string[]
+export type StoredPayload = { id: string; epoch: number; offset: number } & (
+  | { payload: string; tokens: string[] }
+  | Deletion
+)
+
+/**
+ * What is left of a deleted point: its position, so that no older write brings it back. It has a vector, because Qdrant
+ * keeps the former one of a point that is written without; its direction means nothing, as no read sees the point.
+ */
+type Deletion = {
+  /** When, in ms since 1970. */
+  deletedAt: number
 }
 
 export const tokensField = 'tokens'
+export const deletedAtField = 'deletedAt'
+export const positionFields = ['epoch', 'offset']
 
 export function createPointIds(collection: string): (id: string) => string {
   const namespace = v5(collection, rootNamespace)
   return (id) => v5(id, namespace)
 }
 
-export type Upsert = Extract<PointOperation, { kind: 'upsert' }>
-
 export interface QdrantPoint {
   id: string
   vector: number[]
-  payload: { id: string; payload: string; tokens: string[] }
+  payload: StoredPayload
 }
 
 /** Qdrant refuses typed arrays. Every value has its word here: there is no such thing as too many. */
-export function toQdrantPoint(operation: Upsert, pointId: (id: string) => string): QdrantPoint {
+export function toQdrantPoint(operation: PointOperation, pointId: string, dimension: number): QdrantPoint {
+  const { id, position } = operation
+  if (operation.kind === 'delete') {
+    const vector = new Array<number>(dimension).fill(0).with(0, 1)
+    return { id: pointId, vector, payload: { id, ...position, deletedAt: Date.now() } }
+  }
   return {
-    id: pointId(operation.id),
+    id: pointId,
     vector: Array.from(operation.vector),
     payload: {
-      id: operation.id,
+      id,
+      ...position,
       payload: JSON.stringify(operation.payload),
       tokens: payloadTokens(operation.payload, Number.POSITIVE_INFINITY),
     },
@@ -55,19 +69,40 @@ export interface QdrantRecord {
 }
 
 export function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
-  const stored = record.payload as Partial<StoredPayload>
+  const stored = record.payload as { id: string; payload?: string }
   return {
-    id: stored.id!,
+    id: stored.id,
     ...(stored.payload === undefined ? {} : { payload: JSON.parse(stored.payload) as Payload }),
     ...(Array.isArray(record.vector) ? { vector: Float32Array.from(record.vector as number[]) } : {}),
   }
 }
 
-/** Qdrant's filter for ours; undefined when everything matches. */
+/** The position that a record of a point holds; undefined for one of a release that kept none. */
+export function storedPosition(record: QdrantRecord): LogPosition | undefined {
+  const { epoch, offset } = record.payload as Partial<LogPosition>
+  return epoch === undefined || offset === undefined ? undefined : { epoch, offset }
+}
+
+/** Qdrant's filter for ours; deleted points match none. */
 export function toQdrantFilter(filter: Filter | undefined) {
-  const words = filterTokens(filter)
-  if (words.length === 0) return undefined
-  return { must: words.map((value) => ({ key: tokensField, match: { value } })) }
+  const words = filterTokens(filter).map((value) => ({ key: tokensField, match: { value } }))
+  return { must: [{ is_empty: { key: deletedAtField } }, ...words] }
+}
+
+/** Qdrant's filter for points that hold no position, or an older one. */
+export function olderThan({ epoch, offset }: LogPosition) {
+  return {
+    should: [
+      { is_empty: { key: 'offset' } },
+      { key: 'epoch', range: { lt: epoch } },
+      {
+        must: [
+          { key: 'epoch', match: { value: epoch } },
+          { key: 'offset', range: { lt: offset } },
+        ],
+      },
+    ],
+  }
 }
 
 /** The names of what a read needs: the id always. */
@@ -81,16 +116,17 @@ const bytesPerBatch = 24 * 2 ** 20
 const bytesPerNumber = 24
 const bytesPerToken = 20
 
-/** Cuts points into requests that Qdrant accepts. */
+/** Cuts points into requests that Qdrant accepts, in their order. */
 export function inBatches(points: QdrantPoint[]): QdrantPoint[][] {
   const batches: QdrantPoint[][] = []
   let bytes = 0
   for (const point of points) {
+    const { id, payload, tokens } = { payload: '', tokens: [], ...point.payload }
     const size =
       point.vector.length * bytesPerNumber +
-      Buffer.byteLength(point.payload.payload) * 2 +
-      Buffer.byteLength(point.payload.id) * 2 +
-      point.payload.tokens.length * bytesPerToken
+      Buffer.byteLength(payload) * 2 +
+      Buffer.byteLength(id) * 2 +
+      tokens.length * bytesPerToken
     const last = batches.at(-1)
     if (last && last.length < pointsPerBatch && bytes + size <= bytesPerBatch) {
       last.push(point)

@@ -13,7 +13,7 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import type { Call } from './calls.ts'
-import { createPointIds, fromQdrantRecord, payloadFields, toQdrantFilter } from './points.ts'
+import { createPointIds, deletedAtField, fromQdrantRecord, payloadFields, toQdrantFilter } from './points.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
@@ -34,9 +34,8 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
   const counts = new Map<string, { count: number; at: number }>()
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
-    const wanted = toQdrantFilter(filter)
     const { count } = await call('count', () =>
-      client.count(collection, { exact: true, ...(wanted ? { filter: wanted } : {}) }),
+      client.count(collection, { exact: true, filter: toQdrantFilter(filter) }),
     )
     return count
   }
@@ -51,7 +50,6 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
   }
 
   async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
-    const filter = toQdrantFilter(query.filter)
     const { points } = await call('query', () =>
       client.query(collection, {
         query: Array.from(query.vector),
@@ -59,7 +57,7 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
         with_payload: payloadFields(query.withPayload),
         with_vector: query.withVector === true,
         params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
-        ...(filter ? { filter } : {}),
+        filter: toQdrantFilter(query.filter),
       }),
     )
     // The engine's float32 sums go slightly beyond 1.
@@ -102,7 +100,6 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
     count,
     async scroll(collection, query) {
       const pointId = createPointIds(collection)
-      const filter = toQdrantFilter(query.filter)
       // One more than asked for: its own id is where the next page begins.
       const { points } = await call('scroll', () =>
         client.scroll(collection, {
@@ -110,7 +107,7 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
           with_payload: payloadFields(query.withPayload),
           with_vector: query.withVector === true,
           ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
-          ...(filter ? { filter } : {}),
+          filter: toQdrantFilter(query.filter),
         }),
       )
       const found = points.map(fromQdrantRecord)
@@ -122,11 +119,12 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
       const records = await call('get', () =>
         client.retrieve(collection, {
           ids: ids.map(pointId),
-          with_payload: payloadFields(true),
+          with_payload: [...payloadFields(true), deletedAtField],
           with_vector: true,
         }),
       )
-      const found = new Map(records.map((record) => [String(record.id), record]))
+      const live = records.filter((record) => record.payload?.[deletedAtField] === undefined)
+      const found = new Map(live.map((record) => [String(record.id), record]))
       return ids.flatMap((id) => {
         const record = found.get(pointId(id))
         return record ? [fromQdrantRecord(record) as Point] : []

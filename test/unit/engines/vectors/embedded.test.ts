@@ -133,6 +133,22 @@ describe('the embedded vector engine', () => {
     expect((await store.get('a', ['x']))[0]!.payload.n).toBe(59)
   })
 
+  test('a signal ends a call that waits for others; what it wrote after all takes nothing back', async () => {
+    const { store } = await open(temporaryFolder())
+    const many = Array.from({ length: 3000 }, (_, i) => upsert(`p${i}`, few[i % 300]!, { round: 1 }))
+    const writing = store.apply('a', many)
+    const ending = new AbortController()
+    const older = upsert('p0', few[0]!, { round: 2 })
+    const newer = upsert('p0', few[0]!, { round: 3 })
+    const ended = store.apply('a', [older], { signal: ending.signal })
+    ending.abort()
+    await expect(ended).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    await store.apply('a', [newer])
+    await store.apply('a', [older])
+    await writing
+    expect((await store.get('a', ['p0']))[0]!.payload.round).toBe(3)
+  })
+
   test('a search that comes after a large write is answered long before it', async () => {
     const { store } = await open(temporaryFolder())
     await store.apply('a', fewPoints)

@@ -1,11 +1,13 @@
 /** What is special about the Qdrant driver: what it sends, how it fails, and what it never reveals. */
 
 import { pino } from 'pino'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { openQdrantVectors, type QdrantVectorsOptions } from '#engines/vectors/qdrant.ts'
+import { eventually } from '#test/support/eventually.ts'
 import { type FakeQdrant, openFakeQdrant } from '#test/support/qdrant-fake.ts'
 import { createRequestCheck } from '#test/support/qdrant-openapi.ts'
+import { qdrantVectorsHarness } from '#test/support/qdrant-vectors.ts'
 import { upsertOf, vectorOf } from '#test/support/vectors.ts'
 
 const dimension = 16
@@ -85,6 +87,82 @@ describe('the Qdrant driver', () => {
     const bytes = sent('points?wait').map((request) => Number(request.headers['content-length'] ?? 0))
     expect(Math.max(...bytes)).toBeLessThan(32 * 2 ** 20)
     expect(await store.count('notes')).toBe(800)
+  })
+
+  test('a batch has one condition, that of its lowest position; what it left is sent again, each with its own', async () => {
+    const store = await open()
+    const at = (id: string, offset: number) => ({ ...upsert(id), position: { epoch: 2, offset } })
+    await store.apply('notes', [at('a', 10), at('b', 11)])
+    expect(sent('points/batch')).toEqual([])
+    await store.apply('notes', [at('b', 20), at('a', 15), at('c', 5)])
+    const [, second] = sent('points?wait').map((request) => request.body!)
+    expect(second!.points.map(({ payload }) => payload.offset)).toEqual([5, 15, 20])
+    expect(JSON.stringify(second!.update_filter)).toContain('"range":{"lt":5}')
+    const each = sent('points/batch').map((request) => request.body!.operations)
+    const conditions = each[0]!.map(({ upsert }) => [
+      upsert.points.length,
+      JSON.stringify(upsert.update_filter),
+    ])
+    expect(conditions).toEqual([
+      [1, expect.stringContaining('"range":{"lt":15}')],
+      [1, expect.stringContaining('"range":{"lt":20}')],
+    ])
+  })
+
+  test('collections of a release without deletion marks get their index', async () => {
+    const former = await openFakeQdrant()
+    onTestFinished(() => former.close())
+    const { fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
+    await fillAsFormerly([])
+    const made = () =>
+      former.requests.filter(({ url }) => url.includes('/index')).map(({ body }) => body!.field_name)
+    expect(made()).toEqual(['tokens', 'tokens'])
+    for (let start = 0; start < 2; start++) {
+      const store = await reopen()
+      await store.ping()
+      await store.close()
+      expect(made()).toEqual(['tokens', 'tokens', 'deletedAt', 'deletedAt'])
+    }
+  })
+
+  test('a signal ends the request to Qdrant, and so does the time limit', async () => {
+    const store = await open({ timeoutMs: 50 })
+    await store.ping()
+    const patient = await open()
+    await patient.ping()
+    const ending = new AbortController()
+    fake.failNext('hang')
+    const ended = patient.apply('notes', [upsert('a')], { signal: ending.signal })
+    await eventually('the request is there', () => fake.hanging() === 1)
+    ending.abort()
+    await expect(ended).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    await eventually('the request is gone', () => fake.hanging() === 0)
+    fake.failNext('hang')
+    await expect(store.apply('notes', [upsert('a')])).rejects.toMatchObject({
+      code: 'vector_engine_unavailable',
+    })
+    await eventually('the request is gone', () => fake.hanging() === 0)
+  })
+
+  test('a Qdrant without conditional writes is refused at the start, and never written to later', async () => {
+    const old = await openFakeQdrant('1.15.5')
+    onTestFinished(() => old.close())
+    await expect(open({ url: old.url })).rejects.toMatchObject({
+      code: 'invalid_configuration',
+      message: expect.stringContaining('1.15.5'),
+    })
+    old.failNext(503)
+    const store = await open({ url: old.url })
+    await expect(store.apply('notes', [upsert('a')])).rejects.toMatchObject({
+      code: 'vector_engine_unavailable',
+    })
+    expect(old.requests.every((request) => request.url === '/')).toBe(true)
+    expect(logged.some((line) => line.includes('vectors.qdrant-too-old'))).toBe(true)
+    for (const version of ['1.16.0', '1.18.3-dev', '2.0.1']) {
+      const newer = await openFakeQdrant(version)
+      onTestFinished(() => newer.close())
+      await (await open({ url: newer.url })).ping()
+    }
   })
 
   test('it starts while Qdrant is away, fails fast, and goes on when it is there', async () => {
