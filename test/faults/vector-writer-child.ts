@@ -1,5 +1,5 @@
 /**
- * A vector-writer in a process of its own, whose engine is behind HTTP. One that is told to `stand` stops itself when it
+ * A vector-writer in a process of its own, whose engine is behind HTTP. One that is named `stand` stops itself when it
  * is about to send the first point that says so.
  */
 
@@ -25,7 +25,7 @@ const [brokers, prefix, generation, engineUrl, name] = process.argv.slice(2) as 
 const log = pino({ level: 'silent' })
 const eventLog = await openKafkaLog({ brokers: brokers.split(','), clientId: name, log })
 const publisher = prefixedPublisher(eventLog, 1, prefix)
-let stands = name === 'stands'
+let pauses = name === 'pauses'
 
 async function apply(_: string, operations: PointOperation[]): Promise<void> {
   const body = JSON.stringify({
@@ -36,8 +36,8 @@ async function apply(_: string, operations: PointOperation[]): Promise<void> {
       payload: rest.kind === 'upsert' ? rest.payload : null,
     })),
   })
-  if (stands && body.includes('"stand":true')) {
-    stands = false
+  if (pauses && body.includes('"stand":true')) {
+    pauses = false
     process.kill(process.pid, 'SIGSTOP')
   }
   const response = await fetch(engineUrl, { method: 'POST', body })
@@ -52,7 +52,7 @@ await startGenerationWriter(
   {
     index: vectorsIndex,
     engine: { ping: async () => {} } as never,
-    batchRecordsMax: name === 'stands' ? 500 : 2,
+    batchRecordsMax: name === 'pauses' ? 500 : 2,
     batchBytesMax: 8e6,
     callTimeoutMs: 1_000,
     openGeneration: ({ epoch, calls, stuck }) => ({

@@ -1,4 +1,4 @@
-/** A vector-writer that stands still in the middle of an engine call, and wakes when another one has its partition. */
+/** A vector-writer that is paused in the middle of an engine call, and wakes when another one has its partition. */
 
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -97,7 +97,7 @@ test('its late write changes nothing that is newer', { timeout: 180_000 }, async
     const { points } = await vectors.scroll('posts', { limit: 100, withPayload: true })
     return Object.fromEntries(points.map(({ id, payload }) => [id, payload?.v]))
   }
-  const stands = await startWriter('stands', args)
+  const paused = await startWriter('pauses', args)
   await put(['a', 'b', 'c', 'd'].map((id) => [id, { v: 0 }]))
   await eventually('the first values are there', async () => Object.keys(await held()).length === 4, 60_000)
   await put([
@@ -116,8 +116,8 @@ test('its late write changes nothing that is newer', { timeout: 180_000 }, async
   const asExpected = async () => JSON.stringify(await held()) === JSON.stringify(expected)
   await eventually('the second has applied everything', asExpected, 90_000)
   expect(calls.slice(before).every(({ name }) => name === 'follows')).toBe(true)
-  stands.kill('SIGCONT')
-  const late = () => calls.slice(before).filter(({ name }) => name === 'stands')
+  paused.kill('SIGCONT')
+  const late = () => calls.slice(before).filter(({ name }) => name === 'pauses')
   await eventually('the late write arrives', () => late().length > 0, 30_000)
   expect(late()[0]?.operations[0]).toMatchObject({ id: 'a', payload: { v: 1 } })
   expect(await held()).toEqual(expected)

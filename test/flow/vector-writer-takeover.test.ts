@@ -34,15 +34,15 @@ test('the index holds exactly the last values', async () => {
   onTestFinished(() => vectors.close())
   const index = await openIndexLog()
   const late = Promise.withResolvers<void>()
-  let standing = false
+  let paused = false
   let arrived: Promise<void> | undefined
   const first = await index.startWriter({
     callTimeoutMs: 60_000,
     openGeneration: writing(async (collection, operations, { generation = 1 } = {}) => {
-      const stands = operations.some((one) => one.kind === 'upsert' && one.payload.v === 1)
-      if (!stands) return vectors.apply(collection, operations, { generation })
-      // It stands still with its request not yet sent; nothing that ends its call reaches it.
-      standing = true
+      const pauses = operations.some((one) => one.kind === 'upsert' && one.payload.v === 1)
+      if (!pauses) return vectors.apply(collection, operations, { generation })
+      // It is paused with its request not yet sent; nothing that ends its call reaches it.
+      paused = true
       await late.promise
       arrived = vectors.apply(collection, operations, { generation })
       return arrived
@@ -57,7 +57,7 @@ test('the index holds exactly the last values', async () => {
     { id: 'c', payload: { v: 1 } },
     { id: 'new', payload: { v: 1 } },
   ])
-  await eventually('the first writer stands still', () => standing)
+  await eventually('the first writer is paused', () => paused)
 
   first.lose([0])
   const second = await index.startWriter({ batchRecordsMax: 3, openGeneration: writing(vectors.apply) })
