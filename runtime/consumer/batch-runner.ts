@@ -7,9 +7,7 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
 import { type BatchGroup, type BatchRecord, decideBatch } from './batch-outcomes.ts'
-import { CommitBudget } from './commit-budget.ts'
 import { crashedReason } from './crash-guard.ts'
-import { uncommittedBatchesMax } from './limits.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import type { RecordDecoder } from './record-decoder.ts'
@@ -50,7 +48,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   #position: number
   #work: Promise<void> | null = null
   #inFlight = 0
-  readonly #budget = new CommitBudget({ concurrency: () => 1, most: uncommittedBatchesMax })
 
   constructor(host: RunnerHost, options: BatchOptions<S>, decoder: RecordDecoder<S>) {
     this.#host = host
@@ -68,7 +65,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   progress(): Progress {
-    this.#budget.commitBegins()
     const { resumeState } = this.#host
     const offset = this.#watermark()
     const first = this.#items.findIndex((item) => item.record.offset === offset)
@@ -81,15 +77,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     for (const settled of resumeState.finished) setBit(finished, offset, settled)
     attempts.push(...resumeState.attempts())
     return { offset, finished, attempts }
-  }
-
-  committed(): void {
-    this.#budget.commitEnded()
-  }
-
-  /** Batches commit one by one, by themselves. */
-  hasUncommitted(): boolean {
-    return false
   }
 
   window(): number {
@@ -128,18 +115,12 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   async #workThrough(): Promise<void> {
     const { ending, buffer, guard, committer } = this.#host
     while (!ending.aborted && buffer.count > 0) {
-      const begunAt = performance.now()
       const isolated = guard.mustRunIsolated(this.#position)
       if (!(await this.#take(isolated ? 1 : this.#options.batchRecordsMax))) return
       if (!(await this.#settleAll())) return
       this.#items = []
-      this.#budget.measure(performance.now() - begunAt)
-      this.#budget.unitSettled()
-      // Two slow batches are never ahead of the commits; quick ones are, for some milliseconds.
-      if (this.#budget.exhausted) {
-        if (!(await committer.flush())) return
-      } else if (this.#budget.runningLow) committer.commitNow()
-      else committer.commitSoon()
+      committer.settled()
+      if (committer.behind && !(await committer.flush())) return
     }
   }
 

@@ -6,7 +6,6 @@ import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { CommitPace } from './committer.ts'
 import { EngineBreaker } from './engine-breaker.ts'
 import { HandlerCalls } from './handler-calls.ts'
 import { heldBytesMax, partitionBytesMax, partitionBytesMin, untilDoneWaitMsMax } from './limits.ts'
@@ -15,9 +14,6 @@ import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
-
-/** How the records of a partition are run. */
-export type RunMode = Pick<GroupContext, 'commitRestMs' | 'createRunner'>
 
 export class Member implements LaneConsumer {
   readonly #dependencies: ConsumerDependencies
@@ -41,7 +37,7 @@ export class Member implements LaneConsumer {
   /** Ends of the log by partition, as last asked for. */
   #ends: { at: number; of: Map<number, number> } = { at: 0, of: new Map() }
 
-  constructor(dependencies: ConsumerDependencies, options: ConsumerOptions<SchemaName>, mode: RunMode) {
+  constructor(dependencies: ConsumerDependencies, options: ConsumerOptions<SchemaName>, createRunner: GroupContext['createRunner']) {
     const { publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
     this.#options = options
@@ -51,13 +47,13 @@ export class Member implements LaneConsumer {
     const registered = registerGroup(metrics, source)
     this.#unregister = registered.unregister
     this.#group = {
-      ...mode,
+      createRunner,
       options,
       publisher,
       log: this.#log,
       breaker: this.#createBreaker(),
       calls: new HandlerCalls(options.callTimeoutMs),
-      pace: new CommitPace(),
+      partitions: () => this.#partitions.size,
       exclusive: { held: false },
       // In every commit: a partition that comes back with it had no other owner. 0 is nobody.
       token: randomInt(1, 2 ** 32),

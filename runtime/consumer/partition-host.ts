@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
-import type { CommitPace, Committer } from './committer.ts'
+import type { Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
 import type { EngineBreaker } from './engine-breaker.ts'
 import type { HandlerCalls } from './handler-calls.ts'
@@ -22,13 +22,12 @@ export interface GroupContext {
   log: Logger
   breaker: EngineBreaker
   calls: HandlerCalls
-  pace: CommitPace
+  /** Partitions of this member. */
+  partitions(): number
   /** While a suspicious record runs isolated, no other call of the member starts. */
   exclusive: { held: boolean }
   /** Names this member in its commits. */
   token: number
-  /** Least time between two commits of a partition while none is urgent, ms. */
-  commitRestMs: number
   metrics: GroupMetrics
   /** Calls may start that waited. */
   wakeAll(): void
@@ -74,10 +73,6 @@ export interface PartitionRunner {
   pump(): void
   /** For a commit that is about to be written. */
   progress(): Progress
-  /** The state that `progress` gave last is durable. */
-  committed(): void
-  /** A commit would carry something: it goes together with an urgent one of another partition. */
-  hasUncommitted(): boolean
   /** Offsets between the watermark and the last record taken. */
   window(): number
   /** Records below `end` that are not settled; null: all that is not committed. */

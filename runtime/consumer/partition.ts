@@ -233,15 +233,13 @@ export class Partition implements RunnerHost {
       position: this.position,
       consumer: this.#consumer,
       log: this.#log,
-      pace: group.pace,
-      restMs: group.commitRestMs,
+      partitions: () => group.partitions(),
       gone: this.gone,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
-      hasUncommitted: () => this.runner.hasUncommitted(),
       onCommitted: (offset) => {
         this.#committed = offset
-        this.runner.committed()
+        this.runner.pump()
       },
       onLost: () => this.lose(),
     })
