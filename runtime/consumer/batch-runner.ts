@@ -7,6 +7,7 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
 import { type BatchGroup, type BatchRecord, decideBatch } from './batch-outcomes.ts'
+import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
@@ -16,9 +17,9 @@ import type { BatchOptions } from './types.ts'
 
 /** A record of the batch at work. */
 class Item<S extends SchemaName> implements BatchRecord {
-  readonly record: StoredRecord
+  record: StoredRecord
   /** Its message, or why it has none and has to be parked. */
-  readonly content: Message<Schemas[S]> | { reason: string }
+  content: Message<Schemas[S]> | { reason: string }
   /** Attempts that failed. */
   attempts: number
   settled = false
@@ -36,6 +37,15 @@ class Item<S extends SchemaName> implements BatchRecord {
   get key(): string {
     return this.message?.key ?? ''
   }
+
+  copyOut(decoder: RecordDecoder<S>): void {
+    const copy = copyOut(this.record)
+    if (copy === this.record) return
+    this.record = copy
+    // The message is a view of its record. Its schema is known by now, so it is decoded at once.
+    const again = this.message && decoder.decode(copy)
+    if (again !== null && !(again instanceof Promise)) this.content = again
+  }
 }
 
 export class BatchRunner<S extends SchemaName> implements PartitionRunner {
@@ -46,6 +56,8 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   #items: Item<S>[] = []
   /** The offset behind the batch at work. */
   #position: number
+  /** The batch that was at work when it was last asked to be copied out. */
+  #seen: Item<S>[] = []
   #work: Promise<void> | null = null
   #inFlight = 0
 
@@ -58,6 +70,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   pump(): void {
     if (this.#work !== null || this.#host.ending.aborted || this.#host.buffer.count === 0) return
+    if (!this.#host.open()) return
     this.#work = this.#workThrough().finally(() => {
       this.#work = null
       this.pump()
@@ -101,6 +114,11 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   finishedBefore(): void {}
 
   wake(): void {}
+
+  copyOut(): void {
+    if (this.#seen === this.#items) for (const item of this.#items) item.copyOut(this.#decoder)
+    this.#seen = this.#items
+  }
 
   stop(): void {
     if (this.#work === null) this.#items = []
@@ -182,7 +200,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   async #try(items: Item<S>[]): Promise<BatchGroup<Item<S>>[] | null> {
     const { gone, group } = this.#host
     const outcomes = await this.#call(items)
-    if (gone.aborted) return null
+    if (gone.aborted || outcomes === null) return null
     const { settled, parked, again, failed, unavailable } = decideBatch(items, outcomes, this.#options)
     for (const item of settled) item.settled = true
     group.metrics.handled += settled.length
@@ -192,21 +210,25 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return parked.length === 0 || (await this.#park(parked)) ? again : null
   }
 
-  /** An outcome for each item; a call that fails as a whole has refused them together, unless there is but one. */
-  async #call(items: Item<S>[]): Promise<BatchOutcome[]> {
-    const { id: partition, group } = this.#host
+  /**
+   * An outcome for each item; a call that fails as a whole has refused them together, unless there is but one. Null when
+   * the partition goes and the call was cut short for it.
+   */
+  async #call(items: Item<S>[]): Promise<BatchOutcome[] | null> {
+    const { id: partition, group, lost } = this.#host
     const { attempts } = items[0]!
     this.#inFlight++
     const messages = items.map((item) => item.message!)
-    const facts = { partition, attempt: attempts + 1, retriesUsed: attempts }
+    const facts = { partition, lost, attempt: attempts + 1, retriesUsed: attempts }
     const end = await group.calls.run(facts, (context) => this.#options.handle(messages, context))
     this.#inFlight--
     group.metrics.callTook(end.tookMs / 1_000)
-    if ('answer' in end && end.answer?.length === items.length) return end.answer
+    if (end.kind === 'interrupted') return null
+    if (end.kind === 'answered' && end.answer?.length === items.length) return end.answer
     const failure =
-      'failure' in end
-        ? end.failure
-        : retry(`${end.answer?.length ?? 0} outcomes came back for ${items.length} records`)
+      end.kind === 'answered'
+        ? retry(`${end.answer?.length ?? 0} outcomes came back for ${items.length} records`)
+        : end.failure
     return items.map(() => ofOneRecord(failure, items.length))
   }
 

@@ -122,6 +122,10 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#retrying.wake()
   }
 
+  copyOut(): void {
+    for (const lane of this.#lanes.values()) lane.copyOut()
+  }
+
   stop(): void {
     this.#retrying.clear()
     this.#memory.clear()
@@ -185,14 +189,15 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   async #callHead(lane: Lane, record: StoredRecord, message: Message<Schemas[S]>): Promise<void> {
-    const { id: partition, group, gone } = this.#host
-    const facts = { partition, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
+    const { id: partition, group, gone, lost } = this.#host
+    const facts = { partition, lost, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
     this.#calls.begin()
     const end = await group.calls.run(facts, (context) => this.#options.handle(message, context))
     this.#calls.end()
     group.metrics.callTook(end.tookMs / 1_000)
-    const outcome = 'failure' in end ? end.failure : (end.answer ?? retry('the handler gave no outcome'))
-    if (gone.aborted) return
+    if (gone.aborted || end.kind === 'interrupted') return
+    const outcome =
+      end.kind === 'answered' ? (end.answer ?? retry('the handler gave no outcome')) : end.failure
     const parkReason = this.#apply(lane, outcome)
     if (parkReason !== null) await this.#park(lane, record, parkReason)
   }

@@ -37,7 +37,5 @@ export const probeWaitMsMax = 5_000
 export const untilDoneWaitMsMax = 5_000
 /** Takeovers without progress after which records run one at a time. */
 export const killsMax = 3
-/** Longest a drain waits for its last commits, ms (after the calls in flight, which have callTimeoutMs). */
-export const drainCommitMsMax = 5_000
 /** Longest single retry wait, ms; also what setTimeout can hold with room to spare. */
 export const retryWaitMsMax = 86_400_000

@@ -28,6 +28,10 @@ export interface GroupContext {
   exclusive: { held: boolean }
   /** Names this member in its commits. */
   token: number
+  /** A record whose handling ends the process again and again is parked. */
+  blamesRecords: boolean
+  /** True when the process of an owner is not in the group any more; in doubt false. */
+  hasDied(owner: number): Promise<boolean>
   metrics: GroupMetrics
   /** Calls may start that waited. */
   wakeAll(): void
@@ -41,6 +45,8 @@ export interface CallPermission {
   readonly group: GroupContext
   /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
   readonly ending: AbortSignal
+  /** True when no call of an earlier owner can run any more and its fate is known; the first question finds out. */
+  open(): boolean
   /** True when a call may start now; ask only with a call at hand. */
   mayCall(): boolean
   /** Resolves with true when `mayCall` said yes, with false when no call will start any more. */
@@ -55,6 +61,8 @@ export interface RunnerHost extends CallPermission {
   readonly resumeState: ResumeState
   readonly guard: CrashGuard
   readonly committer: Committer
+  /** Aborts when calls of the partition must end: it is lost, or its drain takes too long. */
+  readonly lost: AbortSignal
   /** Aborts when the partition is lost, stopped or closed: outcomes are discarded from then on. */
   readonly gone: AbortSignal
   /** Writes dead letters; true when they are durable, false when the partition is gone. */
@@ -87,6 +95,8 @@ export interface PartitionRunner {
   finishedBefore(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
   wake(): void
+  /** Called now and then: records that have waited since the last time are copied out of what they were read with. */
+  copyOut(): void
   /** The partition is gone: forget what waits. */
   stop(): void
 }

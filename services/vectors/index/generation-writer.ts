@@ -60,6 +60,7 @@ export async function startGenerationWriter(
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
+      engine: index.name,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       handle: handler.handle,
