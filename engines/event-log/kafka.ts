@@ -54,6 +54,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   }
   return {
     driver: 'kafka',
+    clientId: options.clientId,
     ...topics,
     ...groups,
     async append(topic, partition, records, { timeoutMs } = {}) {

@@ -63,6 +63,8 @@ export interface CommittedPosition {
 
 export interface EventLog extends Closeable {
   readonly driver: 'kafka' | 'embedded'
+  /** Names this process among the clients of the log: its members of groups are known by it. */
+  readonly clientId: string
 
   /** Creates a topic; false when it exists already (then nothing is changed). */
   createTopic(spec: TopicSpec): Promise<boolean>
@@ -115,6 +117,8 @@ export interface EventLog extends Closeable {
 export interface GroupState {
   /** Members that are in the group now. */
   members: number
+  /** The clients that they belong to. */
+  clientIds: string[]
   /** Committed positions only: a partition without one is missing here. */
   committed: CommittedPosition[]
 }

@@ -78,6 +78,7 @@ export async function startGenerationWriter(
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
+      engine: index.name,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       // The gateway has checked every point: what takes long or ends the process is the engine's fault, not a record's.
