@@ -78,11 +78,10 @@ export async function startGenerationWriter(
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
+      // The gateway has checked every point: what takes long is the engine's fault, not a record's.
       engine: index.name,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
-      // The gateway has checked every point: what takes long or ends the process is the engine's fault, not a record's.
-      blamesRecords: false,
       handle: handler.handle,
       probe: () => writer.engine.ping(),
       async onParked(parked) {

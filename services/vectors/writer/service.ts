@@ -1,6 +1,7 @@
 /** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -12,7 +13,6 @@ import { joinApplies } from './joined-apply.ts'
 
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024
-const callTimeoutMs = 30_000
 const forgetEveryMs = 3_600_000
 const forgetFirstAfterMs = 60_000
 const hourMs = 3_600_000
@@ -44,7 +44,7 @@ async function startVectorWriter(
     engine: vectors,
     batchRecordsMax,
     batchBytesMax,
-    callTimeoutMs,
+    callTimeoutMs: deadlines.handler.vectorWriterMs,
     openGeneration: ({ generation, epoch, calls, stuck }) => ({
       handle: createHandler({
         applyPoints: joinApplies(vectors.apply.bind(vectors), generation),
