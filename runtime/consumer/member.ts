@@ -214,7 +214,10 @@ export class Member implements LaneConsumer {
       waitMs > 0 ? sleep(waitMs, this.#closing.signal) : null,
     ])
     const { end } = gained
-    this.#partitions.set(id, new Partition({ group: this.#group, consumer, id, start, end, formerDone }))
+    const partition = new Partition({ group: this.#group, consumer, id, start, end, formerDone })
+    this.#partitions.set(id, partition)
+    // What the worker knows to be done is committed without waiting for a record: lag is read from commits.
+    if (start.position > (gained.committed?.offset ?? start.position)) partition.open()
     return start.readFrom
   }
 

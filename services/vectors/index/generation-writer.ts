@@ -109,7 +109,10 @@ export async function startGenerationWriter(
         return starts
       },
     },
-  )
+  ).catch(async (error: unknown) => {
+    await stuck.close()
+    throw error
+  })
   const keep = async () => await handler.keep?.()
   const repeat = () => progress.repeat(consumer.state().partitions)
   return withRepeats(consumer, { keep, repeat, stuck, log })

@@ -53,6 +53,15 @@ it('begins behind what was reported, although it was never committed', async () 
   expect(second.offsets).toEqual([next])
 })
 
+it('commits what was reported without waiting for a record: lag and rebuilds go by commits', async () => {
+  const log = await openIndexLog()
+  await killedAfterProgress(log)
+  const second = recorder()
+  await (await log.startWriter(second)).gain([0])
+  await eventually('it is committed', () => log.eventLog.commits.at(-1)?.offset === 6)
+  expect(second.offsets).toEqual([])
+})
+
 it('begins where an operator set the group, and goes on from there after another takeover', async () => {
   const log = await openIndexLog()
   await killedAfterProgress(log)
