@@ -7,13 +7,13 @@ import type { Static, TObject } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import {
   type DeadLetter,
-  type DeadLetterOrigin,
   type DeadLetterParts,
   readDeadLetters,
   removeDeadLetters,
 } from '#runtime/dead-letters.ts'
 import type { Position } from '#runtime/messages.ts'
 import type { Platform } from '#runtime/platform.ts'
+import type { DeadLetterOrigin } from '#topics/catalog.ts'
 import { defineOperation } from './operation.ts'
 
 /** `F` is the schema of the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */

@@ -1,8 +1,10 @@
-/** Sets the positions from which a reader group continues. */
+/** Finds reader groups, and sets the positions from which one continues. */
 
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { groupsOf } from './lag.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { resetProgress } from '#services/vectors/index/progress.ts'
+import { groupsOf, type ReaderGroup } from './lag.ts'
 import { defineOperation } from './operation.ts'
 
 const resetArgs = Type.Object({
@@ -24,13 +26,8 @@ export const resetGroupOperation = defineOperation({
   needs: [],
   args: resetArgs,
   async run({ platform }, { group, to, partition }): Promise<ResetResult> {
-    const { eventLog, relational } = platform.engines
-    const groups = await groupsOf(relational)
-    const known = groups.find((one) => one.group === group)
-    if (!known) {
-      const names = groups.map((one) => one.group).join(', ')
-      throw new AppError('not_found', `There is no group named ${group}. There are: ${names}.`)
-    }
+    const { eventLog } = platform.engines
+    const known = await findGroup(platform, group)
     const physicalName = platform.locations.get(known.topic)?.physicalName ?? known.topic
     const ranges = (await eventLog.offsets(physicalName)).filter(
       (range) => partition === undefined || range.partition === partition,
@@ -44,6 +41,21 @@ export const resetGroupOperation = defineOperation({
       return { partition, offset }
     })
     await eventLog.setPositions(group, physicalName, positions)
+    if (known.generation) {
+      // Else the next owner would begin behind what was reported before.
+      const { index, generation } = known.generation
+      const { codec, publisher } = platform
+      await resetProgress({ index, eventLog, codec, publisher }, generation, positions)
+    }
     return { group, topic: known.topic, positions }
   },
 })
+
+/** Throws AppError `not_found`. */
+export async function findGroup(platform: Platform, group: string): Promise<ReaderGroup> {
+  const groups = await groupsOf(platform.engines.relational)
+  const known = groups.find((one) => one.group === group)
+  if (known) return known
+  const names = groups.map((one) => one.group).join(', ')
+  throw new AppError('not_found', `There is no group named ${group}. There are: ${names}.`)
+}

@@ -5,8 +5,9 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
-import { indexes } from '#services/vectors/index/indexes.ts'
+import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
+import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
@@ -25,6 +26,8 @@ export interface GroupLag {
   members: number
   lag: number
   partitions: PartitionLag[]
+  /** Records that the writer of an index cannot get through, or that an operator wants passed. */
+  stuck: StuckRecord[]
 }
 
 export interface LagParts {
@@ -37,28 +40,42 @@ export interface LagParts {
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const groups = await groupsOf(parts.relational)
   return Promise.all(
-    groups.map(({ group, topic }) => {
-      const physicalName = parts.locations.get(topic)?.physicalName ?? topic
-      return readGroupLag(parts.eventLog, group, topic, physicalName)
+    groups.map(async (known) => {
+      const { group, topic } = known
+      const { physicalName, epoch } = parts.locations.get(topic) ?? { physicalName: topic, epoch: 1 }
+      const stuck = known.generation ? await readStuck(parts.relational, { group, epoch }) : []
+      return { ...(await readGroupLag(parts.eventLog, group, topic, physicalName)), stuck }
     }),
   )
 }
 
+export interface ReaderGroup {
+  group: string
+  topic: string
+  /** What it fills, if it is a group of an index. */
+  generation?: { index: Index; generation: number }
+}
+
 /** The groups with their topics. */
-export async function groupsOf(relational: SqlExecutor): Promise<{ group: string; topic: string }[]> {
-  const writing = new Map<string, string[]>()
+export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> {
+  const writing = new Map<string, Omit<ReaderGroup, 'topic'>[]>()
   for (const index of indexes) {
     const generations = generationsToWrite(await listGenerations(relational, index))
     if (generations.length === 0) continue
     writing.set(
       index.writer,
-      generations.map((generation) => groupOfGeneration(index, generation)),
+      generations.map((generation) => ({
+        group: groupOfGeneration(index, generation),
+        generation: { index, generation },
+      })),
     )
   }
   return catalog.flatMap((topic) =>
     topic.readers
-      .flatMap((reader) => ('group' in reader ? (writing.get(reader.group) ?? [reader.group]) : []))
-      .map((group) => ({ group, topic: topic.name })),
+      .flatMap((reader) =>
+        'group' in reader ? (writing.get(reader.group) ?? [{ group: reader.group }]) : [],
+      )
+      .map((known) => ({ ...known, topic: topic.name })),
   )
 }
 
@@ -67,7 +84,7 @@ async function readGroupLag(
   group: string,
   topic: string,
   physicalName: string,
-): Promise<GroupLag> {
+): Promise<Omit<GroupLag, 'stuck'>> {
   const [state, ranges] = await Promise.all([
     eventLog.groupState(group, physicalName),
     eventLog.offsets(physicalName),
@@ -80,6 +97,8 @@ async function readGroupLag(
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
   return { group, topic, members: state.members, lag, partitions }
 }
+
+export type { StuckRecord }
 
 const refreshMs = 1_000
 

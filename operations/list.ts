@@ -11,6 +11,7 @@ import { showAgentOperation } from './agents-show.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
 import { resetGroupOperation } from './groups.ts'
+import { skipRecordOperation } from './groups-skip.ts'
 import { growTopicOperation } from './grow.ts'
 import { lagOperation } from './lag.ts'
 import type { Operation } from './operation.ts'
@@ -29,6 +30,7 @@ export const operations: readonly Operation[] = [
   doctorOperation,
   exportOperation,
   resetGroupOperation,
+  skipRecordOperation,
   lagOperation,
   listAgentsOperation,
   provisionAgentOperation,

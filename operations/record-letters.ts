@@ -15,7 +15,7 @@ export const recordLetters = deadLetterOperations({
   name: 'dead-letters',
   filter: Type.Object({
     topic: Type.Optional(Type.String()),
-    /** A record's key, or `<group>/<partition>/<offset>` of one dead letter. */
+    /** A record's key, or the name of one dead letter. */
     key: Type.Optional(Type.String()),
   }),
   async list(parts, filter): Promise<RecordLetter[]> {

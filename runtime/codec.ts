@@ -24,8 +24,6 @@ export const schemasDirectory = fileURLToPath(new URL('../schemas/', import.meta
  * Writer schemas that are kept: more than the platform will ever have, and few enough that garbage ids fill no memory.
  */
 const decodersMax = 500
-/** The registry is asked again for an id that it did not know, but not before this time has passed. */
-const unknownIdMs = 10_000
 
 export interface CodecOptions {
   /** Avro schema texts by name. Default: the files of schemas/. */
@@ -37,13 +35,14 @@ interface OwnSchema {
   type: avro.Type
 }
 
-/** How records of one writer schema are read, or why they cannot be, which is kept until that time. */
-type Decoder = ValueReader | { fault: string; until: number }
+/** How records of one writer schema are read, or why they cannot be. */
+type Decoder = ValueReader | { fault: string }
 
 /**
  * Builds the codec. Subjects (`<topic>-value`) are registered at a topic's first encode; both directions answer
- * synchronously once a topic (an id) is known, and with a promise before. While the registry is away they throw
- * AppError `registry_unavailable`, and ask it again at the next call.
+ * synchronously once a topic (an id) is known, and with a promise before. While the registry is away, or does not know
+ * an id (it may lag, or have been restored from an older copy), they throw AppError `registry_unavailable`, and ask it
+ * again at the next call.
  *
  * Avro `bytes` are copies of the record's, but may begin at an odd byteOffset, where no Float32Array can view them.
  * `long` is a plain number; beyond 2^53 it is refused.
@@ -124,10 +123,7 @@ function createDecoders(registry: SchemaRegistry) {
     }
   }
   return {
-    get(name: string, id: number): Decoder | undefined {
-      const decoder = known.get(name)?.get(id)
-      return decoder && 'fault' in decoder && decoder.until < Date.now() ? undefined : decoder
-    },
+    get: (name: string, id: number): Decoder | undefined => known.get(name)?.get(id),
     load(name: string, schema: OwnSchema, id: number): Promise<Decoder> {
       const slot = `${name}/${id}`
       const promise = loading.get(slot) ?? load(name, schema, id, slot)
@@ -137,22 +133,20 @@ function createDecoders(registry: SchemaRegistry) {
   }
 }
 
-/** A fault of the record's schema becomes a decoder that reports it; a registry that is away throws. */
+/** A schema that cannot be read becomes a decoder that says so; a registry without an answer throws. */
 async function decoderOf(registry: SchemaRegistry, reader: OwnSchema, id: number): Promise<Decoder> {
   let writerText: string
   try {
     writerText = await registry.schemaById(id)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'not_found') throw error
-    return { fault: `its schema id ${id} is not in the registry`, until: Date.now() + unknownIdMs }
+    const message = `The value cannot be decoded: its schema id ${id} is not in the registry.`
+    throw new AppError('registry_unavailable', message, { cause: error })
   }
   try {
     return createValueReader(reader.type, parseAvro(writerText))
   } catch (error) {
-    return {
-      fault: `its schema (id ${id}) cannot be read as the current one: ${describeError(error, 200)}`,
-      until: Number.POSITIVE_INFINITY,
-    }
+    return { fault: `its schema (id ${id}) cannot be read as the current one: ${describeError(error, 200)}` }
   }
 }
 

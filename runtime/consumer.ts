@@ -7,8 +7,8 @@
 import type { SchemaName } from '#topics/topic.ts'
 import { BatchRunner } from './consumer/batch-runner.ts'
 import { LaneRunner } from './consumer/lane-runner.ts'
-import { laneCommitRestMs } from './consumer/limits.ts'
 import { Member } from './consumer/member.ts'
+import type { RunnerHost } from './consumer/partition-host.ts'
 import { RecordDecoder } from './consumer/record-decoder.ts'
 import type {
   BatchOptions,
@@ -23,11 +23,8 @@ export async function startBatchConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: BatchOptions<S>,
 ): Promise<RunningConsumer> {
-  const member = new Member(dependencies, options, {
-    commitRestMs: 0,
-    createRunner: (host) =>
-      new BatchRunner(host, options, new RecordDecoder(dependencies.codec, options.topic, host)),
-  })
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(dependencies.codec, options.topic, host)
+  const member = new Member(dependencies, options, (host) => new BatchRunner(host, options, decoderFor(host)))
   await member.join()
   return member
 }
@@ -37,12 +34,8 @@ export async function startLaneConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: LaneOptions<S>,
 ): Promise<LaneConsumer> {
-  const member = new Member(dependencies, options, {
-    // Of lanes many records settle one by one, and a commit becomes urgent in time.
-    commitRestMs: laneCommitRestMs,
-    createRunner: (host) =>
-      new LaneRunner(host, options, new RecordDecoder(dependencies.codec, options.topic, host)),
-  })
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(dependencies.codec, options.topic, host)
+  const member = new Member(dependencies, options, (host) => new LaneRunner(host, options, decoderFor(host)))
   options.wakeups?.listen((partition) => member.wake(partition))
   await member.join()
   return member

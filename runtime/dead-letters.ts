@@ -3,7 +3,7 @@
 import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { DeadLetter as DeadLetterValue } from '#schemas/types.ts'
-import { catalog, deadLettersOf } from '#topics/catalog.ts'
+import { catalog, type DeadLetterOrigin, deadLettersOf, epochOfLetter } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { originHeader, valueLostHeader } from './consumer/parking.ts'
 import type { Codec, Publisher } from './messages.ts'
@@ -16,17 +16,13 @@ export interface DeadLetterParts {
   topics?: readonly Topic[]
 }
 
-/** Names a dead letter: its topic, and `<group>/<partition>/<offset>` of the record that was parked. */
+/**
+ * Names a dead letter: its topic, and `<group>/<partition>/<offset>` of the record that was parked, with `/<epoch>` behind
+ * it after the topic was grown.
+ */
 export interface DeadLetterName {
   topic: string
   key: string
-}
-
-/** The parts of such a key. */
-export interface DeadLetterOrigin {
-  group: string
-  partition: number
-  offset: number
 }
 
 export interface ListedDeadLetter extends DeadLetterName, DeadLetterOrigin {
@@ -127,7 +123,7 @@ export async function removeDeadLetters(
   for (let from = 0; from < origins.length; from += removedAtOnce) {
     const tombstones = origins
       .slice(from, from + removedAtOnce)
-      .map(({ group, partition, offset }) => ({ key: { group, partition, offset }, value: null }))
+      .map((origin) => ({ key: origin, value: null }))
     await parts.publisher.publish(letters, tombstones)
   }
 }
@@ -172,6 +168,7 @@ async function decodeLetter(
     group: letter.consumer_group,
     partition: letter.partition,
     offset: letter.offset,
+    epoch: epochOfLetter(message.key),
     recordKey: letter.key === null ? null : letter.key.toString(),
     valueBytes: letter.value === null ? null : letter.value.length,
     headers: letter.headers,

@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { type TProperties, Type } from 'typebox'
 import { engineSettings, refuseSharing } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
+import { checkDeadlines, deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
@@ -22,8 +23,6 @@ import {
 } from './start/ingress.ts'
 
 export { portSettings, processSettings } from './start/ingress.ts'
-
-const workerCloseMs = 4_000
 
 export interface StartOptions {
   /** All services of the platform. */
@@ -50,6 +49,7 @@ export interface RunningPlatform extends Closeable {
 
 /** Starts services in this process. Throws AppError for wrong names or settings; what was opened is closed again. */
 export async function startPlatform(options: StartOptions): Promise<RunningPlatform> {
+  checkDeadlines()
   const chosen = chooseServices(options.services, options.chosen)
   checkSettings(options, chosen)
   const needs = new Map(options.services.map((service) => [service.name, needsOf(service)]))
@@ -87,7 +87,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   scope.add('platform', bound(platform))
   const workers = chosen.filter((service) => service.kind === 'worker')
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
-  scope.add('workers', bound(await startWorkers(workers, platform), workerCloseMs))
+  scope.add('workers', bound(await startWorkers(workers, platform), deadlines.stop.workersMs))
   const state = { ready: false }
   const parts: HttpParts = { scope, bound, platform, env, state }
   const addresses = await startIngresses(parts, ingresses)

@@ -43,6 +43,14 @@ export const vectorsProgress = defineTopic({
   readers: [{ service: 'vector-gateway', tail: 'beginning' }],
 })
 
+/** What a key of vectors.progress names; null for a key of another form. */
+export function parseProgressKey(
+  key: string,
+): { index: string; generation: number; partition: number } | null {
+  const found = /^([a-z]+)\/(\d{1,9})\/(\d{1,9})$/.exec(key)
+  return found && { index: found[1]!, generation: Number(found[2]), partition: Number(found[3]) }
+}
+
 export const auditEvents = defineTopic({
   name: 'audit.events',
   purpose: 'handshakes and vector operations: begun, ended; summaries of refused floods',
@@ -128,13 +136,28 @@ const main = [
 export const deadLetterSuffix = '.dead-letters'
 
 /** The dead-letter topic of a topic: compacted, keyed by group and origin position. */
+/** The record that a dead letter is about. */
+export interface DeadLetterOrigin {
+  group: string
+  partition: number
+  offset: number
+  /** Of its topic. */
+  epoch: number
+}
+
+/** The epoch that the key of a dead letter names. */
+export function epochOfLetter(key: string): number {
+  return Number(/^[^/]*\/\d+\/\d+\/(\d{1,9})$/.exec(key)?.[1] ?? 1)
+}
+
 export function deadLettersOf(topic: Pick<Topic, 'name' | 'readers'>) {
   return defineTopic({
     name: `${topic.name}${deadLetterSuffix}`,
     purpose: `records of ${topic.name} that a group gave up on, and why; a tombstone when replayed or discarded`,
     keyedBy: 'group and origin position',
-    key: (origin: { group: string; partition: number; offset: number }) =>
-      `${origin.group}/${origin.partition}/${origin.offset}`,
+    // After `topics grow` offsets start again: then the epoch keeps a new letter from replacing an old one.
+    key: ({ group, partition, offset, epoch }: DeadLetterOrigin) =>
+      `${group}/${partition}/${offset}${epoch > 1 ? `/${epoch}` : ''}`,
     schema: 'dead-letter',
     partitions: 1,
     cleanup: 'compact',

@@ -34,7 +34,7 @@ export function registerDeadLetters(program: Program, cli: Cli): void {
     addOptions: (command) =>
       command
         .option('--topic <topic>', 'only those of this topic')
-        .option('--key <key>', "a record's key, or <group>/<partition>/<offset> of one dead letter"),
+        .option('--key <key>', "a record's key, or the name of one dead letter"),
     filterOf({ json: _, ...filter }: Options, verb) {
       if (verb === 'list' || filter.topic !== undefined || filter.key !== undefined) return filter
       throw new AppError('bad_request', 'Say which ones: --topic, --key, or both.')

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { type LagResult, lagOperation } from '#operations/lag.ts'
+import { type LagResult, lagOperation, type StuckRecord } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 
@@ -31,5 +31,12 @@ function clearScreen(): string {
 
 function render(result: LagResult): string {
   const rows = result.groups.map((group) => [group.group, group.topic, group.members, group.lag])
-  return `${result.as_of}\n${table(['group', 'topic', 'members', 'lag'], rows)}`
+  const stuck = result.groups.flatMap((one) => one.stuck.map((record) => stuckLine(one.group, record)))
+  return [result.as_of, table(['group', 'topic', 'members', 'lag'], rows), ...stuck].join('\n')
+}
+
+function stuckLine(group: string, { partition, offset, key, reason, skip }: StuckRecord): string {
+  const what = `${group} is stuck at ${partition}/${offset} (${key}): ${reason ?? 'not reached yet'}`
+  if (skip) return `${what}; marked to be passed`
+  return `${what}; to pass it: flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
 }

@@ -3,6 +3,7 @@
  * groups in memory.
  */
 
+import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError, describeError } from '#lib/errors.ts'
@@ -47,6 +48,7 @@ export interface EmbeddedLog extends EventLog {
 }
 
 interface Parts {
+  clientId: string
   threads: Threads
   topics: Topics
   queue: WriteQueue
@@ -74,8 +76,12 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   })
   const { fetch } = threads.reader.call
   const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
-  const administration = createAdministration({ threads, topics, positions, groups, queue })
-  return assemble({ threads, topics, queue, groups, tails: new Set(), fault: onFault }, administration)
+  const clientId = randomUUID()
+  const administration = createAdministration({ clientId, threads, topics, positions, groups, queue })
+  return assemble(
+    { clientId, threads, topics, queue, groups, tails: new Set(), fault: onFault },
+    administration,
+  )
 }
 
 function assemble(parts: Parts, administration: Administration): EmbeddedLog {
@@ -103,6 +109,7 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
 
   return {
     driver: 'embedded',
+    clientId: parts.clientId,
     ...calls,
     append: appendAs(nobody),
     fencedWriter: whileOpen(async (name) => {

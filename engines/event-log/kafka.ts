@@ -71,6 +71,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   }
   return {
     driver: 'kafka',
+    clientId: options.clientId,
     ...topics,
     listGroups: groups.listGroups,
     groupState: groups.groupState,

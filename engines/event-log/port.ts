@@ -68,6 +68,8 @@ export interface CommittedPosition {
 
 export interface EventLog extends Closeable {
   readonly driver: 'kafka' | 'embedded'
+  /** Names this process among the clients of the log: its members of groups are known by it. */
+  readonly clientId: string
 
   /** Creates a topic; false when it exists already (then nothing is changed). */
   createTopic(spec: TopicSpec): Promise<boolean>
@@ -139,6 +141,8 @@ export interface FencedWriter extends Closeable {
 export interface GroupState {
   /** Members that are in the group now. */
   members: number
+  /** The clients that they belong to. */
+  clientIds: string[]
   /** Committed positions only: a partition without one is missing here. */
   committed: CommittedPosition[]
 }

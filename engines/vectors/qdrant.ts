@@ -1,6 +1,7 @@
 /** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
 import { checkOperations } from './operations.ts'
@@ -18,12 +19,14 @@ export interface QdrantVectorsOptions {
   collections: readonly string[]
   dimension?: number
   log: QdrantLog
-  /** Limit of a read; a write may take six times as long. Default 10,000. */
+  /** Limit of a read, ms; a write may take twice as long, a change of collections six times. Default 10,000. */
   timeoutMs?: number
 }
 
 const pingTimeoutMs = 2_000
-const writeTimeoutFactor = 6
+const { vectorReadMs, vectorWriteMs } = deadlines.engine
+const writeTimeoutFactor = vectorWriteMs / vectorReadMs
+const changeTimeoutFactor = 6
 const prepareWait = { baseMs: 500, maxMs: 10_000 }
 
 /**
@@ -31,14 +34,14 @@ const prepareWait = { baseMs: 500, maxMs: 10_000 }
  * background. Throws AppError `invalid_configuration` for a Qdrant that cannot write under a condition.
  */
 export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<VectorStore> {
-  const { log, dimension = vectorDimension, collections, timeoutMs = 10_000, url } = options
+  const { log, dimension = vectorDimension, collections, timeoutMs = vectorReadMs, url } = options
   const address = { url, timeoutMs, ...(options.apiKey ? { apiKey: options.apiKey } : {}) }
   const client = createClient(address)
   const limitMs = timeoutMs * writeTimeoutFactor
   const call = createCall(log)
   const reader = createReader(client, call)
   const writer = createWriter(createClient({ ...address, timeoutMs: null }), call, { dimension, limitMs })
-  const changing = createClient({ ...address, timeoutMs: limitMs })
+  const changing = createClient({ ...address, timeoutMs: timeoutMs * changeTimeoutFactor })
   const generations = createGenerations(changing, call, collections, dimension)
   const old = await withTimeout(tooOld(client, call), pingTimeoutMs, unavailable).catch(() => null)
   if (old) throw new AppError('invalid_configuration', old)

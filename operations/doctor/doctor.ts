@@ -47,7 +47,7 @@ async function checkEngines(platform: Platform): Promise<Check[]> {
 async function checkGroups(platform: Platform): Promise<Check[]> {
   const { eventLog, relational } = platform.engines
   const groups = await readLag({ eventLog, relational, locations: platform.locations })
-  return groups.map(({ group, members, lag, partitions }) => {
+  return groups.map(({ group, members, lag, partitions, stuck }) => {
     const check = `group ${group}`
     const found = `${members} members, ${lag} records behind`
     const lost = partitions.filter(({ committed, start, end }) => {
@@ -59,6 +59,14 @@ async function checkGroups(platform: Platform): Promise<Check[]> {
         status: 'fail',
         found: `${lost.length} partitions have no position that the log still holds`,
         advice: `Find out why; then \`flotilla groups reset ${group} --to beginning\` (or \`flotilla rebuild vectors\`).`,
+      }
+    }
+    if (stuck.length > 0) {
+      return {
+        check,
+        status: 'fail',
+        found: `${found}; ${stuck.length} do not get through`,
+        advice: 'See `flotilla lag`; `flotilla groups skip` passes one.',
       }
     }
     if (members === 0 && lag > 0) {

@@ -6,7 +6,6 @@ import { replayHeaders } from '#runtime/dead-letter-replay.ts'
 import {
   collectDeadLetters,
   type DeadLetter,
-  type DeadLetterOrigin,
   type DeadLetterParts,
   removeDeadLetters,
 } from '#runtime/dead-letters.ts'
@@ -14,12 +13,12 @@ import type { Codec } from '#runtime/messages.ts'
 import type { Platform } from '#runtime/platform.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
+import { type DeadLetterOrigin, webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterOperations, deadLetterParts, type Replay } from '../dead-letters.ts'
 import { namedTargets } from './named-targets.ts'
 
 export interface DeliveryLetter {
-  /** `<group>/<partition>/<offset>`: the name of the dead letter. */
+  /** `<group>/<partition>/<offset>`, with `/<epoch>` after the topic was grown: the name of the dead letter. */
   key: string
   /** The same in its parts. */
   origin: DeadLetterOrigin
@@ -122,7 +121,12 @@ async function deliveryOf(
 function listedOf(letter: DeadLetter, delivery: WebhookDelivery | null): DeliveryLetter {
   return {
     key: letter.key,
-    origin: { group: letter.group, partition: letter.partition, offset: letter.offset },
+    origin: {
+      group: letter.group,
+      partition: letter.partition,
+      offset: letter.offset,
+      epoch: letter.epoch,
+    },
     target: delivery?.target ?? letter.recordKey ?? '',
     sequence: delivery && (delivery.sequence ?? letter.offset),
     event: delivery?.event ?? null,

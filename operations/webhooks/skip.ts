@@ -7,7 +7,7 @@ import { removeDeadLetters } from '#runtime/dead-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/target-status.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
+import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterParts } from '../dead-letters.ts'
 import { defineOperation } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
@@ -37,7 +37,13 @@ export const skipHeadOperation = defineOperation({
     const { partition, position } = waiting
     await skipThrough(platform, target, position)
     const passed = await untilPassed(platform, target, position + 1, parkedWithinMs, signal)
-    const key = `${courierGroup}/${partition}/${position}`
+    const { epoch } = platform.publisher.locationOf(webhooksDeliveries)
+    const key = deadLettersOf(webhooksDeliveries).key({
+      group: courierGroup,
+      partition,
+      offset: position,
+      epoch,
+    })
     const letter = (await listDeliveryLetters(deadLetterParts(platform), { target })).find(
       (one) => one.key === key,
     )

@@ -7,9 +7,8 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
 import { type BatchGroup, type BatchRecord, decideBatch } from './batch-outcomes.ts'
-import { CommitBudget } from './commit-budget.ts'
+import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
-import { uncommittedBatchesMax } from './limits.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import type { RecordDecoder } from './record-decoder.ts'
@@ -18,9 +17,9 @@ import type { BatchOptions } from './types.ts'
 
 /** A record of the batch at work. */
 class Item<S extends SchemaName> implements BatchRecord {
-  readonly record: StoredRecord
+  record: StoredRecord
   /** Its message, or why it has none and has to be parked. */
-  readonly content: Message<Schemas[S]> | { reason: string }
+  content: Message<Schemas[S]> | { reason: string }
   /** Attempts that failed. */
   attempts: number
   settled = false
@@ -38,6 +37,15 @@ class Item<S extends SchemaName> implements BatchRecord {
   get key(): string {
     return this.message?.key ?? ''
   }
+
+  copyOut(decoder: RecordDecoder<S>): void {
+    const copy = copyOut(this.record)
+    if (copy === this.record) return
+    this.record = copy
+    // The message is a view of its record. Its schema is known by now, so it is decoded at once.
+    const again = this.message && decoder.decode(copy)
+    if (again !== null && !(again instanceof Promise)) this.content = again
+  }
 }
 
 export class BatchRunner<S extends SchemaName> implements PartitionRunner {
@@ -48,9 +56,10 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   #items: Item<S>[] = []
   /** The offset behind the batch at work. */
   #position: number
+  /** The batch that was at work when it was last asked to be copied out. */
+  #seen: Item<S>[] = []
   #work: Promise<void> | null = null
   #inFlight = 0
-  readonly #budget = new CommitBudget({ concurrency: () => 1, most: uncommittedBatchesMax })
 
   constructor(host: RunnerHost, options: BatchOptions<S>, decoder: RecordDecoder<S>) {
     this.#host = host
@@ -61,6 +70,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   pump(): void {
     if (this.#work !== null || this.#host.ending.aborted || this.#host.buffer.count === 0) return
+    if (!this.#host.open()) return
     this.#work = this.#workThrough().finally(() => {
       this.#work = null
       this.pump()
@@ -68,7 +78,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   progress(): Progress {
-    this.#budget.commitBegins()
     const { resumeState } = this.#host
     const offset = this.#watermark()
     const first = this.#items.findIndex((item) => item.record.offset === offset)
@@ -81,15 +90,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     for (const settled of resumeState.finished) setBit(finished, offset, settled)
     attempts.push(...resumeState.attempts())
     return { offset, finished, attempts }
-  }
-
-  committed(): void {
-    this.#budget.commitEnded()
-  }
-
-  /** Batches commit one by one, by themselves. */
-  hasUncommitted(): boolean {
-    return false
   }
 
   window(): number {
@@ -115,6 +115,11 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   wake(): void {}
 
+  copyOut(): void {
+    if (this.#seen === this.#items) for (const item of this.#items) item.copyOut(this.#decoder)
+    this.#seen = this.#items
+  }
+
   stop(): void {
     if (this.#work === null) this.#items = []
   }
@@ -128,18 +133,12 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   async #workThrough(): Promise<void> {
     const { ending, buffer, guard, committer } = this.#host
     while (!ending.aborted && buffer.count > 0) {
-      const begunAt = performance.now()
       const isolated = guard.mustRunIsolated(this.#position)
       if (!(await this.#take(isolated ? 1 : this.#options.batchRecordsMax))) return
       if (!(await this.#settleAll())) return
       this.#items = []
-      this.#budget.measure(performance.now() - begunAt)
-      this.#budget.unitSettled()
-      // Two slow batches are never ahead of the commits; quick ones are, for some milliseconds.
-      if (this.#budget.exhausted) {
-        if (!(await committer.flush())) return
-      } else if (this.#budget.runningLow) committer.commitNow()
-      else committer.commitSoon()
+      committer.settled()
+      if (committer.behind && !(await committer.flush())) return
     }
   }
 
@@ -201,7 +200,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   async #try(items: Item<S>[]): Promise<BatchGroup<Item<S>>[] | null> {
     const { gone, group } = this.#host
     const outcomes = await this.#call(items)
-    if (gone.aborted) return null
+    if (gone.aborted || outcomes === null) return null
     const { settled, parked, again, failed, unavailable } = decideBatch(items, outcomes, this.#options)
     for (const item of settled) item.settled = true
     group.metrics.handled += settled.length
@@ -211,21 +210,25 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return parked.length === 0 || (await this.#park(parked)) ? again : null
   }
 
-  /** An outcome for each item; a call that fails as a whole has refused them together, unless there is but one. */
-  async #call(items: Item<S>[]): Promise<BatchOutcome[]> {
-    const { id: partition, group } = this.#host
+  /**
+   * An outcome for each item; a call that fails as a whole has refused them together, unless there is but one. Null when
+   * the partition goes and the call was cut short for it.
+   */
+  async #call(items: Item<S>[]): Promise<BatchOutcome[] | null> {
+    const { id: partition, group, lost } = this.#host
     const { attempts } = items[0]!
     this.#inFlight++
     const messages = items.map((item) => item.message!)
-    const facts = { partition, attempt: attempts + 1, retriesUsed: attempts }
+    const facts = { partition, lost, attempt: attempts + 1, retriesUsed: attempts }
     const end = await group.calls.run(facts, (context) => this.#options.handle(messages, context))
     this.#inFlight--
     group.metrics.callTook(end.tookMs / 1_000)
-    if ('answer' in end && end.answer?.length === items.length) return end.answer
+    if (end.kind === 'interrupted') return null
+    if (end.kind === 'answered' && end.answer?.length === items.length) return end.answer
     const failure =
-      'failure' in end
-        ? end.failure
-        : retry(`${end.answer?.length ?? 0} outcomes came back for ${items.length} records`)
+      end.kind === 'answered'
+        ? retry(`${end.answer?.length ?? 0} outcomes came back for ${items.length} records`)
+        : end.failure
     return items.map(() => ofOneRecord(failure, items.length))
   }
 

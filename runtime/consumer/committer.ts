@@ -1,11 +1,15 @@
-/** Commits the progress of one partition: one commit at a time, each with the newest state, after `beforeCommit`. */
+/**
+ * Commits the progress of one partition: one commit at a time, each with the newest state, after `beforeCommit`. It
+ * keeps the one promise about commits: few a second, and a kill repeats no more than what was in flight and what was
+ * settled in the last moments.
+ */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { commitsPerSecondMax } from './limits.ts'
+import { commitEveryMs, commitsPerSecondMax } from './limits.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
 export interface CommitterOptions {
@@ -13,16 +17,13 @@ export interface CommitterOptions {
   position: number
   consumer: GroupConsumer
   log: Logger
-  pace: CommitPace
-  /** Least time between two commits of the partition while none is urgent, ms. */
-  restMs: number
+  /** Partitions of the member: they share the commits of a second. */
+  partitions(): number
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
   /** What is to be committed now. */
   snapshot(): { offset: number; metadata: string }
-  /** True when a commit would carry anything: it then goes together with an urgent one of another partition. */
-  hasUncommitted(): boolean
   onCommitted(offset: number): void
   onLost(): void
 }
@@ -34,65 +35,73 @@ export class Committer {
   /** Counts the states that somebody wants committed; #written is the newest of them that is. */
   #wanted = 0
   #written = 0
-  #urgent = false
   /** `beforeCommit` was called for what lies before it. */
   #announced: number
   #running = false
-  #restUntil = 0
-  #endWait: () => void = () => {}
+  #begunAt = Number.NEGATIVE_INFINITY
+  /** When the first record was settled that is not committed: of the commit under way, and behind it. */
+  #carriedSince: number | null = null
+  #settledSince: number | null = null
+  #rest = new AbortController()
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
   constructor(options: CommitterOptions) {
     this.#options = options
     this.#announced = options.position
     const end = () => {
-      this.#endWait()
+      this.#rest.abort()
       this.#answer()
     }
     options.gone.addEventListener('abort', end, { once: true })
   }
 
+  /** True when nothing more should be begun before a commit is through: it would be repeated after a kill. */
+  get behind(): boolean {
+    const since = this.#carriedSince ?? this.#settledSince
+    return since !== null && performance.now() - since > 2 * this.#everyMs
+  }
+
+  /** Records were settled. */
+  settled(): void {
+    this.#settledSince ??= performance.now()
+    this.commitSoon()
+  }
+
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
   commitSoon(): void {
     this.#wanted++
-    this.#start()
-  }
-
-  /** The present state is to be committed without delay. */
-  commitNow(): void {
-    this.#wanted++
-    if (this.#urgent) return
-    this.#urgent = true
-    this.#options.pace.endWaits()
-    this.#endWait()
-    this.#start()
-  }
-
-  /** True when the present state, or a newer one, is committed; false when the partition was lost before. */
-  flush(): Promise<boolean> {
-    if (this.#options.gone.aborted) return Promise.resolve(false)
-    const version = this.#wanted + 1
-    const written = new Promise<boolean>((resolve) => this.#waiters.push({ version, resolve }))
-    this.commitNow()
-    return written
-  }
-
-  #start(): void {
     if (this.#running || this.#options.gone.aborted) return
     this.#running = true
     void this.#run()
   }
 
+  /** Commits without delay; true when the present state, or a newer one, is committed; false when the partition was lost before. */
+  flush(): Promise<boolean> {
+    if (this.#options.gone.aborted) return Promise.resolve(false)
+    const version = this.#wanted + 1
+    const written = new Promise<boolean>((resolve) => this.#waiters.push({ version, resolve }))
+    this.commitSoon()
+    this.#rest.abort()
+    return written
+  }
+
+  get #everyMs(): number {
+    return Math.max(commitEveryMs, (this.#options.partitions() * 1_000) / commitsPerSecondMax)
+  }
+
   async #run(): Promise<void> {
-    const { gone, pace, restMs } = this.#options
+    const { gone } = this.#options
     while (this.#written < this.#wanted && !gone.aborted) {
-      if (!this.#urgent) {
-        const waitMs = pace.reserve(this.#restUntil)
-        await (waitMs > 0 ? this.#wait(waitMs) : nextTurn())
+      const restMs = this.#begunAt + this.#everyMs - performance.now()
+      if (restMs <= 0) await nextTurn()
+      else if (this.#waiters.length === 0) {
+        this.#rest = new AbortController()
+        await sleep(restMs, this.#rest.signal)
       }
-      this.#urgent = false
       const version = this.#wanted
-      this.#restUntil = performance.now() + restMs
+      this.#begunAt = performance.now()
+      this.#carriedSince = this.#settledSince
+      this.#settledSince = null
       if (await this.#commit()) this.#written = version
       this.#answer()
     }
@@ -120,6 +129,7 @@ export class Committer {
           return false
         }
         if (result === 'committed') {
+          this.#carriedSince = null
           this.#options.onCommitted(offset)
           return true
         }
@@ -131,28 +141,6 @@ export class Committer {
     return false
   }
 
-  /** Ends early when a commit becomes urgent or impossible. */
-  #wait(ms: number): Promise<void> {
-    const { pace, hasUncommitted } = this.#options
-    return new Promise((resolve) => {
-      const end = () => {
-        if (!pace.waiting.delete(join)) return
-        clearTimeout(timer)
-        pace.giveBack()
-        resolve()
-      }
-      const join = () => {
-        if (hasUncommitted()) end()
-      }
-      const timer = setTimeout(() => {
-        pace.waiting.delete(join)
-        resolve()
-      }, ms)
-      pace.waiting.add(join)
-      this.#endWait = end
-    })
-  }
-
   #answer(): void {
     const gone = this.#options.gone.aborted
     this.#waiters = this.#waiters.filter(({ version, resolve }) => {
@@ -160,32 +148,5 @@ export class Committer {
       if (written || gone) resolve(written)
       return !written && !gone
     })
-  }
-}
-
-/** Spreads the commits of a group: at once while they are few, evenly when they would be too many. */
-export class CommitPace {
-  #nextAt = 0
-  readonly #spacingMs = 1_000 / commitsPerSecondMax
-  readonly #burstMs = 50
-  /** Commits that wait for their time, and may go sooner. */
-  readonly waiting = new Set<() => void>()
-
-  /** A commit is urgent: those that go with it cost next to nothing, and become urgent later. */
-  endWaits(): void {
-    for (const join of [...this.waiting]) join()
-  }
-
-  /** How long the next commit has to wait, ms; it is wanted `fromMs` at the earliest, by the clock of performance.now. */
-  reserve(fromMs: number): number {
-    const now = performance.now()
-    const at = Math.max(this.#nextAt, now - this.#burstMs)
-    this.#nextAt = at + this.#spacingMs
-    return Math.max(0, Math.max(at, fromMs) - now)
-  }
-
-  /** A commit did not wait for its time: others may have it. */
-  giveBack(): void {
-    this.#nextAt -= this.#spacingMs
   }
 }

@@ -1,28 +1,38 @@
 /**
- * Finds records whose handling ends the process: counted over restarts, then run isolated, then parked. Normal work
- * costs nothing: takeovers without progress are counted in the commit that each owner writes before its first call.
+ * Finds records whose handling ends the process: deaths of owners are counted in the commit that each owner writes before
+ * its first call; then records run isolated, announced by a commit; the one that ends the process then is parked.
  */
 
 import { killsMax, windowOffsets } from './limits.ts'
 import type { Bookkeeping, SavedState } from './metadata.ts'
 
 export class CrashGuard {
-  /** The record that ended a process while it ran isolated: it is not run again. */
-  readonly crashedIsolated: number | null
   readonly #position: number
-  readonly #kills: number
-  readonly #isolatedUntil: number
+  readonly #announced: number | null
+  #kills: number
+  #isolatedUntil: number
+  #crashedIsolated: number | null = null
   #isolated: number | null = null
   /** Records of the suspicious stretch whose calls have ended here, whatever their outcome. */
   readonly #survivors = new Set<number>()
 
-  /** `end` is the log's end at the takeover: an owner without work was not ended by a record. */
-  constructor(position: number, end: number, saved: SavedState) {
-    const interrupted = !saved.released && position < end
+  constructor(position: number, saved: SavedState) {
     this.#position = position
-    this.#kills = interrupted ? saved.kills + 1 : 0
-    this.crashedIsolated = interrupted ? saved.isolated : null
-    this.#isolatedUntil = this.#kills >= killsMax ? position + windowOffsets : saved.isolatedUntil
+    this.#announced = saved.isolated
+    this.#kills = saved.kills
+    this.#isolatedUntil = saved.isolatedUntil
+  }
+
+  /** The record that ended a process while it ran isolated: it is not run again. */
+  get crashedIsolated(): number | null {
+    return this.#crashedIsolated
+  }
+
+  /** The process of the owner before has ended while it had work; to be called before the first record runs. */
+  formerDied(): void {
+    this.#kills++
+    this.#crashedIsolated = this.#announced
+    if (this.#kills >= killsMax) this.#isolatedUntil = this.#position + windowOffsets
   }
 
   /** True when a record has to run isolated, announced by a commit. */

@@ -41,20 +41,20 @@ export class EngineBreaker {
   allowsCall(): boolean {
     if (this.#paused) return false
     if (this.#away === null) return true
-    if (this.#trial === 'taken' && Date.now() > this.#trialUntil) this.#trial = 'offered'
+    if (this.#trial === 'taken' && performance.now() > this.#trialUntil) this.#trial = 'offered'
     if (this.#trial !== 'offered') return false
     this.#trial = 'taken'
-    this.#trialUntil = Date.now() + this.#options.callTimeoutMs * 2
+    this.#trialUntil = performance.now() + this.#options.callTimeoutMs * 2
     return true
   }
 
-  /** A call found the engine away. `probed: false`: the caller's probe knows nothing about this engine. */
-  trip(engine: string, reason: string, { probed = true } = {}): void {
+  /** A call found the engine away. */
+  trip(engine: string, reason: string): void {
     if (this.#away !== null && this.#trial === 'none') return
     if (this.#away === null) this.#options.onChange('away', engine, reason)
     this.#away = engine
     this.#trial = 'none'
-    void this.#wait(engine, probed && this.#options.probe !== undefined)
+    void this.#wait(engine)
   }
 
   /** A call ended, and not because the engine is away. */
@@ -77,13 +77,13 @@ export class EngineBreaker {
     this.#closing.abort()
   }
 
-  async #wait(engine: string, probed: boolean): Promise<void> {
+  async #wait(engine: string): Promise<void> {
     const { backoff, callTimeoutMs, probe } = this.#options
     const bounded = { ...backoff, maxMs: Math.min(backoff.maxMs, probeWaitMsMax) }
     for (;;) {
       await sleep(backoffMs(this.#failures++, bounded), this.#closing.signal)
       if (this.#closing.signal.aborted) return
-      if (!probed || !probe) {
+      if (!probe) {
         this.#trial = 'offered'
         this.#options.onReady()
         return

@@ -28,12 +28,12 @@ export class EventIdRing {
     this.#mask = this.#slots.length - 1
   }
 
-  /** Remembers an id (always as text or always as bytes); false when it is known already. The oldest one is forgotten when the ring is full. */
-  add(id: string | Uint8Array): boolean {
+  /** Remembers an id; false when it is known already. The oldest one is forgotten when the ring is full. */
+  add(id: Uint8Array): boolean {
     let a = this.#seedA | 0
     let b = this.#seedB | 0
     for (let i = 0; i < id.length; i++) {
-      const code = typeof id === 'string' ? id.charCodeAt(i) : id[i]!
+      const code = id[i]!
       a = Math.imul(a ^ code, 0x9e3779b1)
       b = Math.imul(b ^ code, 0x5f356495)
     }

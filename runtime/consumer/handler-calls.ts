@@ -6,35 +6,42 @@ import { PendingCount } from './pending-count.ts'
 import type { CallContext } from './types.ts'
 
 /** How a call ended: with the handler's answer, or with what a throw or a time-out means. */
-export type CallEnd<T> = { answer: T; tookMs: number } | { failure: Outcome; tookMs: number }
+export type CallEnd<T> = { tookMs: number } & (
+  | { kind: 'answered'; answer: T }
+  | { kind: 'failed'; failure: Outcome }
+  | { kind: 'overdue'; failure: Outcome }
+  /** It was aborted because the partition goes: it says nothing about its records. */
+  | { kind: 'interrupted' }
+)
 
 /** What is known of a call before it begins. */
-export type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed'>
+export type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed' | 'lost'>
 
-/** One call as its handler sees it. The signal is made when the handler asks for it: many never do. */
+/** One call as its handler sees it. Its own signal is made when the handler asks for it: many never do. */
 class HandlerCall implements CallContext {
   readonly partition: number
   readonly attempt: number
   readonly retriesUsed: number
-  readonly giveUp: (end: { failure: Outcome; tookMs: number }) => void
+  readonly lost: AbortSignal
+  readonly giveUp: () => void
   readonly startedAt = performance.now()
   timedOut = false
   /** It did not end although it was aborted: nobody waits for it any more. */
   givenUp = false
-  #aborted = false
   #controller: AbortController | undefined
 
-  constructor(facts: CallFacts, giveUp: HandlerCall['giveUp']) {
+  constructor(facts: CallFacts, giveUp: () => void) {
     this.partition = facts.partition
     this.attempt = facts.attempt
     this.retriesUsed = facts.retriesUsed
+    this.lost = facts.lost
     this.giveUp = giveUp
   }
 
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()
-      if (this.#aborted) this.#controller.abort()
+      if (this.timedOut || this.lost.aborted) this.#controller.abort()
     }
     return this.#controller.signal
   }
@@ -44,19 +51,22 @@ class HandlerCall implements CallContext {
   }
 
   abort(): void {
-    this.#aborted = true
     this.#controller?.abort()
   }
 }
 
 export class HandlerCalls {
   readonly #timeoutMs: number
+  readonly #overdue: Outcome
   /** In the order of their start; those that were given up as well. */
   readonly #running = new Set<HandlerCall>()
   readonly #awaited = new PendingCount()
 
-  constructor(timeoutMs: number) {
+  /** `engine`: what is away when a call does not end in time; without it, the record is tried again. */
+  constructor(timeoutMs: number, engine?: string) {
+    const reason = `no outcome within ${timeoutMs} ms`
     this.#timeoutMs = timeoutMs
+    this.#overdue = engine === undefined ? retry(reason) : unavailable(engine, reason)
   }
 
   /** Calls that somebody waits for. */
@@ -67,7 +77,7 @@ export class HandlerCalls {
   /** Resolves with the end of the call, also when the handler throws, takes too long or never returns. */
   run<T>(facts: CallFacts, handle: (context: CallContext) => Promise<T>): Promise<CallEnd<T>> {
     const { promise, resolve } = Promise.withResolvers<CallEnd<T>>()
-    const call = new HandlerCall(facts, resolve)
+    const call: HandlerCall = new HandlerCall(facts, () => resolve(this.#overdueEnd(call)))
     this.#running.add(call)
     this.#awaited.begin()
     void this.#follow(call, handle, resolve)
@@ -87,7 +97,7 @@ export class HandlerCalls {
         call.abort()
       } else if (ageMs >= this.#timeoutMs * 2 && !call.givenUp) {
         call.givenUp = true
-        call.giveUp({ failure: this.#tooLate(), tookMs: ageMs })
+        call.giveUp()
         this.#awaited.end()
       }
     }
@@ -103,7 +113,7 @@ export class HandlerCalls {
     return [...this.#running].some((call) => call.partition === partition)
   }
 
-  /** Aborts the calls of one partition. */
+  /** Aborts the calls of one partition; its `lost` is aborted already. */
   abort(partition: number): void {
     for (const call of this.#running) if (call.partition === partition) call.abort()
   }
@@ -116,20 +126,21 @@ export class HandlerCalls {
     let end: CallEnd<T>
     try {
       const answer = await handle(call)
-      end = { answer, tookMs: call.ageMs }
+      end = { kind: 'answered', answer, tookMs: call.ageMs }
     } catch (error) {
-      end = { failure: outcomeOf(error), tookMs: call.ageMs }
+      end = call.lost.aborted
+        ? { kind: 'interrupted', tookMs: call.ageMs }
+        : { kind: 'failed', failure: outcomeOf(error), tookMs: call.ageMs }
     }
-    if (call.timedOut) end = { failure: this.#tooLate(), tookMs: end.tookMs }
     this.#running.delete(call)
     if (call.givenUp) return
     // In this order: who waits for the call goes on before who waits for all calls.
-    resolve(end)
+    resolve(call.timedOut ? this.#overdueEnd(call) : end)
     this.#awaited.end()
   }
 
-  #tooLate(): Outcome {
-    return retry(`no outcome within ${this.#timeoutMs} ms`)
+  #overdueEnd<T>(call: HandlerCall): CallEnd<T> {
+    return { kind: 'overdue', failure: this.#overdue, tookMs: call.ageMs }
   }
 }
 

@@ -1,6 +1,7 @@
 /** Limits the memory of records that wait in lanes: a body that finds no room is dropped and read again in its turn. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { copyOut } from './copied-record.ts'
 import type { Lane, LaneEntry } from './lane.ts'
 
 export interface LaneMemoryOptions {
@@ -105,7 +106,7 @@ export class LaneMemory {
     const lane = this.#needed.get(record.offset)
     if (!lane && this.#bytes + entry.bytes > this.#options.bytesMax()) return
     this.#dropped.delete(record.offset)
-    entry.record = record
+    entry.record = copyOut(record)
     this.#bytes += entry.bytes
     if (!lane) return
     this.#needed.delete(record.offset)

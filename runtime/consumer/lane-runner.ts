@@ -6,12 +6,11 @@ import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
-import { CommitBudget } from './commit-budget.ts'
 import { crashedReason } from './crash-guard.ts'
 import { Lane, type LaneEntry } from './lane.ts'
 import { LaneAdmission } from './lane-admission.ts'
 import { LaneMemory } from './lane-memory.ts'
-import { oneLaneAheadMax, uncommittedRecordsMax } from './limits.ts'
+import { oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import { PendingCount } from './pending-count.ts'
@@ -35,7 +34,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   readonly #retrying: RetryingLanes
   readonly #memory: LaneMemory
   readonly #admission: LaneAdmission<S>
-  readonly #budget: CommitBudget
   /** Heads under way: to a call, in it, or into the dead letters. */
   #underWay = 0
   readonly #calls = new PendingCount()
@@ -47,10 +45,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#options = options
     this.#decoder = decoder
     this.#window = new Window(host.position)
-    this.#budget = new CommitBudget({
-      concurrency: () => Math.max(1, Math.min(options.concurrency, this.#lanes.size)),
-      most: uncommittedRecordsMax,
-    })
     this.#retrying = new RetryingLanes(
       () => host.resumeState.awaited,
       (lane) => {
@@ -78,7 +72,8 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   pump(): void {
     if (this.#host.ending.aborted) return
     this.#admit()
-    while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !this.#budget.exhausted) {
+    const { committer } = this.#host
+    while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !committer.behind) {
       if (this.#ready.peek()!.head.record === null) {
         this.#memory.need(this.#ready.shift()!)
         continue
@@ -91,22 +86,11 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   progress(): Progress {
-    this.#budget.commitBegins()
     const offset = this.#window.watermark
     const { resumeState } = this.#host
     const finished = this.#window.bitmap(resumeState.finished.size > 0)
     for (const settled of resumeState.finished) setBit(finished, offset, settled)
     return { offset, finished, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
-  }
-
-  committed(): void {
-    const waited = this.#budget.exhausted
-    this.#budget.commitEnded()
-    if (waited) this.pump()
-  }
-
-  hasUncommitted(): boolean {
-    return this.#budget.hasUncommitted
   }
 
   window(): number {
@@ -136,6 +120,10 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   wake(): void {
     this.#retrying.wake()
+  }
+
+  copyOut(): void {
+    for (const lane of this.#lanes.values()) lane.copyOut()
   }
 
   stop(): void {
@@ -201,15 +189,15 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   async #callHead(lane: Lane, record: StoredRecord, message: Message<Schemas[S]>): Promise<void> {
-    const { id: partition, group, gone } = this.#host
-    const facts = { partition, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
+    const { id: partition, group, gone, lost } = this.#host
+    const facts = { partition, lost, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
     this.#calls.begin()
     const end = await group.calls.run(facts, (context) => this.#options.handle(message, context))
     this.#calls.end()
     group.metrics.callTook(end.tookMs / 1_000)
-    const outcome = 'failure' in end ? end.failure : (end.answer ?? retry('the handler gave no outcome'))
-    if (outcome.kind !== 'hold' || outcome.tried) this.#budget.measure(end.tookMs)
-    if (gone.aborted) return
+    if (gone.aborted || end.kind === 'interrupted') return
+    const outcome =
+      end.kind === 'answered' ? (end.answer ?? retry('the handler gave no outcome')) : end.failure
     const parkReason = this.#apply(lane, outcome)
     if (parkReason !== null) await this.#park(lane, record, parkReason)
   }
@@ -277,9 +265,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     const { head } = lane
     this.#memory.release(head)
     this.#window.finish(head.offset)
-    this.#budget.unitSettled()
-    if (this.#budget.runningLow) this.#host.committer.commitNow()
-    else this.#host.committer.commitSoon()
+    this.#host.committer.settled()
     this.#retrying.settled(lane)
     if (lane.shift()) this.#headIsReady(lane)
     else this.#lanes.delete(lane.key)

@@ -1,6 +1,7 @@
 /** One lane of a partition: its records in order, of which only the head is at work. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { copyOut } from './copied-record.ts'
 
 export interface LaneEntry {
   offset: number
@@ -18,11 +19,15 @@ export class Lane {
   /** What the handler keeps with them. */
   retriesUsed = 0
   #tail: LaneEntry
+  /** The first entry that is not copied out, and the last one that was there when it was last asked to be. */
+  #fresh: LaneEntry | null
+  #seen: LaneEntry | null = null
 
   constructor(key: string, first: LaneEntry) {
     this.key = key
     this.head = first
     this.#tail = first
+    this.#fresh = first
   }
 
   get tail(): LaneEntry {
@@ -32,6 +37,16 @@ export class Lane {
   push(entry: LaneEntry): void {
     this.#tail.next = entry
     this.#tail = entry
+    this.#fresh ??= entry
+  }
+
+  /** Called now and then: what was here the last time already is copied out. */
+  copyOut(): void {
+    for (let entry = this.#seen && this.#fresh; entry; entry = entry === this.#seen ? null : entry.next) {
+      if (entry.record) entry.record = copyOut(entry.record)
+      this.#fresh = entry.next
+    }
+    this.#seen = this.#tail
   }
 
   /** Drops the head; false when the lane is empty now. */
@@ -39,6 +54,8 @@ export class Lane {
     const { next } = this.head
     if (!next) return false
     // A dead entry that points on would carry all that follow into the old generation, where they wait for a full collection.
+    if (this.#fresh === this.head) this.#fresh = next
+    if (this.#seen === this.head) this.#seen = null
     this.head.next = null
     this.head.record = null
     this.head = next

@@ -23,14 +23,10 @@ export const bufferedRecordsMax = 8_192
 export const oneLaneAheadMax = 64
 /** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** What a partition may have settled and not committed: the work of this time, up to these records or batches. */
-export const uncommittedMs = 20
-export const uncommittedRecordsMax = 4_096
-export const uncommittedBatchesMax = 16
-/** Commits a second that a group writes while none is urgent, all partitions together. */
-export const commitsPerSecondMax = 250
-/** Between two commits of a partition in lane mode while none is urgent. */
-export const laneCommitRestMs = 20
+/** From one commit of a partition to the next, at least. What was settled twice as long ago has to be committed. */
+export const commitEveryMs = 10
+/** Commits a second that a member writes, all partitions together: with many of them each commits less often. */
+export const commitsPerSecondMax = 300
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
 /** A partition without work writes its position again after this long, so that an idle partition is not taken for a stale one. */
@@ -41,7 +37,5 @@ export const probeWaitMsMax = 5_000
 export const untilDoneWaitMsMax = 5_000
 /** Takeovers without progress after which records run one at a time. */
 export const killsMax = 3
-/** Longest a drain waits for its last commits, ms (after the calls in flight, which have callTimeoutMs). */
-export const drainCommitMsMax = 5_000
 /** Longest single retry wait, ms; also what setTimeout can hold with room to spare. */
 export const retryWaitMsMax = 86_400_000

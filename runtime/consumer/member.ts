@@ -1,23 +1,19 @@
 /** A member of a consumer group: gains and loses partitions, and owns what they share (calls, breaker, memory, metrics). */
 
-import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { CommitPace } from './committer.ts'
 import { EngineBreaker } from './engine-breaker.ts'
 import { HandlerCalls } from './handler-calls.ts'
 import { heldBytesMax, partitionBytesMax, partitionBytesMin, untilDoneWaitMsMax } from './limits.ts'
 import { registerGroup } from './metrics.ts'
+import { hasDied, nameOwner } from './owner.ts'
 import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
-
-/** How the records of a partition are run. */
-export type RunMode = Pick<GroupContext, 'commitRestMs' | 'createRunner'>
 
 export class Member implements LaneConsumer {
   readonly #dependencies: ConsumerDependencies
@@ -41,8 +37,12 @@ export class Member implements LaneConsumer {
   /** Ends of the log by partition, as last asked for. */
   #ends: { at: number; of: Map<number, number> } = { at: 0, of: new Map() }
 
-  constructor(dependencies: ConsumerDependencies, options: ConsumerOptions<SchemaName>, mode: RunMode) {
-    const { publisher, metrics, log } = dependencies
+  constructor(
+    dependencies: ConsumerDependencies,
+    options: ConsumerOptions<SchemaName>,
+    createRunner: GroupContext['createRunner'],
+  ) {
+    const { eventLog, publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
     this.#options = options
     this.#topicName = publisher.locationOf(options.topic).physicalName
@@ -51,16 +51,19 @@ export class Member implements LaneConsumer {
     const registered = registerGroup(metrics, source)
     this.#unregister = registered.unregister
     this.#group = {
-      ...mode,
+      createRunner,
       options,
       publisher,
       log: this.#log,
       breaker: this.#createBreaker(),
-      calls: new HandlerCalls(options.callTimeoutMs),
-      pace: new CommitPace(),
+      calls: new HandlerCalls(options.callTimeoutMs, options.engine),
+      partitions: () => this.#partitions.size,
       exclusive: { held: false },
-      // In every commit: a partition that comes back with it had no other owner. 0 is nobody.
-      token: randomInt(1, 2 ** 32),
+      // In every commit: a partition that comes back with it had no other owner.
+      token: nameOwner(eventLog.clientId),
+      // The writer of an index waits for its engine, whatever happens to its process meanwhile.
+      blamesRecords: options.blamesRecords ?? options.engine === undefined,
+      hasDied: (owner) => hasDied(owner, { eventLog, name: options.group, topic: this.#topicName }),
       metrics: registered.metrics,
       wakeAll: () => this.#wakeAll(),
       shareBytes: () => shareOf(this.#partitions.size),
@@ -211,7 +214,10 @@ export class Member implements LaneConsumer {
       waitMs > 0 ? sleep(waitMs, this.#closing.signal) : null,
     ])
     const { end } = gained
-    this.#partitions.set(id, new Partition({ group: this.#group, consumer, id, start, end, formerDone }))
+    const partition = new Partition({ group: this.#group, consumer, id, start, end, formerDone })
+    this.#partitions.set(id, partition)
+    // What the worker knows to be done is committed without waiting for a record: lag is read from commits.
+    if (start.position > (gained.committed?.offset ?? start.position)) partition.open()
     return start.readFrom
   }
 

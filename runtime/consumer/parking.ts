@@ -68,10 +68,10 @@ async function publishLetter(
   valueLost: boolean,
   { group, topic, publisher }: Parking,
 ): Promise<void> {
-  const origin = { group, ...positionOf(record) }
+  const { epoch, physicalName } = publisher.locationOf(topic)
   await publisher.publish(deadLettersOf(topic), [
     {
-      key: origin,
+      key: { group, epoch, ...positionOf(record) },
       value: {
         topic: topic.name,
         partition: record.partition,
@@ -85,7 +85,7 @@ async function publishLetter(
         parked_at: Date.now(),
       },
       headers: {
-        [originHeader]: publisher.locationOf(topic).physicalName,
+        [originHeader]: physicalName,
         ...(valueLost ? { [valueLostHeader]: 'true' } : {}),
       },
     },

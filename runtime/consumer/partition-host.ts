@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
-import type { CommitPace, Committer } from './committer.ts'
+import type { Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
 import type { EngineBreaker } from './engine-breaker.ts'
 import type { HandlerCalls } from './handler-calls.ts'
@@ -22,13 +22,16 @@ export interface GroupContext {
   log: Logger
   breaker: EngineBreaker
   calls: HandlerCalls
-  pace: CommitPace
+  /** Partitions of this member. */
+  partitions(): number
   /** While a suspicious record runs isolated, no other call of the member starts. */
   exclusive: { held: boolean }
   /** Names this member in its commits. */
   token: number
-  /** Least time between two commits of a partition while none is urgent, ms. */
-  commitRestMs: number
+  /** A record whose handling ends the process again and again is parked. */
+  blamesRecords: boolean
+  /** True when the process of an owner is not in the group any more; in doubt false. */
+  hasDied(owner: number): Promise<boolean>
   metrics: GroupMetrics
   /** Calls may start that waited. */
   wakeAll(): void
@@ -42,6 +45,8 @@ export interface CallPermission {
   readonly group: GroupContext
   /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
   readonly ending: AbortSignal
+  /** True when no call of an earlier owner can run any more and its fate is known; the first question finds out. */
+  open(): boolean
   /** True when a call may start now; ask only with a call at hand. */
   mayCall(): boolean
   /** Resolves with true when `mayCall` said yes, with false when no call will start any more. */
@@ -56,6 +61,8 @@ export interface RunnerHost extends CallPermission {
   readonly resumeState: ResumeState
   readonly guard: CrashGuard
   readonly committer: Committer
+  /** Aborts when calls of the partition must end: it is lost, or its drain takes too long. */
+  readonly lost: AbortSignal
   /** Aborts when the partition is lost, stopped or closed: outcomes are discarded from then on. */
   readonly gone: AbortSignal
   /** Writes dead letters; true when they are durable, false when the partition is gone. */
@@ -74,10 +81,6 @@ export interface PartitionRunner {
   pump(): void
   /** For a commit that is about to be written. */
   progress(): Progress
-  /** The state that `progress` gave last is durable. */
-  committed(): void
-  /** A commit would carry something: it goes together with an urgent one of another partition. */
-  hasUncommitted(): boolean
   /** Offsets between the watermark and the last record taken. */
   window(): number
   /** Records below `end` that are not settled; null: all that is not committed. */
@@ -92,6 +95,8 @@ export interface PartitionRunner {
   finishedBefore(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
   wake(): void
+  /** Called now and then: records that have waited since the last time are copied out of what they were read with. */
+  copyOut(): void
   /** The partition is gone: forget what waits. */
   stop(): void
 }

@@ -3,18 +3,19 @@
 import type { Logger } from 'pino'
 import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { Committer } from './committer.ts'
 import { CrashGuard } from './crash-guard.ts'
-import { drainCommitMsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
+import { refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
+import { nobody } from './owner.ts'
 import { type Parked, park } from './parking.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
-import { misplacedReason, type Start, staleReason } from './position.ts'
+import { type Start, staleReason } from './position.ts'
+import { Reading } from './reading.ts'
 import { RecordBuffer } from './record-buffer.ts'
 import { ResumeState } from './resume-state.ts'
 import { retryUntilDone } from './retry-until-done.ts'
-
-const falseAlarmsMax = 10
 
 export interface PartitionOptions {
   group: GroupContext
@@ -39,8 +40,11 @@ export class Partition implements RunnerHost {
   readonly #consumer: GroupConsumer
   readonly #log: Logger
   readonly #gone = new AbortController()
+  readonly #lost = new AbortController()
   readonly #ending = new AbortController()
   readonly #formerDone: Promise<unknown>
+  /** The owner before, where it matters whether it died in its work. */
+  readonly #suspect: number | null
   /** Calls start after the commit that says so: the next owner must not take the former one's release for ours. */
   #opened: 'no' | 'soon' | 'yes' = 'no'
   #wakeQueued = false
@@ -48,9 +52,7 @@ export class Partition implements RunnerHost {
   #stopped: string | null = null
   #committed: number
   #progressedAtMs: number
-  #readPosition: number
-  /** Positions called misplaced although the log holds them, since the last records came. */
-  #falseAlarms = 0
+  readonly #reading: Reading
   #callWaiters: (() => void)[] = []
 
   constructor({ group, consumer, id, start, end, formerDone }: PartitionOptions) {
@@ -60,7 +62,7 @@ export class Partition implements RunnerHost {
     this.#log = group.log.child({ partition: id })
     this.position = start.position
     this.#committed = start.position
-    this.#readPosition = start.readFrom
+    this.#reading = new Reading(start)
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#formerDone = formerDone
     this.buffer = new RecordBuffer({
@@ -75,8 +77,10 @@ export class Partition implements RunnerHost {
         group.metrics.repeats++
       },
     })
-    const blamed = group.options.blamesRecords === false ? { ...start.saved, released: true } : start.saved
-    this.guard = new CrashGuard(start.position, end, blamed)
+    this.guard = new CrashGuard(start.position, start.saved)
+    const { released, owner } = start.saved
+    const suspicious = group.blamesRecords && !released && owner !== nobody && start.position < end
+    this.#suspect = suspicious ? owner : null
     this.committer = this.#createCommitter()
     this.runner = group.createRunner(this)
     if (group.breaker.paused) this.buffer.setStopped(true)
@@ -84,6 +88,10 @@ export class Partition implements RunnerHost {
 
   get gone(): AbortSignal {
     return this.#gone.signal
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal
   }
 
   get ending(): AbortSignal {
@@ -100,14 +108,19 @@ export class Partition implements RunnerHost {
 
   receive(records: StoredRecord[]): void {
     if (this.#gone.signal.aborted || records.length === 0) return
-    const first = records[0]!.offset
-    const fresh = first >= this.#readPosition ? 0 : firstFrom(records, this.#readPosition)
-    this.#falseAlarms = 0
-    this.runner.refill(fresh === 0 ? [] : records.slice(0, fresh), fresh < records.length)
-    if (fresh < records.length) {
-      this.#readPosition = records.at(-1)!.offset + 1
-      this.buffer.push(this.#withoutReadBack(fresh === 0 ? records : records.slice(fresh)))
+    const judged = this.#reading.judge(records, Date.now())
+    if (judged && 'stop' in judged) {
+      this.stop(judged.stop)
+      return
     }
+    if (judged) this.#progressedAtMs = judged.writtenAtMs
+    const { again, back, fresh } = this.#reading.take(records)
+    this.runner.refill(again, back.length + fresh.length > 0)
+    // They bring back their event ids and what the handler makes of them, and no more.
+    for (const record of back) {
+      if (this.resumeState.classify(record) === 'below') this.runner.finishedBefore(record)
+    }
+    this.buffer.push(fresh)
     // What else comes in this turn of the event loop joins the batch.
     if (!this.#wakeQueued) setImmediate(() => this.pump())
     this.#wakeQueued = true
@@ -120,14 +133,15 @@ export class Partition implements RunnerHost {
     this.runner.pump()
   }
 
+  open(): boolean {
+    if (this.#opened === 'no') void this.#open()
+    return this.#opened === 'yes'
+  }
+
   mayCall(): boolean {
     if (this.#ending.signal.aborted) return false
-    if (this.#opened !== 'yes') {
-      if (this.#opened === 'no') void this.#open()
-      return false
-    }
     const { exclusive, breaker } = this.group
-    return !exclusive.held && this.#consumer.alive() && breaker.allowsCall()
+    return this.open() && !exclusive.held && this.#consumer.alive() && breaker.allowsCall()
   }
 
   async whenMayCall(): Promise<boolean> {
@@ -154,25 +168,24 @@ export class Partition implements RunnerHost {
   }
 
   readOn(): void {
-    this.#consumer.seek(this.id, this.#readPosition)
+    this.#consumer.seek(this.id, this.#reading.position)
   }
 
-  /** The log cannot be read on. A fetch from before a seek may say so of a position that is there: it is asked again. */
+  /** The log cannot be read on. */
   misplaced(problem: { position: number; start: number; end: number }): void {
     if (this.#gone.signal.aborted) return
-    const { position, start, end } = problem
-    if (position >= start && position <= end && this.#falseAlarms++ < falseAlarmsMax) {
-      this.#consumer.seek(this.id, position)
-    } else {
-      this.stop(misplacedReason(problem))
-    }
+    const next = this.#reading.misplaced(problem)
+    if (typeof next === 'number') this.#consumer.seek(this.id, next)
+    else this.stop(next)
   }
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */
   tick(nowMs: number): void {
     if (this.#ending.signal.aborted) return
+    this.buffer.copyOut()
+    this.runner.copyOut()
     const ageMs = nowMs - this.#progressedAtMs
-    if (ageMs < refreshAfterMs) return
+    if (ageMs < refreshAfterMs || this.#reading.doubtful) return
     if (this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0) {
       this.#progressedAtMs = nowMs
       if (this.#opened === 'yes') this.committer.commitSoon()
@@ -187,7 +200,7 @@ export class Partition implements RunnerHost {
     if (this.#gone.signal.aborted) return
     this.#ending.abort()
     this.#gone.abort()
-    this.group.calls.abort(this.id)
+    this.#abortCalls()
     this.buffer.clear()
     this.runner.stop()
     for (const resolve of this.#callWaiters.splice(0)) resolve()
@@ -204,26 +217,33 @@ export class Partition implements RunnerHost {
   /** No call starts any more; those that run may end; their outcomes are committed, with the release. */
   async drain(): Promise<void> {
     if (this.#gone.signal.aborted) return
-    const { calls, options } = this.group
+    const { calls } = this.group
+    const { callsMs, abortedCallsMs, lastCommitMs } = deadlines.stop
     this.#ending.abort()
     this.pump()
-    await Promise.race([this.runner.idle(), sleep(options.callTimeoutMs)])
+    await Promise.race([this.runner.idle(), sleep(callsMs)])
     if (this.runner.inFlight() > 0) {
-      calls.abort(this.id)
-      await Promise.race([this.runner.idle(), sleep(Math.min(1_000, options.callTimeoutMs))])
+      this.#abortCalls()
+      await Promise.race([this.runner.idle(), sleep(abortedCallsMs)])
     }
     this.#released = !calls.running(this.id)
     // Without a call of its own, what the owner before committed still holds.
-    if (this.#opened === 'yes') await Promise.race([this.committer.flush(), sleep(drainCommitMsMax)])
+    if (this.#opened === 'yes') await Promise.race([this.committer.flush(), sleep(lastCommitMs)])
     this.lose()
   }
 
   async #open(): Promise<void> {
     this.#opened = 'soon'
     await Promise.race([this.#formerDone, aborted(this.ending)])
+    if (this.#suspect !== null && (await this.group.hasDied(this.#suspect))) this.guard.formerDied()
     if (this.#ending.signal.aborted || !(await this.committer.flush())) return
     this.#opened = 'yes'
     this.pump()
+  }
+
+  #abortCalls(): void {
+    this.#lost.abort()
+    this.group.calls.abort(this.id)
   }
 
   #createCommitter(): Committer {
@@ -233,15 +253,13 @@ export class Partition implements RunnerHost {
       position: this.position,
       consumer: this.#consumer,
       log: this.#log,
-      pace: group.pace,
-      restMs: group.commitRestMs,
+      partitions: () => group.partitions(),
       gone: this.gone,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
-      hasUncommitted: () => this.runner.hasUncommitted(),
       onCommitted: (offset) => {
         this.#committed = offset
-        this.runner.committed()
+        this.runner.pump()
       },
       onLost: () => this.lose(),
     })
@@ -253,28 +271,11 @@ export class Partition implements RunnerHost {
     const metadata = encodeMetadata(progress, {
       progressedAtMs: this.#progressedAtMs,
       released: this.#released,
-      owner: this.group.token,
+      owner: this.#ending.signal.aborted ? nobody : this.group.token,
       ...this.guard.bookkeeping(progress.offset),
     })
     return { offset: progress.offset, metadata }
   }
-
-  /** Records below the position bring back their event ids and what the handler makes of them, and no more. */
-  #withoutReadBack(records: StoredRecord[]): StoredRecord[] {
-    if (records[0]!.offset >= this.position) return records
-    const from = firstFrom(records, this.position)
-    for (let at = 0; at < from; at++) {
-      const record = records[at]!
-      if (this.resumeState.classify(record) === 'below') this.runner.finishedBefore(record)
-    }
-    return records.slice(from)
-  }
-}
-
-/** Index of the first record at or beyond `offset`. */
-function firstFrom(records: StoredRecord[], offset: number): number {
-  const at = records.findIndex((record) => record.offset >= offset)
-  return at < 0 ? records.length : at
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

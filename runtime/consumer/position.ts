@@ -1,8 +1,14 @@
 /** Decides where work on a gained partition starts, or why it must not: nothing is skipped or repeated silently. */
 
-import type { GainedPartition } from '#engines/event-log/port.ts'
+import type { GainedPartition, StoredRecord } from '#engines/event-log/port.ts'
 import { ringIdsMax, staleAfterMs } from './limits.ts'
 import { decodeMetadata, emptyState, type SavedState } from './metadata.ts'
+
+/** The group made no progress for so long that deletions may be gone, from this offset on. */
+export interface Doubt {
+  offset: number
+  ageMs: number
+}
 
 export type Start =
   | {
@@ -14,6 +20,7 @@ export type Start =
       saved: SavedState
       /** The commit's metadata has a format of another version: only its position counts. */
       unknownFormat: boolean
+      doubt: Doubt | null
     }
   | { kind: 'stop'; why: string; position: number }
 
@@ -38,13 +45,21 @@ export function decideStart(
     saved.attempts.clear()
     saved.retriesUsed.clear()
   }
+  // What lies below the commit was seen by the group, also where the worker's own position is older.
+  const unseen = Math.max(position, committed?.offset ?? position)
+  if (saved.progressedAtMs === 0 || unseen >= end) saved.progressedAtMs = nowMs
   const ageMs = nowMs - saved.progressedAtMs
-  if (cleanup === 'compact' && saved.progressedAtMs > 0 && ageMs > staleAfterMs && end > position) {
-    return { kind: 'stop', why: staleReason(ageMs), position }
-  }
-  if (saved.progressedAtMs === 0 || position === end) saved.progressedAtMs = nowMs
+  const doubt = cleanup === 'compact' && ageMs > staleAfterMs ? { offset: unseen, ageMs } : null
   const readFrom = cleanup === 'delete' ? Math.max(start, position - ringIdsMax) : position
-  return { kind: 'start', position, readFrom, saved, unknownFormat: decoded === null }
+  return { kind: 'start', position, readFrom, saved, unknownFormat: decoded === null, doubt }
+}
+
+/**
+ * `next` is the first record of what the group has not seen. Where it is young and nothing is missing before it, all
+ * that follows is younger: no deletion of it can be gone, the group made no progress only because nothing happened.
+ */
+export function missedDeletions(doubt: Doubt, next: StoredRecord, nowMs: number): boolean {
+  return next.offset > doubt.offset || nowMs - next.timestamp > staleAfterMs
 }
 
 export function misplacedReason({

@@ -27,6 +27,10 @@ export class Queue<T> {
     return item
   }
 
+  *[Symbol.iterator](): Generator<T> {
+    for (let at = this.#head; at < this.#items.length; at++) yield this.#items[at]!
+  }
+
   clear(): void {
     this.#items = []
     this.#head = 0

@@ -1,6 +1,7 @@
 /** Holds fetched records of one partition until the runner takes them; pauses fetching while it is full. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { copyOut } from './copied-record.ts'
 import { bufferedRecordsMax, recordOverheadBytes } from './limits.ts'
 import { Queue } from './queue.ts'
 
@@ -11,13 +12,19 @@ export interface RecordBufferOptions {
   resume(): void
 }
 
+interface Chunk {
+  records: StoredRecord[]
+  bytes: number
+  waits: 'no' | 'seen' | 'copied'
+}
+
 export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
-  readonly #chunks = new Queue<{ records: StoredRecord[]; bytes: number }>()
+  readonly #chunks = new Queue<Chunk>()
   /** Index in the first chunk. */
   #at = 0
   #count = 0
@@ -41,7 +48,7 @@ export class RecordBuffer {
     for (const record of records) bytes += recordBytes(record)
     this.#bytes += bytes
     this.#count += records.length
-    this.#chunks.push({ records, bytes })
+    this.#chunks.push({ records, bytes, waits: 'no' })
     this.updateFetching()
   }
 
@@ -61,6 +68,18 @@ export class RecordBuffer {
       this.#bytes -= chunk.bytes
     }
     return record
+  }
+
+  /** Called now and then: what was here the last time already is copied out. */
+  copyOut(): void {
+    const first = this.#chunks.peek()
+    for (const chunk of this.#chunks) {
+      if (chunk.waits === 'seen') {
+        chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
+        if (chunk === first) this.#at = 0
+      }
+      chunk.waits = chunk.waits === 'no' ? 'seen' : 'copied'
+    }
   }
 
   /** Nothing is fetched while it is stopped (the group is paused or leaves). */

@@ -1,10 +1,15 @@
-/** Turns stored records into messages. A record that cannot be decoded is at fault itself; a missing registry is waited for. */
+/**
+ * Turns stored records into messages. Bytes that cannot be parsed are the record's own fault; a registry that is away, or
+ * does not know a schema id at the moment, is waited for: nothing is parked for it.
+ */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { Codec, Message } from '../messages.ts'
+import { untilDoneWaitMsMax } from './limits.ts'
 import type { CallPermission } from './partition-host.ts'
 
 /** Why a record has no message. */
@@ -44,16 +49,18 @@ export class RecordDecoder<S extends SchemaName> {
     return isUnavailable(error) ? this.#decodeWhenBack(record, error) : new Undecodable(error)
   }
 
+  /** The partition waits by itself: others may hold nothing but records of known schemas. */
   async #decodeWhenBack(record: StoredRecord, first: Error): Promise<Decoded<S>> {
-    const { breaker } = this.#host.group
+    const { ending, group } = this.#host
+    const { partition, offset } = record
     let error: unknown = first
-    while (isUnavailable(error)) {
-      breaker.trip('schema_registry', describeError(error), { probed: false })
-      if (!(await this.#host.whenMayCall())) return null
+    for (let n = 0; isUnavailable(error); n++) {
+      group.log.warn({ partition, offset, reason: error.message }, 'waiting for the schema of a record')
+      await sleep(backoffMs(n, { baseMs: 200, maxMs: untilDoneWaitMsMax }), ending)
+      if (ending.aborted) return null
       try {
         const message = await this.#codec.decode(this.#topic, record)
-        breaker.callWorked()
-        return message
+        return (await this.#host.whenMayCall()) ? message : null
       } catch (next) {
         error = next
       }

@@ -84,6 +84,8 @@ export class ResumeState {
   }
 }
 
-function eventIdOf(record: StoredRecord): string | Uint8Array | undefined {
-  return record.headerBytes ? record.headerBytes(headerNames.eventId) : record.headers[headerNames.eventId]
+function eventIdOf(record: StoredRecord): Uint8Array | undefined {
+  if (record.headerBytes) return record.headerBytes(headerNames.eventId)
+  const text = record.headers[headerNames.eventId]
+  return text === undefined ? undefined : Buffer.from(text)
 }

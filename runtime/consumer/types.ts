@@ -22,6 +22,8 @@ export interface ConsumerDependencies {
 export interface CallContext {
   /** Aborts when the partition is lost or the call runs out of time: stop, the outcome will not be committed. */
   signal: AbortSignal
+  /** As `signal`, without the time-out: one for all calls of a partition, for those that keep time by themselves. */
+  lost: AbortSignal
   /** 1 for a record's first call, also over restarts (as far as commits tell). For a batch: of its first record. */
   attempt: number
   /** What the last hold kept with the record's attempts; without one, the number of failed attempts. */
@@ -33,16 +35,21 @@ export interface CallContext {
 export interface ConsumerOptions<S extends SchemaName> {
   group: string
   topic: Topic<S>
-  /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry`. */
+  /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry` (see `engine`). */
   callTimeoutMs: number
+  /**
+   * For writers of an index: the engine behind the handler. A call that takes too long then says that this engine is
+   * away: no attempt is counted and nothing parked.
+   */
+  engine?: string
   /** Retries of a record before it is parked (outcome `retry`). */
   retriesMax: number
   backoff: { baseMs: number; maxMs: number }
   /** A member that sends no heartbeat for this long loses its partitions. Default 10,000. */
   sessionTimeoutMs?: number
   /**
-   * False where a position may stay the same for long through no fault of its record: takeovers without progress are
-   * then not counted against it. Default true: a record whose handling ends the process again and again is parked.
+   * True: a record whose handling ends the process again and again is parked. False where a position may stay the same
+   * for long through no fault of its record. Default: true without an `engine`.
    */
   blamesRecords?: boolean
   /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
@@ -125,7 +132,7 @@ export interface RunningConsumer extends Closeable {
     inFlight: number
     stopped: { partition: number; why: string }[]
   }
-  /** Drains: waits for calls in flight (at most the call time-out), commits, marks partitions released, leaves. */
+  /** Drains: waits for calls in flight (2 s, then they are aborted), commits, marks partitions released, leaves. */
   close(): Promise<void>
 }
 

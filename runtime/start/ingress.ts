@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope } from '#lib/resource.ts'
 import { listenOnLoopback, loopbackPort } from '../http/loopback.ts'
@@ -24,9 +25,6 @@ export const processSettings = Type.Object({
     description: 'CIDRs, comma-separated, of proxies whose X-Forwarded-* headers count',
   }),
 })
-
-const ingressCloseMs = 3_000
-const resourcesCloseMs = 4_000
 
 /** The variable that says where an ingress listens. */
 export function portSettings(service: Service) {
@@ -61,7 +59,7 @@ export async function startIngresses(
     const { address } = ingress
     const app = createApp(ingress.name, parts, 'loopbackVariable' in address)
     const resources = await ingress.routes(app, parts.platform)
-    scope.add(`${ingress.name} resources`, bound(resources, resourcesCloseMs))
+    scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
     const settings = loadConfig(portSettings(ingress), env) as Record<string, unknown>
     addresses[address.name] =
       'portVariable' in address
@@ -100,7 +98,7 @@ async function listen(
   number: number,
 ): Promise<string> {
   const { HOST: host } = loadConfig(processSettings, env)
-  scope.add(`HTTP of ${variable}`, bound({ close: () => app.close() }, ingressCloseMs))
+  scope.add(`HTTP of ${variable}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
   try {
     await app.listen({ host, port: number })
   } catch (cause) {
@@ -118,7 +116,7 @@ async function listenLocally(
   setting: string,
 ): Promise<string> {
   const wanted = loopbackPort(setting, loopbackVariable, usual)
-  scope.add(`HTTP of ${loopbackVariable}`, bound({ close: () => app.close() }, ingressCloseMs))
+  scope.add(`HTTP of ${loopbackVariable}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
   try {
     const listening = scope.add('loopback', await listenOnLoopback(app, wanted))
     return `http://127.0.0.1:${listening.port}`

@@ -111,6 +111,26 @@ function describeApply(mirror: Get): void {
       expect(await mirror().positions(target)).toEqual([at(3, 10)])
     })
 
+    test('leaves out what a writer brings that was overtaken, also where the position had to stay behind', async () => {
+      // A record between the two is yet to be parked: the position may not pass it.
+      const title = (text: string) => rowOf(1, { title: text })
+      await mirror().apply(target, [operation(0, 5, 'a', title('5'))], [at(0, 6)])
+      await mirror().apply(target, [operation(0, 8, 'a', title('8')), operation(0, 9, 'b', title('9'))], [])
+      expect(await mirror().positions(target)).toEqual([at(0, 6)])
+      await mirror().apply(target, [operation(0, 6, 'a', title('6')), operation(0, 7, 'b', null)], [])
+      expect(await titles(mirror())).toEqual({ a: '8', b: '9' })
+      await mirror().apply(target, [operation(0, 10, 'b', null)], [])
+      expect(await titles(mirror())).toEqual({ a: '8' })
+    })
+
+    test('leaves out what comes late from before the log was grown', async () => {
+      const grown = { ...target, epoch: 2 }
+      await mirror().apply(target, [operation(0, 40, 'a', rowOf(1, { title: 'old' }))], [at(0, 41)])
+      await mirror().apply(grown, [operation(3, 0, 'a', rowOf(1, { title: 'new' }))], [at(3, 1)])
+      await mirror().apply(target, [operation(0, 41, 'a', rowOf(1, { title: 'late' }))], [at(0, 42)])
+      expect(await titles(mirror())).toEqual({ a: 'new' })
+    })
+
     test('keeps positions of epochs apart, and moves one without any row', async () => {
       await mirror().apply(target, [], [at(0, 7), at(1, 8)])
       await mirror().apply({ generation: 1, epoch: 2 }, [], [at(0, 1)])

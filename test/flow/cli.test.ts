@@ -137,6 +137,10 @@ describe('flotilla with a running platform', () => {
     expect(await json(['groups', 'reset', 'audit-writer', '--to', 'beginning'], home, 1)).toMatchObject({
       error: { code: 'group_active' },
     })
+    const place = ['--partition', '0', '--offset', '999999']
+    expect(await json(['groups', 'skip', 'vector-writer', ...place], home, 1)).toMatchObject({
+      error: { code: 'not_found' },
+    })
     const doctor = await json<{ ok: boolean; checks: { check: string; status: string }[] }>(['doctor'], home)
     expect(doctor.ok).toBe(true)
     expect(doctor.checks.filter((check) => check.status === 'fail')).toEqual([])

@@ -1,7 +1,8 @@
 /** The life of a dead letter: parked, listed, shown, replayed as it was, or discarded; never over a later record. */
 
 import { describe, expect, test } from 'vitest'
-import { done, park } from '#lib/outcome.ts'
+import { done, park as parkOutcome } from '#lib/outcome.ts'
+import { park } from '#runtime/consumer/parking.ts'
 import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
 import {
   type DeadLetterName,
@@ -23,7 +24,7 @@ async function parkedOnce(cleanup: 'delete' | 'compact') {
   await harness.startBatches({
     async handle(messages) {
       return messages.map(({ offset, headers, value }) => {
-        if (!repaired && (value as unknown as { bad?: boolean } | null)?.bad) return park('it is bad')
+        if (!repaired && (value as unknown as { bad?: boolean } | null)?.bad) return parkOutcome('it is bad')
         handled.push({ offset, headers, value })
         return done
       })
@@ -138,5 +139,30 @@ describe('a dead letter', () => {
     const last = log.records('letters').findLast((record) => record.key?.toString() === 'b')!
     expect(last.value).toEqual(Buffer.from('{"n":2}'))
     expect(last.headers['event-id']).toBe('newer')
+  })
+
+  test('of an earlier epoch stays when a record at the same place is parked after its topic was grown', async () => {
+    const { dependencies, name, harness, log } = await parkedOnce('delete')
+    const { publisher, topic } = harness
+    const grown = {
+      ...publisher,
+      locationOf: () => ({ ...publisher.locationOf(topic), epoch: 2 }),
+    }
+    const later = { ...log.records('letters')[2]!, offset: 1 }
+    const parking = { group: 'workers', topic, publisher: grown, log: harness.log }
+    await park(
+      [{ record: later, reason: 'it is as bad', attempts: 0 }],
+      parking,
+      new AbortController().signal,
+    )
+    const listed = await listDeadLetters(dependencies)
+    expect(listed.map(({ key, recordKey, epoch }) => [key, recordKey, epoch])).toEqual([
+      ['workers/0/1', 'b', 1],
+      ['workers/0/1/2', 'c', 2],
+    ])
+    await removeDeadLetters(dependencies, name.topic, [listed[1]!])
+    expect((await listDeadLetters(dependencies)).map(({ key }) => key)).toEqual(['workers/0/1'])
+    await removeDeadLetters(dependencies, name.topic, [listed[0]!])
+    expect(await listDeadLetters(dependencies)).toEqual([])
   })
 })

@@ -25,6 +25,7 @@ describe('a record that ends the process', () => {
     }
     const lives = async () => {
       batches.length = 0
+      log.clientId = `process-${log.members.length}`
       await harness.startBatches({ ...options, callTimeoutMs: 600 })
       const member = log.members.at(-1)!
       await member.gain([0], 'none')
@@ -36,7 +37,7 @@ describe('a record that ends the process', () => {
       const member = await lives()
       await eventually('the killer runs', () => batches.some((batch) => batch.includes(4)))
       expect(batches[0]).toHaveLength(10)
-      member.lose([0])
+      member.die()
     }
     const alone = await lives()
     await eventually('the killer runs alone', () => batches.some((batch) => batch.includes(4)))
@@ -44,7 +45,7 @@ describe('a record that ends the process', () => {
     const { offset, metadata } = log.commits.at(-1)!
     expect(offset).toBe(4)
     expect(decodeMetadata(metadata, offset)!.isolated).toBe(4)
-    alone.lose([0])
+    alone.die()
     killer = false
     await lives()
     await eventually('all are committed', () => isCommitted(log, 30))

@@ -1,10 +1,13 @@
 /** Partitions come and go: one lane never runs twice at once, a late owner commits nothing, nothing starts blindly. */
 
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done } from '#lib/outcome.ts'
 import { ringIdsMax } from '#runtime/consumer/limits.ts'
 import { commitAs, commitText, entries, isCommitted, started } from '#test/support/consumer-commits.ts'
+import { createHarness } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { temporaryFolder } from '#test/support/temporary.ts'
 
 const day = 86_400_000
 
@@ -227,18 +230,67 @@ describe('a gained partition', () => {
     expect(asked).toEqual(Array(2).fill([{ partition: 0, committed: null }]))
   })
 
-  test('stops when a compacted topic grew for 25 days without a commit; to be idle is no fault', async () => {
+  /** A group that committed offset 5 of a compacted topic 26 days ago, and what came then. */
+  async function longAgo(handedOver?: number) {
     const { log, harness } = await started('compact')
-    const consumer = await harness.startBatches({ handle: async (messages) => messages.map(() => done) })
+    const seen: number[] = []
+    const consumer = await harness.startBatches({
+      ...(handedOver === undefined ? {} : { onAssigned: async () => new Map([[0, handedOver]]) }),
+      async handle(messages) {
+        seen.push(...messages.map((message) => message.offset))
+        return messages.map(() => done)
+      },
+    })
     await harness.add(0, entries(5))
     await commitAs(log, harness, 5, { progressedAtMs: Date.now() - 26 * day })
+    const writtenDaysAgo = async (...days: number[]) => {
+      await harness.add(0, entries(days.length))
+      const records = log.records(harness.topic.name).slice(-days.length)
+      for (const [n, record] of records.entries()) record.timestamp = Date.now() - days[n]! * day
+    }
+    return { log, harness, consumer, seen, writtenDaysAgo }
+  }
+
+  test('stops when the group made no progress for 25 days and what it has not seen is older', async () => {
+    const { log, consumer, seen, writtenDaysAgo } = await longAgo()
+    await writtenDaysAgo(25.5, 0)
     await log.members[0]!.gain([0])
-    expect(consumer.state().stopped).toEqual([])
-    log.members[0]!.lose([0])
-    await harness.add(0, entries(1))
-    await log.members[0]!.gain([0])
+    await eventually('it stopped', () => consumer.state().stopped.length === 1)
     expect(consumer.state().stopped[0]!.why).toContain('nothing was committed for 26 days')
+    expect(seen).toEqual([])
   })
+
+  test('stops when something is gone of what the group has not seen for 25 days', async () => {
+    const { log, harness, consumer, writtenDaysAgo } = await longAgo()
+    await writtenDaysAgo(25.5, 0)
+    log.remove(harness.topic.name, 0, [5])
+    await log.members[0]!.gain([0])
+    await eventually('it stopped', () => consumer.state().stopped.length === 1)
+  })
+
+  test('goes on when the group made no progress for 25 days because nothing happened', async () => {
+    const { log, consumer, seen, writtenDaysAgo } = await longAgo()
+    await log.members[0]!.gain([0])
+    log.members[0]!.lose([0])
+    await writtenDaysAgo(24, 0)
+    await log.members[0]!.gain([0])
+    await eventually('it is committed', () => isCommitted(log, 7))
+    expect(seen).toEqual([5, 6])
+    expect(consumer.state().stopped).toEqual([])
+  })
+
+  test.each([2, 6])(
+    'goes on at %i, which the service hands over, when the group has seen or skips the rest',
+    async (position) => {
+      const { log, consumer, seen, writtenDaysAgo } = await longAgo(position)
+      if (position === 6) await writtenDaysAgo(25.5, 0)
+      await log.members[0]!.gain([0])
+      const end = position === 6 ? 7 : 5
+      await eventually('it is through', () => seen.at(-1) === end - 1)
+      expect(seen[0]).toBe(position)
+      expect(consumer.state().stopped).toEqual([])
+    },
+  )
 
   test('with metadata of an unknown format starts at its offset and says so', async () => {
     const { log, harness } = await started()
@@ -276,5 +328,35 @@ describe('a gained partition', () => {
     await harness.add(0, [{ id: 'e600' }, { id: 'e499' }, { id: 'new' }])
     await eventually('it is committed', () => isCommitted(log, total + 3))
     expect(seen).toEqual([total + 1, total + 2])
+  })
+
+  test('goes on when what it reads back for the event ids expires meanwhile', async () => {
+    const log = await openEmbeddedLog({ directory: temporaryFolder() })
+    onTestFinished(() => log.close())
+    const harness = await createHarness(log)
+    const seen: number[] = []
+    const options = {
+      async handle(messages: { offset: number }[]) {
+        seen.push(...messages.map((message) => message.offset))
+        return messages.map(() => done)
+      },
+    }
+    await harness.add(0, entries(10))
+    const first = await harness.startBatches(options)
+    await eventually('all are handled', () => seen.length === 10)
+    await first.close()
+    const consume = log.consume.bind(log)
+    log.consume = (given) => {
+      const assigned: typeof given.listener.assigned = async (gained) => {
+        const starts = await given.listener.assigned(gained)
+        await log.deleteRecords(harness.topic.name, 0, 3)
+        return starts
+      }
+      return consume({ ...given, listener: { ...given.listener, assigned } })
+    }
+    const second = await harness.startBatches(options)
+    await harness.add(0, entries(1))
+    await eventually('the new one is handled', () => seen.at(-1) === 10)
+    expect(second.state().stopped).toEqual([])
   })
 })

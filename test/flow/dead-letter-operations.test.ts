@@ -50,6 +50,7 @@ describe('the dead letters of a topic', () => {
         group: 'workers',
         partition: 0,
         offset: 1,
+        epoch: 1,
         recordKey: 'b',
         valueBytes: 15,
         headers: expect.objectContaining({ 'event-id': expect.any(String) }),

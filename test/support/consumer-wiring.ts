@@ -91,3 +91,15 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
     locationOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
   }
 }
+
+/** As `testPublisher`, for topics whose names on the broker begin with a prefix: others use the broker, too. */
+export function prefixedPublisher(eventLog: EventLog, partitions: number, prefix: string): Publisher {
+  const base = testPublisher(eventLog, partitions)
+  const prefixed = <T extends { name: string }>(topic: T): T => ({ ...topic, name: `${prefix}${topic.name}` })
+  return {
+    ...base,
+    publish: ((topic: KeyedTopic<unknown, SchemaName>, messages: never) =>
+      base.publish(prefixed(topic), messages)) as Publisher['publish'],
+    locationOf: (topic) => base.locationOf(prefixed(topic)),
+  }
+}

@@ -28,6 +28,9 @@ export interface MemoryMember extends GroupConsumer {
   /** Answers the next commits instead of the log; empty: the log does. */
   answers: CommitResult[]
   paused: Set<number>
+  clientId: string
+  /** Ends its process: it loses all and is gone. */
+  die(): void
   /** Records delivered, repeats included. */
   delivered: number
 }
@@ -35,6 +38,8 @@ export interface MemoryMember extends GroupConsumer {
 export interface MemoryLog extends EventLog {
   /** In the order of `consume`. */
   members: MemoryMember[]
+  /** The process that consumes next; its members are known by it until they are lost with it. */
+  clientId: string
   /** While true appends and commits fail with `log_unavailable`. */
   away: boolean
   /** Every commit that was written, in order. */
@@ -61,8 +66,10 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
   const positions = new Map<string, CommittedPosition>()
   const holders = new Map<string, symbol>()
   const pumps = new Set<() => void>()
+  const dead = new Set<MemoryMember>()
   const log: MemoryLog = {
     driver: 'embedded',
+    clientId: 'process',
     members: [],
     away: false,
     commits: [],
@@ -121,6 +128,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     listGroups: async () => [...new Set([...positions.keys()].map((key) => key.split('|')[0]!))],
     groupState: async (group, topic) => ({
       members: log.members.length,
+      clientIds: log.members.filter((member) => !dead.has(member)).map((member) => member.clientId),
       committed: [...positions].filter(([key]) => key.startsWith(`${group}|${topic}|`)).map(([, one]) => one),
     }),
     async setPositions(group, topic, wanted) {
@@ -178,6 +186,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     const owned = new Set<number>()
     const member: MemoryMember = {
       connected: true,
+      clientId: log.clientId,
       answers: [],
       paused: new Set(),
       delivered: 0,
@@ -197,6 +206,10 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
           readers.delete(id)
         }
         listener.lost(partitions)
+      },
+      die() {
+        dead.add(member)
+        member.lose([...owned])
       },
       assignment: () => [...owned],
       async commit(partition, offset, metadata) {
@@ -221,6 +234,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       },
       alive: () => member.connected,
       async close() {
+        dead.add(member)
         owned.clear()
         readers.clear()
         pumps.delete(pumpAll)

@@ -32,7 +32,6 @@ export function openUpgradeWorld(open: () => Promise<UpgradeStack>): () => Upgra
       'webhooks',
       'targets',
     )
-    await forgetItsAge(stack)
     const platform = await stack.start()
     const keeper = clientOf(stack, platform, 'keeper')
     world = { stack, before: { groups, standings }, platform, keeper, sink }
@@ -53,15 +52,6 @@ export function clientOf(
   const { file } = keys.find(({ agent_id, in_force }) => agent_id === agentId && in_force)!
   // On a busy machine the log may miss its two seconds: that says nothing of an upgrade.
   return createClient({ vectorUrl, agentId, privateKeyFile: join(home, file), attemptsMax: 20 })
-}
-
-/**
- * A group on a compacted topic that has not moved for 25 days stops at the start when records lie before it: deletions
- * might be gone. The mirror's own position always lies behind the last audit notes, and none was lost here.
- */
-async function forgetItsAge({ command, made_by }: UpgradeStack): Promise<void> {
-  const days = (Date.now() - Date.parse(made_by.at)) / 86_400_000
-  if (days > 20) await command('groups', 'reset', 'relational-writer', '--to', 'end')
 }
 
 export function byCollection<T extends { collection: string }>(points: T[]): Map<string, T[]> {

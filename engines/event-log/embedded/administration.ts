@@ -32,6 +32,7 @@ export type Administration = Pick<
 >
 
 export interface AdministrationParts {
+  clientId: string
   threads: Threads
   topics: Topics
   positions: Positions
@@ -95,7 +96,7 @@ function topicCalls({ threads, topics, positions }: AdministrationParts) {
   } satisfies Partial<Administration>
 }
 
-function groupCalls({ threads, topics, positions, groups, queue }: AdministrationParts) {
+function groupCalls({ clientId, threads, topics, positions, groups, queue }: AdministrationParts) {
   function refuseActive(group: string): void {
     if (groups.members(group) > 0) {
       throw new AppError('group_active', `The group ${group} has members; stop them first.`)
@@ -103,10 +104,14 @@ function groupCalls({ threads, topics, positions, groups, queue }: Administratio
   }
   return {
     listGroups: async () => [...new Set([...positions.groups(), ...groups.names()])].toSorted(),
-    groupState: async (group, topic) => ({
-      members: groups.members(group, topic),
-      committed: positions.list(group, topic),
-    }),
+    async groupState(group, topic) {
+      const members = groups.members(group, topic)
+      return {
+        members,
+        clientIds: members > 0 ? [clientId] : [],
+        committed: positions.list(group, topic),
+      }
+    },
     async setPositions(group, topic, offsets) {
       refuseActive(group)
       const rows = offsets.map(({ partition, offset }) => {

@@ -48,7 +48,12 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster): Groups {
     async groupState(group, topic) {
       const positions = await committed(group, topic)
       const described = await ask((admin) => admin.describeGroups([group]))
-      return { members: described.groups[0]?.members.length ?? 0, committed: positions }
+      const members = described.groups[0]?.members ?? []
+      return {
+        members: members.length,
+        clientIds: [...new Set(members.map((member) => member.clientId))],
+        committed: positions,
+      }
     },
     setPositions: (group, topic, positions) =>
       positions.length === 0

@@ -15,12 +15,12 @@ export async function applyOperations(
 ): Promise<void> {
   await relational.transaction(async (tx) => {
     const tables = await tablesOf(tx, target.generation)
-    const held = await lockPositions(tx, target, partitionsOf(operations, positions))
-    const fresh = operations.filter((one) => one.offset >= (held.get(one.partition) ?? 0))
+    const fences = await lockPositions(tx, target, partitionsOf(operations, positions))
+    const fresh = operations.filter((one) => one.offset >= (fences.get(one.partition) ?? 0))
     const last = lastOfEach(fresh)
     await upsert(tx, tables, last)
     await remove(tx, tables, last)
-    await movePositions(tx, target, positions)
+    await movePositions(tx, target, fresh, positions)
   })
 }
 
@@ -60,20 +60,30 @@ const createStage = `
   ) on commit delete rows;
   alter table pg_temp.mirror_batch alter column embedding set storage plain`
 
-/** Writers of one partition wait for each other here, in the order of partitions. */
+/**
+ * Writers of one partition wait for each other here, in the order of partitions. Resolves with the first offset of each
+ * partition that has not been written: what is below it comes from a writer that was overtaken, and so does everything
+ * of an epoch that a newer one has followed.
+ */
 async function lockPositions(
   tx: SqlTransaction,
   { generation, epoch }: MirrorTarget,
   partitions: number[],
 ): Promise<Map<number, number>> {
-  const { rows } = await tx.query<{ partition: number; next: number }>(
+  const { rows } = await tx.query<{ partition: number; written: number; newest: number | null }>(
     `insert into vectors_build.positions as held (generation, epoch, partition, next)
      select $1, $2, partition, 0 from unnest($3::int[]) as partition
      on conflict (generation, epoch, partition) do update set next = held.next
-     returning partition, next`,
+     returning partition, greatest(next, written) as written,
+       (select max(epoch) from vectors_build.positions where generation = $1) as newest`,
     [generation, epoch, partitions],
   )
-  return new Map(rows.map((row) => [row.partition, row.next]))
+  return new Map(
+    rows.map(({ partition, written, newest }) => [
+      partition,
+      (newest ?? epoch) > epoch ? Number.POSITIVE_INFINITY : written,
+    ]),
+  )
 }
 
 function partitionsOf(operations: MirrorOperation[], positions: MirrorPosition[]): number[] {
@@ -140,13 +150,24 @@ async function remove(tx: SqlTransaction, tables: Tables, operations: MirrorOper
 async function movePositions(
   tx: SqlTransaction,
   { generation, epoch }: MirrorTarget,
+  operations: MirrorOperation[],
   positions: MirrorPosition[],
 ): Promise<void> {
-  if (positions.length === 0) return
+  const moved = new Map<number, { next: number; written: number }>()
+  const of = (partition: number) => {
+    const known = moved.get(partition) ?? { next: 0, written: 0 }
+    moved.set(partition, known)
+    return known
+  }
+  for (const { partition, next } of positions) of(partition).next = next
+  for (const { partition, offset } of operations) of(partition).written = offset + 1
+  if (moved.size === 0) return
+  const values = [...moved.values()]
   await tx.query(
-    `update vectors_build.positions as held set next = greatest(held.next, moved.next)
-     from unnest($3::int[], $4::bigint[]) as moved (partition, next)
+    `update vectors_build.positions as held
+     set next = greatest(held.next, moved.next), written = greatest(held.written, moved.written)
+     from unnest($3::int[], $4::bigint[], $5::bigint[]) as moved (partition, next, written)
      where held.generation = $1 and held.epoch = $2 and held.partition = moved.partition`,
-    [generation, epoch, positions.map((one) => one.partition), positions.map((one) => one.next)],
+    [generation, epoch, [...moved.keys()], values.map((one) => one.next), values.map((one) => one.written)],
   )
 }

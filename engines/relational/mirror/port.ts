@@ -73,8 +73,9 @@ export interface Mirror extends Closeable {
   readonly write: Relational
 
   /**
-   * Applies operations in one transaction, the positions with them: per point the last operation counts, and what is
-   * below a position that the tables already hold is left out, so that nothing old ever comes back. A position never
+   * Applies operations in one transaction, the positions with them: per point the last operation counts. What is below a
+   * position that the tables hold, or was written before, or belongs to an epoch that a newer one has followed, is left
+   * out, so that nothing old ever comes back; so operations of a partition come in the order of the log. A position never
    * goes back either. All resolve together or nothing is applied.
    */
   apply(target: MirrorTarget, operations: MirrorOperation[], positions: MirrorPosition[]): Promise<void>

@@ -1,16 +1,20 @@
 /** Runs the reader group that fills one generation of an index, and writes its progress and failure rows. */
 
+import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
+import type { Closeable } from '#lib/resource.ts'
 import { type CallContext, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { createEngineCalls, type EngineCalls } from './engine-calls.ts'
 import { writeFailures } from './failures.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
 import { createProgress, type ProgressTail } from './progress.ts'
 import { groupOfGeneration } from './rebuild.ts'
+import { openStuckRecords, type StuckRecords } from './stuck.ts'
 
 export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>
 
@@ -22,7 +26,16 @@ export interface IndexWriter {
   batchBytesMax: number
   /** A new owner of a partition waits this long for calls of a dead one that may still run. */
   callTimeoutMs: number
-  openGeneration(generation: number, epoch: number): GenerationHandler
+  openGeneration(parts: GenerationParts): GenerationHandler
+}
+
+/** What the handler of one generation works with. */
+export interface GenerationParts {
+  generation: number
+  /** Epoch of vectors.commands. */
+  epoch: number
+  calls: EngineCalls
+  stuck: StuckRecords
 }
 
 export interface GenerationHandler {
@@ -36,6 +49,8 @@ export interface GenerationHandler {
   parked?(partition: number): void
   /** Called when everything through this offset is done, before progress is published: the index may keep it. */
   settled?(partition: number, throughOffset: number): Promise<void>
+  /** Called every ten seconds and at the end: what was settled and not kept may be kept now. */
+  keep?(): Promise<void>
 }
 
 const progressRepeatMs = 10_000
@@ -50,16 +65,21 @@ export async function startGenerationWriter(
   const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
   const topic = vectorsCommands
   const { epoch } = publisher.locationOf(topic)
+  const group = groupOfGeneration(index, generation)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
-  const handler = writer.openGeneration(generation, epoch)
+  const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch })
+  const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck })
+  const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
     {
-      group: groupOfGeneration(index, generation),
+      group,
       topic,
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
+      // The gateway has checked every point: what takes long is the engine's fault, not a record's.
+      engine: index.name,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       handle: handler.handle,
@@ -74,17 +94,28 @@ export async function startGenerationWriter(
       async beforeCommit(partition, throughOffset) {
         await handler.settled?.(partition, throughOffset)
         await progress.applied(partition, throughOffset)
+        stuck.settled(partition, throughOffset)
       },
       async onAssigned(gained) {
         const kept = await handler.positions?.(gained.map((one) => one.partition))
-        await progress.assigned(
+        const reported = await progress.assigned(
           gained.map((one) => ({ ...one, committed: kept?.get(one.partition) ?? one.committed })),
         )
-        return kept
+        // What was reported is not applied again, also where its commit was never written: no read goes back behind it.
+        // A partition without a position is left out: the runtime stops it with an alarm.
+        const committed = gained.filter((one) => one.committed !== null)
+        const starts = kept ?? new Map(committed.map((one) => [one.partition, reported.get(one.partition)!]))
+        for (const [partition, start] of starts) stuck.settled(partition, start - 1)
+        return starts
       },
     },
-  )
-  return withRepeats(consumer, () => progress.repeat(consumer.state().partitions), context)
+  ).catch(async (error: unknown) => {
+    await stuck.close()
+    throw error
+  })
+  const keep = async () => await handler.keep?.()
+  const repeat = () => progress.repeat(consumer.state().partitions)
+  return withRepeats(consumer, { keep, repeat, stuck, log })
 }
 
 function openProgress(
@@ -108,18 +139,18 @@ function openProgress(
   })
 }
 
-/** Repeats the progress, so that a reader that joined late or missed a record learns it within ten seconds. */
+/** Repeats the progress until it is closed, so that a reader that joined late or missed a record learns it within ten seconds. */
 function withRepeats(
   consumer: RunningConsumer,
-  repeat: () => Promise<void>,
-  { log }: WriterContext,
+  parts: { keep: () => Promise<void>; repeat: () => Promise<void>; stuck: Closeable; log: Logger },
 ): RunningConsumer {
-  const timer = setInterval(() => {
-    repeat().catch((error: unknown) => {
+  const { keep, repeat, stuck, log } = parts
+  const tried = (work: () => Promise<void>) =>
+    work().catch((error: unknown) => {
       const reason = error instanceof AppError ? error.code : String(error)
       log.warn({ reason }, 'index.progress-not-repeated')
     })
-  }, progressRepeatMs)
+  const timer = setInterval(() => void tried(keep).then(() => tried(repeat)), progressRepeatMs)
   timer.unref()
   return {
     pause: () => consumer.pause(),
@@ -128,6 +159,7 @@ function withRepeats(
     async close() {
       clearInterval(timer)
       await consumer.close()
+      await Promise.all([tried(keep), stuck.close()])
     },
   }
 }

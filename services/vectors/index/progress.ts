@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
-import { vectorsProgress } from '#topics/catalog.ts'
+import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import type { Index } from './indexes.ts'
 
 const catchUpTimeoutMs = 15_000
@@ -37,12 +37,19 @@ export async function openProgressTail(parts: {
     if (known && known.applied_through > record.applied_through) return
     greatest.set(slot, { ...record, failures: Math.max(record.failures, known?.failures ?? 0) })
   }
+  const forget = (reset: ReturnType<typeof parseProgressKey>) => {
+    if (reset?.index !== parts.index.name) return
+    for (const [slot, { generation, partition }] of greatest) {
+      if (generation === reset.generation && partition === reset.partition) greatest.delete(slot)
+    }
+  }
   // Decoding may wait for the registry: the chain keeps the order, and resolves when all that arrived is decoded.
   let decoded: Promise<void> = Promise.resolve()
   const decodeAll = async (records: StoredRecord[]) => {
     for (const record of records) {
       const message = await parts.codec.decode(topic, record)
-      if (message.value?.index === parts.index.name) keep(message.value)
+      if (message.value === null) forget(parseProgressKey(message.key))
+      else if (message.value.index === parts.index.name) keep(message.value)
     }
   }
   const { physicalName } = parts.publisher.locationOf(topic)
@@ -83,6 +90,32 @@ export async function openProgressTail(parts: {
   }
 }
 
+/**
+ * Sets the progress of a generation to positions that an operator chose, also back: a tombstone says that the greatest
+ * known does not count any more. For a group without members, after its positions were set.
+ */
+export async function resetProgress(
+  parts: Parameters<typeof openProgressTail>[0],
+  generation: number,
+  positions: readonly { partition: number; offset: number }[],
+): Promise<void> {
+  const { epoch } = parts.publisher.locationOf(vectorsCommands)
+  const tail = await openProgressTail(parts)
+  try {
+    await tail.catchUp()
+    for (const { partition, offset } of positions) {
+      const last = tail.latest({ generation, epoch, partition })
+      if (!last) continue
+      const value = { ...last, applied_through: offset - 1 }
+      for (const one of [null, value]) {
+        await parts.publisher.publish(vectorsProgress, [{ key: value, value: one }])
+      }
+    }
+  } finally {
+    await tail.close()
+  }
+}
+
 function slotOf(record: { generation: number; epoch: number; partition: number }): string {
   return `${record.generation}/${record.epoch}/${record.partition}`
 }
@@ -108,8 +141,11 @@ interface PartitionProgress {
 }
 
 export interface ProgressKeeper {
-  /** Goes on in gained partitions from their last record, and publishes that record again. */
-  assigned(partitions: { partition: number; committed: number | null }[]): Promise<void>
+  /**
+   * Goes on in gained partitions from their last record, and publishes that record again. Resolves with the first
+   * offset of each that is neither committed nor reported as applied.
+   */
+  assigned(partitions: { partition: number; committed: number | null }[]): Promise<Map<number, number>>
   /** Counts a record that could not be applied. */
   failed(partition: number, offset: number): void
   /** Publishes that everything through this offset is applied. */
@@ -142,16 +178,16 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
   return {
     async assigned(gained) {
       await parts.catchUp()
+      const next = new Map<number, number>()
       for (const { partition, committed } of gained) {
         const last = parts.latest(partition)
         const countedThrough = last?.applied_through ?? -1
-        partitions.set(partition, {
-          appliedThrough: Math.max((committed ?? 0) - 1, countedThrough),
-          failures: last?.failures ?? 0,
-          countedThrough,
-        })
+        const appliedThrough = Math.max((committed ?? 0) - 1, countedThrough)
+        partitions.set(partition, { appliedThrough, failures: last?.failures ?? 0, countedThrough })
+        next.set(partition, appliedThrough + 1)
       }
       await publishFor(gained.map((one) => one.partition))
+      return next
     },
     failed(partition, offset) {
       const progress = partitions.get(partition)

@@ -2,6 +2,7 @@
  * Runs the reader groups of an index, one for each generation that the rows name, and promotes a rebuilt generation.
  */
 
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
@@ -17,12 +18,12 @@ import {
   type RebuildParts,
   stepRebuild,
 } from './rebuild.ts'
+import { pruneStuck } from './stuck.ts'
 
 const readRowsMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
 const pruneMs = 3_600_000
-const switchLeaseMs = 15_000
 
 /** `before` is called until it succeeds, before anything is written. */
 export async function startIndexWriter(
@@ -40,6 +41,7 @@ export async function startIndexWriter(
     loop('generations', readRowsMs, () => followGenerations(running)),
     loop('rebuild', readRowsMs, () => stepUnderLease(running)),
     loop('failure rows', pruneMs, () => pruneFailures(relational)),
+    loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational)),
   ]
   return {
     async close() {
@@ -96,7 +98,11 @@ async function stepUnderLease(running: Running): Promise<void> {
   const generations = await listGenerations(parts.relational, parts.index)
   if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
   const { epoch } = context.publisher.locationOf(vectorsCommands)
-  const lease = { name: `switch-${writer.index.name}`, holder: context.instanceId, ttlMs: switchLeaseMs }
+  const lease = {
+    name: `switch-${writer.index.name}`,
+    holder: context.instanceId,
+    ttlMs: deadlines.lease.switchMs,
+  }
   await withLease(parts.relational, lease, async () => {
     await progressTail.catchUp()
     const step = await stepRebuild({

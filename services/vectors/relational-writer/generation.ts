@@ -11,21 +11,23 @@ import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.
 import type { Message } from '#runtime/messages.ts'
 import type { Pace } from '#runtime/pace.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import type { EngineCalls, Pending } from '../index/engine-calls.ts'
 import type { GenerationHandler } from '../index/generation-writer.ts'
 import { parseOperation } from '../index/operation.ts'
+import { type StuckRecords, skippedReason } from '../index/stuck.ts'
 import { type ApplyRows, joinApplies } from './joined-apply.ts'
 import { rowOf } from './row.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
-/** A position that passes nothing but audit notes is written only after this many: reading them again costs little. */
-const skippedMax = 1_000
 
 export interface GenerationParts {
   mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>
   target: MirrorTarget
   /** The first offset of the log in each partition. */
   logStarts(): Promise<ReadonlyMap<number, number>>
+  calls: EngineCalls
+  stuck: Pick<StuckRecords, 'isSkipped'>
   /** Slows rows down while other work comes first. */
   pace?: Pace
 }
@@ -34,30 +36,30 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   const { mirror, target } = parts
   /** The position of each partition in the tables. */
   const kept = new Map<number, number>()
+  /** Behind what was settled; records that are not mirrored may lie between the two. */
+  const passed = new Map<number, number>()
   /** Partitions with a parked record that their position has not passed yet. */
   const parked = new Set<number>()
   /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
   const uncertain = new Set<number>()
   const applyJoined = joinApplies(mirror, target)
-  const apply: ApplyRows = async (operations, positions) => {
-    await applyJoined(operations, positions)
+  const apply: ApplyRows = async (operations, positions, alone) => {
+    await applyJoined(operations, positions, alone)
     for (const { partition, next } of positions) kept.set(partition, next)
   }
 
   return {
     async handle(messages, context) {
       const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
-      const pending = parse(messages, outcomes, target.epoch)
-      if (pending.length > 0) {
-        await parts.pace?.take(pending.length, context.signal)
-        context.signal.throwIfAborted()
-        const outcome = await write(
-          apply,
-          pending,
-          parked.has(context.partition) ? [] : positionsAfter(pending.at(-1)!, outcomes),
-        )
-        for (const { index } of pending) outcomes[index] = outcome
-      }
+      const pending = parse(parts, messages, outcomes)
+      if (pending.length === 0) return outcomes
+      await parts.pace?.take(pending.length, context.signal)
+      const { written, fault } = await parts.calls.write(pending, context, (some, alone) => {
+        const positions = parked.has(context.partition) ? [] : positionsAfter(some.at(-1)!, outcomes)
+        const operations = some.map(({ operation }) => operation)
+        return untilAborted(apply(operations, positions, alone), context.signal)
+      })
+      for (const { index } of pending.slice(written)) outcomes[index] = outcomeOf(fault)
       return outcomes
     },
     /**
@@ -68,6 +70,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
       const held = new Map((await mirror.positions(target)).map((one) => [one.partition, one.next]))
       for (const partition of partitions) {
         kept.set(partition, held.get(partition) ?? starts.get(partition) ?? 0)
+        passed.delete(partition)
         uncertain.add(partition)
       }
       return new Map(partitions.map((partition) => [partition, kept.get(partition)!]))
@@ -75,62 +78,68 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
     parked(partition) {
       parked.add(partition)
     },
+    /** A position that passes nothing but records that are not mirrored is written later: reading them again costs little. */
     async settled(partition, throughOffset) {
-      const behind = throughOffset + 1 - (kept.get(partition) ?? 0)
-      const mustPass = parked.has(partition) || uncertain.has(partition)
-      if (behind <= 0 || (behind < skippedMax && !mustPass)) return
-      await apply([], [{ partition, next: throughOffset + 1 }])
+      const next = throughOffset + 1
+      if (next <= (kept.get(partition) ?? 0)) return
+      passed.set(partition, next)
+      if (!parked.has(partition) && !uncertain.has(partition)) return
+      await apply([], [{ partition, next }])
       parked.delete(partition)
       uncertain.delete(partition)
+    },
+    /** Else the position of a writer that is stopped for weeks would lie behind what the group committed, and look old. */
+    async keep() {
+      const behind = [...passed].filter(([partition, next]) => next > (kept.get(partition) ?? 0))
+      const positions = behind.map(([partition, next]) => ({ partition, next }))
+      if (positions.length > 0) await apply([], positions)
     },
   }
 }
 
-/** An operation and the position of its message in the batch. */
-interface Pending {
-  index: number
-  operation: MirrorOperation
-}
-
 /** What is to be written, in order. Records that can never be written get their outcome here. */
-function parse(messages: Message<VectorUpsert>[], outcomes: BatchOutcome[], epoch: number): Pending[] {
-  const pending: Pending[] = []
+function parse(
+  { stuck, target }: GenerationParts,
+  messages: Message<VectorUpsert>[],
+  outcomes: BatchOutcome[],
+): Pending<MirrorOperation>[] {
+  const pending: Pending<MirrorOperation>[] = []
   for (const [index, message] of messages.entries()) {
-    if (message.key.startsWith(auditNotes)) continue
-    const parsed = parseOperation(message, epoch)
+    const { key, partition, offset } = message
+    if (key.startsWith(auditNotes)) continue
+    const skipped = stuck.isSkipped(partition, offset)
+    const parsed = skipped ? { fault: skippedReason } : parseOperation(message, target.epoch)
     if ('fault' in parsed) {
       outcomes[index] = park(parsed.fault)
       continue
     }
     const { collection, operation } = parsed
-    const { partition, offset } = message
     const row = operation.kind === 'delete' ? null : rowOf(operation)
-    pending.push({ index, operation: { partition, offset, collection, id: operation.id, row } })
+    pending.push({ index, offset, key, operation: { partition, offset, collection, id: operation.id, row } })
   }
   return pending
 }
 
-/** Writes all of a batch or nothing of it, in the order of the log. */
-async function write(
-  apply: ApplyRows,
-  pending: Pending[],
-  positions: MirrorPosition[],
-): Promise<BatchOutcome> {
-  try {
-    await apply(
-      pending.map((one) => one.operation),
-      positions,
-    )
-    return done
-  } catch (error) {
-    if (isUnavailable(error)) return unavailable('relational', error.message)
-    if (error instanceof AppError && error.code === 'validation_failed') return split(error.message)
-    throw error
-  }
+function outcomeOf(fault: unknown): BatchOutcome {
+  if (isUnavailable(fault)) return unavailable('relational', fault.message)
+  if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)
+  throw fault
+}
+
+/** Nobody waits for a transaction that was given up; it may still be applied, and so may what is repeated after it. */
+function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const giveUp = () => reject(new AppError('relational_engine_unavailable', 'The call was given up.'))
+  if (signal.aborted) giveUp()
+  signal.addEventListener('abort', giveUp, { once: true })
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', giveUp))
 }
 
 /** A position never passes a record that is yet to be parked. */
-function positionsAfter({ index, operation }: Pending, outcomes: BatchOutcome[]): MirrorPosition[] {
+function positionsAfter(
+  { index, operation }: Pending<MirrorOperation>,
+  outcomes: BatchOutcome[],
+): MirrorPosition[] {
   if (outcomes.slice(0, index).some((outcome) => outcome.kind === 'park')) return []
   return [{ partition: operation.partition, next: operation.offset + 1 }]
 }

@@ -8,7 +8,12 @@ import type {
 } from '#engines/relational/mirror/port.ts'
 import { AppError } from '#lib/errors.ts'
 
-export type ApplyRows = (operations: MirrorOperation[], positions: MirrorPosition[]) => Promise<void>
+/** `alone`: the transaction is not joined with those of others. */
+export type ApplyRows = (
+  operations: MirrorOperation[],
+  positions: MirrorPosition[],
+  alone?: boolean,
+) => Promise<void>
 
 /** Operations of one transaction at most, unless one batch alone has more. */
 const operationsMax = 600
@@ -18,6 +23,7 @@ const transactionsMax = { postgres: 2, embedded: 1 }
 interface Waiting {
   operations: MirrorOperation[]
   positions: MirrorPosition[]
+  alone: boolean
   resolve(): void
   reject(error: unknown): void
 }
@@ -59,9 +65,9 @@ export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: Mi
     }
   }
 
-  return (operations, positions) =>
+  return (operations, positions, alone = false) =>
     new Promise((resolve, reject) => {
-      waiting.push({ operations, positions, resolve, reject })
+      waiting.push({ operations, positions, alone, resolve, reject })
       // Partitions hand in their batches within one turn of the event loop: the first waits for the others.
       if (!planned) setImmediate(pump)
       planned = true
@@ -73,7 +79,7 @@ function takeNext(waiting: Waiting[]): Waiting[] {
   let count = 0
   for (const one of waiting) {
     operations += one.operations.length
-    if (count > 0 && operations > operationsMax) break
+    if (count > 0 && (operations > operationsMax || one.alone || waiting[0]!.alone)) break
     count++
   }
   return waiting.splice(0, count)

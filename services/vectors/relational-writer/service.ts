@@ -1,6 +1,7 @@
 /** The service that mirrors points into the tables that search-pg reads, and publishes how far it is. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/pace.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -14,8 +15,6 @@ import { takeIntoUse } from './take-into-use.ts'
 /** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
-/** Batches of all partitions one after the other, on a machine that is busy with other things. */
-const callTimeoutMs = 120_000
 /** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
 const busyRowsPerSecond = 500
 const busyFromRecordsPerSecond = 40
@@ -41,11 +40,13 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
     engine: mirror,
     batchRecordsMax,
     batchBytesMax,
-    callTimeoutMs,
-    openGeneration: (generation, epoch) =>
+    callTimeoutMs: deadlines.handler.relationalWriterMs,
+    openGeneration: ({ generation, epoch, calls, stuck }) =>
       createGeneration({
         mirror,
         target: { generation, epoch },
+        calls,
+        stuck,
         logStarts: async () => {
           const ranges = await eventLog.offsets(physicalName)
           return new Map(ranges.map((range) => [range.partition, range.start]))

@@ -6,39 +6,42 @@ import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import type { EngineCalls, Pending } from '../index/engine-calls.ts'
 import { parseOperation } from '../index/operation.ts'
+import { type StuckRecords, skippedReason } from '../index/stuck.ts'
 import type { ApplyPoints } from './joined-apply.ts'
 
-/** An operation and the position of its message in the batch. */
-interface Pending {
-  index: number
-  operation: PointOperation
+export interface HandlerParts {
+  applyPoints: ApplyPoints
+  /** Of the topic that the messages are read from. */
+  epoch: number
+  calls: EngineCalls
+  stuck: Pick<StuckRecords, 'isSkipped'>
 }
 
-/** `epoch` is that of the topic the messages are read from. */
-export function createHandler(applyPoints: ApplyPoints, epoch: number) {
+type Context = Pick<CallContext, 'signal' | 'partition'>
+
+export function createHandler(parts: HandlerParts) {
   return async function writeVectors(
     messages: Message<VectorUpsert>[],
-    context: Pick<CallContext, 'signal'>,
+    context: Context,
   ): Promise<BatchOutcome[]> {
     const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
-    const groups = new Map<string, Pending[]>()
+    const groups = new Map<string, Pending<PointOperation>[]>()
     messages.forEach((message, index) => {
-      const parsed = parseOperation(message, epoch)
+      const { key, partition, offset } = message
+      const skipped = parts.stuck.isSkipped(partition, offset)
+      const parsed = skipped ? { fault: skippedReason } : parseOperation(message, parts.epoch)
       if ('fault' in parsed) {
         outcomes[index] = park(parsed.fault)
         return
       }
       const group = groups.get(parsed.collection) ?? []
       groups.set(parsed.collection, group)
-      group.push({ index, operation: parsed.operation })
+      group.push({ index, offset, key, operation: parsed.operation })
     })
     await Promise.all(
-      [...groups].map(async ([collection, group]) => {
-        context.signal.throwIfAborted()
-        const outcome = await writeCollection(applyPoints, collection, group)
-        for (const { index } of group) outcomes[index] = outcome
-      }),
+      [...groups].map(([collection, group]) => writeCollection(parts, collection, group, context, outcomes)),
     )
     return outcomes
   }
@@ -49,17 +52,25 @@ export function createHandler(applyPoints: ApplyPoints, epoch: number) {
  * the refused one count, as it would have without batches.
  */
 async function writeCollection(
-  applyPoints: ApplyPoints,
+  { applyPoints, calls }: HandlerParts,
   collection: string,
-  group: Pending[],
-): Promise<BatchOutcome> {
-  const last = new Map(group.map(({ operation }) => [operation.id, operation]))
-  try {
-    await applyPoints(collection, [...last.values()])
-    return done
-  } catch (error) {
-    if (isUnavailable(error)) return unavailable('vectors', error.message)
-    if (error instanceof AppError && error.code === 'validation_failed') return split(error.message)
-    throw error
-  }
+  group: Pending<PointOperation>[],
+  context: Context,
+  outcomes: BatchOutcome[],
+): Promise<void> {
+  const last = [...new Map(group.map((one) => [one.operation.id, one])).values()]
+  const { written, fault } = await calls.write(last, context, (some, alone) => {
+    const operations = some.map(({ operation }) => operation)
+    return applyPoints(collection, operations, { signal: context.signal, alone })
+  })
+  if (written === last.length) return
+  const outcome = outcomeOf(fault)
+  const left = new Set(last.slice(written).map(({ operation }) => operation.id))
+  for (const { index, operation } of group) if (left.has(operation.id)) outcomes[index] = outcome
+}
+
+function outcomeOf(fault: unknown): BatchOutcome {
+  if (isUnavailable(fault)) return unavailable('vectors', fault.message)
+  if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)
+  throw fault
 }

@@ -3,61 +3,110 @@
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
 
-export type ApplyPoints = (collection: string, operations: PointOperation[]) => Promise<void>
+/** Rejects at once when the signal aborts; `alone`: the call is not joined with those of others. */
+export type ApplyPoints = (
+  collection: string,
+  operations: PointOperation[],
+  options: { signal: AbortSignal; alone?: boolean },
+) => Promise<void>
 
 /** Operations that one engine call takes at most; more go into the next one. */
 const joinedOperationsMax = 2_000
 
-interface Waiting {
-  collection: string
-  operations: PointOperation[]
-  resolve(): void
-  reject(error: unknown): void
+class Caller {
+  readonly collection: string
+  readonly operations: PointOperation[]
+  readonly alone: boolean
+  /** Settled: nobody waits for it any more. */
+  gone = false
+  /** Called when the caller goes before its call has ended. */
+  left = () => {}
+  readonly #promise = Promise.withResolvers<void>()
+  readonly #signal: AbortSignal
+  readonly #abort = () => {
+    this.reject(new AppError('vector_engine_unavailable', 'The call was given up.'))
+    this.left()
+  }
+
+  constructor(...[collection, operations, { signal, alone = false }]: Parameters<ApplyPoints>) {
+    this.collection = collection
+    this.operations = operations
+    this.alone = alone
+    this.#signal = signal
+    signal.addEventListener('abort', this.#abort, { once: true })
+    if (signal.aborted) this.#abort()
+  }
+
+  get promise(): Promise<void> {
+    return this.#promise.promise
+  }
+
+  resolve(): void {
+    this.#end()
+    this.#promise.resolve()
+  }
+
+  reject(error: unknown): void {
+    this.#end()
+    this.#promise.reject(error)
+  }
+
+  #end(): void {
+    this.gone = true
+    this.#signal.removeEventListener('abort', this.#abort)
+  }
 }
 
 /**
  * Each partition has a batch of its own, and a request of many points touches all of them: what comes within one turn
  * of the event loop is written by one call, because the price of a call (a message to the engine, a transaction) is
- * paid once then. Callers that come together never hold the same point: it has one partition, and that one batch in
- * flight. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one learns of its
- * own fault alone.
+ * paid once then. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one
+ * learns of its own fault alone. A joined call is aborted when all its callers are; until then it is of use to some.
  */
 export function joinApplies(apply: VectorStore['apply'], generation: number): ApplyPoints {
-  let waiting: Waiting[] = []
+  let waiting: Caller[] = []
 
-  async function write(part: Waiting[]): Promise<void> {
-    const collection = part[0]!.collection
+  async function write(part: Caller[]): Promise<void> {
+    const callers = part.filter((one) => !one.gone)
+    if (callers.length === 0) return
+    const abandoned = new AbortController()
+    const left = () => {
+      if (callers.every((one) => one.gone)) abandoned.abort()
+    }
+    for (const one of callers) one.left = left
     try {
       await apply(
-        collection,
-        part.flatMap((one) => one.operations),
-        { generation },
+        callers[0]!.collection,
+        callers.flatMap((one) => one.operations),
+        { generation, signal: abandoned.signal },
       )
-      for (const one of part) one.resolve()
+      for (const one of callers) one.resolve()
     } catch (error) {
       const refused = error instanceof AppError && error.code === 'validation_failed'
-      if (refused && part.length > 1) for (const one of part) void write([one])
-      else for (const one of part) one.reject(error)
+      if (refused && callers.length > 1) for (const one of callers) void write([one])
+      else for (const one of callers) one.reject(error)
     }
   }
 
-  return (collection, operations) =>
-    new Promise((resolve, reject) => {
-      if (waiting.length === 0) {
-        setImmediate(() => {
-          const together = waiting
-          waiting = []
-          for (const part of partsOf(together)) void write(part)
-        })
-      }
-      waiting.push({ collection, operations, resolve, reject })
-    })
+  return (collection, operations, options) => {
+    if (waiting.length === 0) {
+      setImmediate(() => {
+        const together = waiting
+        waiting = []
+        for (const part of partsOf(together)) void write(part)
+      })
+    }
+    const caller = new Caller(collection, operations, options)
+    waiting.push(caller)
+    return caller.promise
+  }
 }
 
 /** What one call each may take: callers of one collection, whole, up to the most operations. */
-function partsOf(together: Waiting[]): Waiting[][] {
-  const parts: Waiting[][] = []
-  for (const ofCollection of Map.groupBy(together, (one) => one.collection).values()) {
+function partsOf(together: Caller[]): Caller[][] {
+  const parts: Caller[][] = []
+  const [alone, joined] = [together.filter((one) => one.alone), together.filter((one) => !one.alone)]
+  for (const ofCollection of Map.groupBy(joined, (one) => one.collection).values()) {
     let size = 0
     for (const one of ofCollection) {
       size += one.operations.length
@@ -68,5 +117,5 @@ function partsOf(together: Waiting[]): Waiting[][] {
       parts.at(-1)!.push(one)
     }
   }
-  return parts
+  return [...parts, ...alone.map((one) => [one])]
 }

@@ -1,6 +1,7 @@
 /** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
@@ -12,7 +13,6 @@ import { joinApplies } from './joined-apply.ts'
 
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024
-const callTimeoutMs = 30_000
 
 const config = Type.Object({
   INDEX_TOMBSTONE_H: Type.Integer({
@@ -41,9 +41,14 @@ async function startVectorWriter(
     engine: vectors,
     batchRecordsMax,
     batchBytesMax,
-    callTimeoutMs,
-    openGeneration: (generation, epoch) => ({
-      handle: createHandler(joinApplies(vectors.apply.bind(vectors), generation), epoch),
+    callTimeoutMs: deadlines.handler.vectorWriterMs,
+    openGeneration: ({ generation, epoch, calls, stuck }) => ({
+      handle: createHandler({
+        applyPoints: joinApplies(vectors.apply.bind(vectors), generation),
+        epoch,
+        calls,
+        stuck,
+      }),
     }),
   }
   const worker = await startIndexWriter(context, writer)

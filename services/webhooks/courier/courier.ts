@@ -162,7 +162,7 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    return state.call({ headers, body: delivery.body, signal: context.signal })
+    return state.call({ headers, body: delivery.body, signal: context.lost })
   }
 
   #conclude(work: Work, result: CallResult): LaneOutcome {

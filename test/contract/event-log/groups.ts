@@ -93,7 +93,7 @@ function describeCommits(world: World): void {
     await log.close()
     const again = await world.clientAfterRestart()
     const state = await again.groupState(group, topic)
-    expect(state).toEqual({ members: 0, committed: [{ partition: 1, offset: 2, metadata }] })
+    expect(state).toEqual({ members: 0, clientIds: [], committed: [{ partition: 1, offset: 2, metadata }] })
   })
 
   test('metadata over 4,096 bytes is refused, and the position stays', async () => {
@@ -137,8 +137,9 @@ function describeCommits(world: World): void {
     await commit(member.consumer, 0, 7)
     await commit(member.consumer, 1, 4)
     const ends = new Map((await log.offsets(topic)).map((one) => [one.partition, one.end]))
-    const { members, committed } = await log.groupState(group, topic)
+    const { members, clientIds, committed } = await log.groupState(group, topic)
     expect(members).toBe(1)
+    expect(clientIds).toEqual([log.clientId])
     expect(committed.reduce((lag, one) => lag + ends.get(one.partition)! - one.offset, 0)).toBe(3)
   })
 }

@@ -3,7 +3,14 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { services } from '#services/index.ts'
-import { catalog, deadLettersOf, parsePointKey, topicByName, vectorsCommands } from '#topics/catalog.ts'
+import {
+  catalog,
+  deadLettersOf,
+  epochOfLetter,
+  parsePointKey,
+  topicByName,
+  vectorsCommands,
+} from '#topics/catalog.ts'
 import { topicsPage } from '../../../scripts/docs-from-catalog.ts'
 
 const serviceNames = services.map((service) => service.name)
@@ -53,5 +60,8 @@ test('dead letters are found by their topic and keyed by group and origin', () =
   const topic = topicByName('vectors.commands.dead-letters')
   expect(topic).toMatchObject({ cleanup: 'compact', schema: 'dead-letter' })
   const made = deadLettersOf(topicByName('vectors.commands')!)
-  expect(made.key({ group: 'vector-writer', partition: 3, offset: 9 })).toBe('vector-writer/3/9')
+  const origin = { group: 'vector-writer', partition: 3, offset: 9 }
+  expect(made.key({ ...origin, epoch: 1 })).toBe('vector-writer/3/9')
+  expect(made.key({ ...origin, epoch: 2 })).toBe('vector-writer/3/9/2')
+  expect(['vector-writer/3/9', 'vector-writer/3/9/2'].map(epochOfLetter)).toEqual([1, 2])
 })

@@ -3,6 +3,7 @@
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
+import { type ByOffset, createByOffset } from './by-offset.ts'
 
 /** Requests that may wait for operations at the same time. */
 const waitersMax = 10_000
@@ -13,9 +14,15 @@ interface PartitionState {
 }
 
 interface Waiter {
-  /** Offsets by partition that are not applied yet. */
-  missing: Map<number, number>
+  /** Positions that are not applied yet. */
+  missing: Missing[]
+  /** How many of them are left. */
+  left: number
   resolve(reached: boolean): void
+}
+
+interface Missing extends Position {
+  waiter: Waiter
 }
 
 /** Holds state only: it is given progress records and answers for the generation that is live. */
@@ -23,6 +30,8 @@ export function createApplied() {
   const generations = new Map<number, Map<number, PartitionState>>()
   const listeners: ((partition: number, through: number) => void)[] = []
   const waiters = new Set<Waiter>()
+  /** What the waiters miss, by partition. */
+  const missing = new Map<number, ByOffset<Missing>>()
   let live: number | undefined
   let stopped = false
 
@@ -35,16 +44,17 @@ export function createApplied() {
   function moved(partition: number): void {
     const reached = through(partition)
     for (const listener of listeners) listener(partition, reached)
-    for (const waiter of waiters) {
-      const offset = waiter.missing.get(partition)
-      if (offset === undefined || offset > reached) continue
-      waiter.missing.delete(partition)
-      if (waiter.missing.size === 0) waiter.resolve(true)
+    for (const { waiter } of missing.get(partition)?.takeThrough(reached) ?? []) {
+      waiter.left--
+      if (waiter.left === 0) waiter.resolve(true)
     }
   }
-  function missingOf(positions: readonly Position[]): Map<number, number> {
-    const missing = positions.filter(({ partition, offset }) => offset > through(partition))
-    return new Map(missing.map(({ partition, offset }) => [partition, offset]))
+  function missingIn(partition: number): ByOffset<Missing> {
+    const known = missing.get(partition)
+    if (known) return known
+    const created = createByOffset<Missing>()
+    missing.set(partition, created)
+    return created
   }
 
   return {
@@ -66,6 +76,10 @@ export function createApplied() {
       })
       if (value.generation === live) moved(value.partition)
     },
+    /** An operator has set a partition back: what it reports next counts, however small. */
+    forget(generation: number, partition: number): void {
+      generations.get(generation)?.delete(partition)
+    },
     goLive(generation: number): void {
       if (generation === live) return
       live = generation
@@ -73,8 +87,8 @@ export function createApplied() {
       for (const partition of generations.get(generation)?.keys() ?? []) moved(partition)
     },
     reached(positions: readonly Position[], timeoutMs: number): Promise<boolean> {
-      const missing = missingOf(positions)
-      if (missing.size === 0) return Promise.resolve(true)
+      const ahead = positions.filter(({ partition, offset }) => offset > through(partition))
+      if (ahead.length === 0) return Promise.resolve(true)
       if (stopped) return Promise.resolve(false)
       if (waiters.size >= waitersMax) {
         throw new AppError('overloaded', 'Too many requests wait for their operations.', { retryAfter: 1 })
@@ -83,10 +97,13 @@ export function createApplied() {
         const end = (reached: boolean) => {
           clearTimeout(timer)
           waiters.delete(waiter)
+          for (const one of waiter.missing) missingIn(one.partition).remove(one)
           resolve(reached)
         }
         const timer = setTimeout(end, timeoutMs, false)
-        const waiter = { missing, resolve: end }
+        const waiter: Waiter = { missing: [], left: ahead.length, resolve: end }
+        waiter.missing = ahead.map(({ partition, offset }) => ({ partition, offset, waiter }))
+        for (const one of waiter.missing) missingIn(one.partition).add(one)
         waiters.add(waiter)
       })
     },

@@ -2,6 +2,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
+import { type ByOffset, createByOffset } from './by-offset.ts'
 
 export const backlogPointsMax = 20_000
 /** The applying rate is measured over this time. */
@@ -50,13 +51,9 @@ interface AgentBacklog {
 export function createBacklog(parts: BacklogParts): Backlog {
   const now = parts.now ?? (() => performance.now())
   const agents = new Map<string, AgentBacklog>()
-  const partitions = new Map<number, Share[]>()
+  const partitions = new Map<number, ByOffset<Share>>()
   parts.onApplied((partition, through) => {
-    const shares = partitions.get(partition)
-    if (!shares) return
-    const left = shares.filter((share) => share.offset > through)
-    for (const share of shares) if (share.offset <= through) take(share)
-    partitions.set(partition, left)
+    for (const share of partitions.get(partition)?.takeThrough(through) ?? []) take(share)
   })
 
   function take({ agent, points }: Share): void {
@@ -85,9 +82,9 @@ export function createBacklog(parts: BacklogParts): Backlog {
           for (const share of sharesOf(agent, positions)) {
             if (share.offset <= parts.appliedThrough(share.partition)) take(share)
             else {
-              const shares = partitions.get(share.partition) ?? []
+              const shares = partitions.get(share.partition) ?? createByOffset<Share>()
               partitions.set(share.partition, shares)
-              shares.push(share)
+              shares.add(share)
             }
           }
         },

@@ -3,16 +3,19 @@
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
-import { describeError } from '#lib/errors.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { AppError, describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Position, Publisher, StoredRecord } from '#runtime/messages.ts'
+import type { Codec, Message, Position, Publisher, StoredRecord } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
-import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createApplied } from './applied.ts'
 
 /** How often the live generation is asked for while a request waits, and the least time between two queries. */
 const liveEveryMs = 2_000
 const livePauseMs = 200
+/** The topic holds one record for each partition and generation. */
+const readyMsMax = 30_000
 
 /** How far one index of the points is: the vector engine's or the relational mirror. */
 export interface IndexProgress {
@@ -45,7 +48,8 @@ export interface ProgressParts {
 /**
  * Tails the topic from its beginning and keeps the greatest offset of each (generation, partition). A generation goes
  * live only after it has passed the old one in every partition, so an old answer about the live one may delay a
- * request, but never reports something as applied too early.
+ * request, but never reports something as applied too early. Resolves once all that was reported before is known;
+ * throws AppError `log_unavailable`.
  */
 export async function openProgress(parts: ProgressParts): Promise<Progress> {
   const vectors = createIndex(parts.vectors, { askFirst: true })
@@ -53,15 +57,20 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
   const indexes: Record<string, Index | undefined> = { vectors, relational: mirrored }
   const epoch = parts.publisher.locationOf(vectorsCommands).epoch
 
-  function take(value: VectorsProgress): void {
-    if (value.epoch === epoch && Object.hasOwn(indexes, value.index)) indexes[value.index]?.take(value)
+  function takeMessage({ key, value }: Message<VectorsProgress>): void {
+    const of = value ?? parseProgressKey(key)
+    if (of === null || !Object.hasOwn(indexes, of.index)) return
+    if (value === null) indexes[of.index]?.applied.forget(of.generation, of.partition)
+    else if (value.epoch === epoch) indexes[of.index]?.take(value)
   }
+  /** Resolves when all that arrived is taken: decoding may wait for the registry. */
+  let late: Promise<unknown> = Promise.resolve()
   function takeRecord(record: StoredRecord): void {
     try {
       const message = parts.codec.decode(vectorsProgress, record)
       if (message instanceof Promise) {
-        message.then((late) => late.value && take(late.value), fault)
-      } else if (message.value) take(message.value)
+        late = Promise.all([late, message.then(takeMessage, fault)])
+      } else takeMessage(message)
     } catch (error) {
       fault(error)
     }
@@ -81,6 +90,18 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     from: 'beginning',
     records: (_partition, records) => records.forEach(takeRecord),
   })
+  try {
+    const slow = () =>
+      new AppError('log_unavailable', 'The progress of the indexes could not be read in time.')
+    await withTimeout(
+      tail.ready.then(() => late),
+      readyMsMax,
+      slow,
+    )
+  } catch (error) {
+    await tail.close()
+    throw error
+  }
   const timer = setInterval(() => {
     if (vectors.applied.live() === undefined) void vectors.live.ask()
     for (const { applied, live } of [vectors, mirrored]) if (applied.waiting() > 0) void live.ask()

@@ -1,77 +1,92 @@
-/** When the partitions of a group commit: at once while that is seldom, together when one is urgent, and never late. */
+/** When a partition commits: at once while that is seldom, few times a second else, and never late. */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
-import { expect, test } from 'vitest'
-import type { GroupConsumer } from '#engines/event-log/port.ts'
-import { CommitPace, Committer } from '#runtime/consumer/committer.ts'
-import { commitsPerSecondMax } from '#runtime/consumer/limits.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
+import { Committer } from '#runtime/consumer/committer.ts'
+import { commitEveryMs, commitsPerSecondMax } from '#runtime/consumer/limits.ts'
 import { eventually } from '#test/support/eventually.ts'
 
-const spacingMs = 1_000 / commitsPerSecondMax
-
-function openGroup(partitions: number, restMs = 0) {
-  const pace = new CommitPace()
+function open({
+  partitions = 1,
+  commit = async () => 'committed' as const,
+}: {
+  partitions?: number
+  commit?: () => Promise<CommitResult>
+}) {
   const commits: number[] = []
-  const uncommitted = new Set<number>(Array.from({ length: partitions }, (_, n) => n))
   const gone = new AbortController()
-  const consumer = {
-    commit: async (partition: number) => {
-      commits.push(partition)
-      return 'committed'
-    },
-  } as unknown as GroupConsumer
-  const committers = Array.from(
-    { length: partitions },
-    (_, partition) =>
-      new Committer({
-        partition,
-        position: 0,
-        consumer,
-        log: pino({ level: 'silent' }),
-        pace,
-        restMs,
-        gone: gone.signal,
-        beforeCommit: undefined,
-        snapshot: () => ({ offset: 0, metadata: '' }),
-        hasUncommitted: () => uncommitted.has(partition),
-        onCommitted: () => {},
-        onLost: () => {},
-      }),
-  )
-  return { pace, commits, committers, uncommitted, close: () => gone.abort() }
+  onTestFinished(() => gone.abort())
+  let settled = 0
+  const committer = new Committer({
+    partition: 0,
+    position: 0,
+    consumer: {
+      commit: (_partition: number, offset: number) => {
+        commits.push(offset)
+        return commit()
+      },
+    } as unknown as GroupConsumer,
+    log: pino({ level: 'silent' }),
+    partitions: () => partitions,
+    gone: gone.signal,
+    beforeCommit: undefined,
+    snapshot: () => ({ offset: settled, metadata: '' }),
+    onCommitted: () => {},
+    onLost: () => {},
+  })
+  const settle = () => {
+    settled++
+    committer.settled()
+  }
+  return { committer, commits, settle }
 }
 
-test('an urgent commit takes along those that wait for their time, as far as they would carry something', async () => {
-  const { commits, committers, uncommitted, close } = openGroup(4, 3_600_000)
-  for (const committer of committers) await committer.flush()
-  commits.length = 0
-  for (const committer of committers) committer.commitSoon()
-  uncommitted.delete(3)
-  committers[0]!.commitNow()
-  await eventually('three commits', () => commits.length === 3)
-  expect(commits.toSorted()).toEqual([0, 1, 2])
-  close()
-})
-
-test('commits that did not wait for their time leave it to others: after a burst nothing waits behind it', async () => {
-  const { pace, committers, close } = openGroup(2)
-  for (let n = 0; n < 500; n++) {
-    committers[0]!.commitSoon()
-    await committers[0]!.flush()
+test('the first commit goes at once, those of a steady stream share a few, and the last state is among them', async () => {
+  const { commits, settle } = open({})
+  const begunAt = performance.now()
+  for (let n = 0; n < 50; n++) {
+    settle()
+    await sleep(2)
   }
-  // As many as that would have taken the time of two seconds.
-  expect(pace.reserve(0)).toBeLessThan(60 * spacingMs)
-  close()
+  await eventually('all are committed', () => commits.at(-1) === 50)
+  expect(commits[0]).toBe(1)
+  expect(commits.length).toBeLessThanOrEqual((performance.now() - begunAt) / commitEveryMs + 2)
 })
 
-test('a partition that has just committed waits for its rest, and another one does not', async () => {
-  const { commits, committers, close } = openGroup(2, 3_600_000)
-  committers[0]!.commitSoon()
-  await eventually('a commit', () => commits.length === 1)
-  committers[0]!.commitSoon()
-  committers[1]!.commitSoon()
-  await eventually('another commit', () => commits.length === 2)
-  expect(await committers[0]!.flush()).toBe(true)
-  expect(commits).toEqual([0, 1, 0])
-  close()
+test('a partition among many commits less often, so that the group stays below its commits a second', async () => {
+  const partitions = 5 * commitsPerSecondMax
+  const { commits, settle } = open({ partitions })
+  for (let n = 0; n < 20; n++) {
+    settle()
+    await sleep(5)
+  }
+  expect(commits).toEqual([1])
+})
+
+test('a flush does not wait for its time, and says when it is written', async () => {
+  const { committer, commits, settle } = open({ partitions: 3_600 * commitsPerSecondMax })
+  settle()
+  expect(await committer.flush()).toBe(true)
+  settle()
+  expect(await committer.flush()).toBe(true)
+  settle()
+  await sleep(20)
+  const flushed = committer.flush()
+  expect(await flushed).toBe(true)
+  expect(commits).toEqual([1, 2, 3])
+})
+
+test('while a commit does not get through, what was settled holds work back; then it goes on', async () => {
+  const stuck = Promise.withResolvers<void>()
+  const { committer, commits, settle } = open({ commit: () => stuck.promise.then(() => 'committed') })
+  expect(committer.behind).toBe(false)
+  settle()
+  expect(committer.behind).toBe(false)
+  await sleep(3 * commitEveryMs)
+  expect(committer.behind).toBe(true)
+  stuck.resolve()
+  await eventually('it is through', () => !committer.behind)
+  expect(commits).toEqual([1])
 })

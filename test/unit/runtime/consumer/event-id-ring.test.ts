@@ -16,7 +16,7 @@ describe('the ring of event ids', () => {
           const last: string[] = []
           for (const id of ids.map((n) => `event-${n}`)) {
             const fresh = !last.includes(id)
-            expect(ring.add(id)).toBe(fresh)
+            expect(ring.add(Buffer.from(id))).toBe(fresh)
             if (fresh) last.push(id)
             if (last.length > max) last.shift()
           }
@@ -28,9 +28,10 @@ describe('the ring of event ids', () => {
   test('holds 65,536 ids and no more, however many pass', () => {
     const ring = new EventIdRing()
     const total = ringIdsMax * 3
-    for (let n = 0; n < total; n++) if (!ring.add(`id-${n}`)) throw new Error(`${n} was taken for a repeat`)
+    for (let n = 0; n < total; n++)
+      if (!ring.add(Buffer.from(`id-${n}`))) throw new Error(`${n} was taken for a repeat`)
     for (let n = total - ringIdsMax; n < total; n++)
-      if (ring.add(`id-${n}`)) throw new Error(`${n} was forgotten`)
-    expect(ring.add(`id-${total - ringIdsMax - 1}`)).toBe(true)
+      if (ring.add(Buffer.from(`id-${n}`))) throw new Error(`${n} was forgotten`)
+    expect(ring.add(Buffer.from(`id-${total - ringIdsMax - 1}`))).toBe(true)
   })
 })

@@ -6,6 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { createEngineCalls } from '#services/vectors/index/engine-calls.ts'
 import { createGeneration } from '#services/vectors/relational-writer/generation.ts'
 import { joinApplies } from '#services/vectors/relational-writer/joined-apply.ts'
 import { rowOf } from '#services/vectors/relational-writer/row.ts'
@@ -39,6 +40,9 @@ function messageOf(offset: number, key: string, payload: string | null = '{}'): 
   return { key, value, headers: {}, timestamp: 0, partition: 0, offset }
 }
 
+/** An operator passes the record at this offset. */
+const passedOffset = 77
+
 const context = {
   signal: new AbortController().signal,
   attempt: 1,
@@ -46,7 +50,13 @@ const context = {
   partition: 0,
 } as CallContext
 const generationOf = (mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>) =>
-  createGeneration({ mirror, target, logStarts: async () => new Map([[1, 7]]) })
+  createGeneration({
+    mirror,
+    target,
+    logStarts: async () => new Map([[1, 7]]),
+    calls: createEngineCalls({ recordsMax: 100, budgetMs: 1_000, stuck: { failedAlone() {} } }),
+    stuck: { isSkipped: (_, offset) => offset === passedOffset },
+  })
 
 describe('a batch', () => {
   it('skips audit notes, and its position ends behind its last operation', async () => {
@@ -108,15 +118,36 @@ describe('a batch', () => {
     )
   })
 
-  it('passes audit notes without writing each time', async () => {
+  it('passes audit notes without writing each time, and leaves its position behind the last of them', async () => {
     const { mirror, applied } = fakeMirror()
     const generation = generationOf(mirror)
     await generation.positions?.([0])
     await generation.settled?.(0, 10)
-    for (let offset = 20; offset < 1_000; offset += 10) await generation.settled?.(0, offset)
+    for (let offset = 20; offset < 2_000; offset += 10) await generation.settled?.(0, offset)
     expect(applied).toHaveLength(1)
-    await generation.settled?.(0, 1_100)
-    expect(applied).toHaveLength(2)
+    await generation.keep?.()
+    await generation.keep?.()
+    expect(applied.slice(1)).toEqual([{ ids: [], positions: [{ partition: 0, next: 1_991 }] }])
+  })
+
+  it('parks the record that an operator passes, and its position does not go beyond it before', async () => {
+    const { mirror, applied } = fakeMirror()
+    const messages = [messageOf(76, 'posts/a'), messageOf(passedOffset, 'posts/b'), messageOf(78, 'posts/c')]
+    const outcomes = await generationOf(mirror).handle(messages, context)
+    expect(outcomes).toMatchObject([{ kind: 'done' }, { kind: 'park' }, { kind: 'done' }])
+    expect(applied).toEqual([{ ids: ['a', 'c'], positions: [] }])
+  })
+
+  it('ends at once when its call is given up, and parks nothing', async () => {
+    const { mirror } = fakeMirror()
+    mirror.apply = () => new Promise(() => {})
+    const given = new AbortController()
+    const handled = generationOf(mirror).handle([messageOf(0, 'posts/a')], {
+      ...context,
+      signal: given.signal,
+    })
+    setTimeout(() => given.abort(), 20)
+    expect(await handled).toMatchObject([{ kind: 'unavailable' }])
   })
 })
 

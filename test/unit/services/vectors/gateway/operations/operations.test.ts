@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { createApplied } from '#services/vectors/gateway/operations/applied.ts'
 import {
   createOperationIds,
@@ -87,6 +87,25 @@ test('waiting ends when every partition is applied, or when the time is over', a
   applied.take(progressOf(1, 1, 7))
   expect(await waiting).toBe(true)
   expect(await applied.reached(positions, 0)).toBe(true)
+})
+
+test('a progress record costs the same whether one request waits or ten thousand', () => {
+  const looksOfOneRecord = (waiters: number) => {
+    const applied = createApplied()
+    applied.goLive(1)
+    for (let n = 0; n < waiters; n++) void applied.reached([{ partition: 0, offset: 1_000_000 + n }], 1_000)
+    const looks = [
+      vi.spyOn(Map.prototype, 'get'),
+      vi.spyOn(Map.prototype, 'has'),
+      vi.spyOn(Map.prototype, 'delete'),
+    ]
+    applied.take(progressOf(1, 0, 5))
+    const counted = looks.reduce((sum, spy) => sum + spy.mock.calls.length, 0)
+    vi.restoreAllMocks()
+    applied.stopWaiting()
+    return counted
+  }
+  expect(looksOfOneRecord(10_000)).toBe(looksOfOneRecord(1))
 })
 
 test('repeated or late progress never goes back', () => {

@@ -1,0 +1,119 @@
+/**
+ * The time limits of the platform, in milliseconds, and what must hold between them. They are in one place because each
+ * is worth nothing alone: a call must end before whoever waits for it gives up, and a drain before the process ends.
+ */
+
+import { AppError } from './errors.ts'
+
+export const deadlines = {
+  /** Requests of drivers to their servers. */
+  engine: {
+    logConnectMs: 1_000,
+    logCommitMs: 5_000,
+    logAppendMs: 2_000,
+    logLeaveMs: 500,
+    vectorReadMs: 10_000,
+    vectorWriteMs: 20_000,
+    postgresConnectMs: 3_000,
+    postgresStatementMs: 30_000,
+    mirrorWriteMs: 60_000,
+    registryReadMs: 5_000,
+    pingMs: 2_000,
+  },
+  /** One call of a worker's handler; a member that takes over waits this long for one of its predecessor. */
+  handler: {
+    vectorWriterMs: 30_000,
+    relationalWriterMs: 120_000,
+    auditWriterMs: 20_000,
+    fleetEventsMs: 20_000,
+    courierMs: 5_250,
+  },
+  /** A webhook, from connecting to the end of its answer. */
+  webhookCallMs: 5_000,
+  /** Publishing of workers. */
+  publish: {
+    outboxMs: 2_000,
+    fleetEventsMs: 5_000,
+  },
+  /** Without a heartbeat for this long a member loses its partitions. */
+  session: {
+    defaultMs: 10_000,
+    courierMs: 6_000,
+    heartbeatMs: 1_000,
+  },
+  /** The holder of a lease may act for this long after it was last renewed. */
+  lease: {
+    outboxMs: 15_000,
+    switchMs: 15_000,
+    pruneMs: 30_000,
+    rebuildMs: 30_000,
+  },
+  /** From SIGTERM on. Calls of a member go on for a while, are aborted, their outcomes committed; then it leaves. */
+  stop: {
+    callsMs: 2_000,
+    abortedCallsMs: 500,
+    lastCommitMs: 1_000,
+    workersMs: 4_000,
+    requestsMs: 3_000,
+    resourcesMs: 4_000,
+    allMs: 9_500,
+    promisedMs: 10_000,
+  },
+}
+
+export type Deadlines = typeof deadlines
+
+/** `shorter` must be over before `longer` is; both as they are named in the message. */
+type Order = [shorter: string, longer: string, of: (limits: Deadlines) => [shorter: number, longer: number]]
+
+export const orders: readonly Order[] = [
+  ['a write of points', 'a call of vector-writer', (d) => [d.engine.vectorWriteMs, d.handler.vectorWriterMs]],
+  ['a read of points', 'a write of points', (d) => [d.engine.vectorReadMs, d.engine.vectorWriteMs]],
+  [
+    'a write of the mirror',
+    'a call of relational-writer',
+    (d) => [d.engine.mirrorWriteMs, d.handler.relationalWriterMs],
+  ],
+  [
+    'connecting to Postgres',
+    'a statement',
+    (d) => [d.engine.postgresConnectMs, d.engine.postgresStatementMs],
+  ],
+  ['a statement', 'a write of the mirror', (d) => [d.engine.postgresStatementMs, d.engine.mirrorWriteMs]],
+  ['an append', 'a call of audit-writer', (d) => [d.engine.logAppendMs, d.handler.auditWriterMs]],
+  [
+    'publishing deliveries',
+    'a call for fleet events',
+    (d) => [d.publish.fleetEventsMs, d.handler.fleetEventsMs],
+  ],
+  ['a webhook', 'a call of the courier', (d) => [d.webhookCallMs, d.handler.courierMs]],
+  ['connecting to the log', 'an append', (d) => [d.engine.logConnectMs, d.engine.logAppendMs]],
+  ['a commit', "the courier's session", (d) => [d.engine.logCommitMs, d.session.courierMs]],
+  ["the courier's session", 'a session', (d) => [d.session.courierMs, d.session.defaultMs]],
+  ['three heartbeats', "the courier's session", (d) => [3 * d.session.heartbeatMs, d.session.courierMs]],
+  ['three sends of the outbox', 'its lease', (d) => [3 * d.publish.outboxMs, d.lease.outboxMs]],
+  [
+    'the drain of a member',
+    'the stop of the workers',
+    ({ stop, engine }) => [
+      stop.callsMs + stop.abortedCallsMs + stop.lastCommitMs + engine.logLeaveMs,
+      stop.workersMs,
+    ],
+  ],
+  [
+    'the stop of requests and workers',
+    'the whole stop',
+    ({ stop }) => [stop.requestsMs + stop.workersMs, stop.allMs],
+  ],
+  ['the stop of resources', 'the whole stop', ({ stop }) => [stop.resourcesMs, stop.allMs]],
+  ['the whole stop', 'the promised 10 s', ({ stop }) => [stop.allMs, stop.promisedMs]],
+]
+
+/** Throws AppError `invalid_configuration` that names every limit which would not be over in time. */
+export function checkDeadlines(limits: Deadlines = deadlines): void {
+  const faults = orders.flatMap(([shorter, longer, of]) => {
+    const [one, other] = of(limits)
+    return one <= other ? [] : [`${shorter} (${one} ms) must be over before ${longer} (${other} ms)`]
+  })
+  if (faults.length > 0) throw new AppError('invalid_configuration', `Time limits: ${faults.join('; ')}.`)
+}

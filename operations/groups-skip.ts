@@ -1,0 +1,129 @@
+/** Lets the writer of an index pass one record that it cannot get through: the record is parked, its operation fails. */
+
+import { Type } from 'typebox'
+import type { PartitionRange } from '#engines/event-log/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { readRange } from '#runtime/consumer/read-range.ts'
+import { listDeadLetters } from '#runtime/dead-letters.ts'
+import type { StoredRecord, TopicLocation } from '#runtime/messages.ts'
+import type { Platform } from '#runtime/platform.ts'
+import { operationHeader } from '#services/vectors/index/operation.ts'
+import { markSkipped } from '#services/vectors/index/stuck.ts'
+import { deadLettersOf } from '#topics/catalog.ts'
+import { deadLetterParts } from './dead-letters.ts'
+import { findTopic } from './find-topic.ts'
+import { findGroup } from './groups.ts'
+import { defineOperation } from './operation.ts'
+
+/** A writer sees the mark within a second; its call under way may have to end first, and the group may be waiting. */
+const parkedWithinMs = 60_000
+const pollMs = 200
+const readMsMax = 30_000
+
+export interface SkipRecordResult {
+  group: string
+  topic: string
+  partition: number
+  offset: number
+  /** The record's own key: collection and id of its point. */
+  key: string
+  /** The number of the operation that it belongs to, which is reported as failed. */
+  operation: string | null
+  /** `applied`: it got through before it could be parked. `waiting`: marked; parked as soon as a writer is there. */
+  outcome: 'parked' | 'applied' | 'waiting'
+  dead_letter: string | null
+}
+
+export const skipRecordOperation = defineOperation({
+  name: 'groups skip',
+  needs: [],
+  args: Type.Object({
+    group: Type.String(),
+    partition: Type.Integer({ minimum: 0 }),
+    offset: Type.Integer({ minimum: 0 }),
+  }),
+  async run({ platform, signal }, { group, partition, offset }): Promise<SkipRecordResult> {
+    const { topic: name, generation } = await findGroup(platform, group)
+    if (!generation) {
+      throw new AppError(
+        'conflict',
+        `${group} gives records up by itself (\`flotilla dead-letters list\`); of webhooks, \`flotilla webhooks skip\` passes one.`,
+      )
+    }
+    const topic = findTopic(name)
+    const location = platform.publisher.locationOf(topic)
+    const place = { platform, group, location, partition, offset }
+    const { position } = await positionOf(place)
+    if (position > offset) {
+      throw new AppError('conflict', `${group} has passed ${partition}/${offset}: it is at ${position}.`)
+    }
+    const { key, headers } = await readOne(place)
+    const { epoch } = location
+    const text = key?.toString() ?? ''
+    await markSkipped(platform.engines.relational, { group, epoch }, { partition, offset, key: text })
+    const passed = await untilPassed(place, signal)
+    const letter = deadLettersOf(topic).key({ group, partition, offset, epoch })
+    const letters = await listDeadLetters(deadLetterParts(platform), { topic: name, key: letter })
+    const parked = letters.length > 0
+    return {
+      group,
+      topic: name,
+      partition,
+      offset,
+      key: text,
+      operation: headers[operationHeader] ?? null,
+      outcome: parked ? 'parked' : passed ? 'applied' : 'waiting',
+      dead_letter: parked ? letter : null,
+    }
+  },
+})
+
+interface Place {
+  platform: Platform
+  group: string
+  location: TopicLocation
+  partition: number
+  offset: number
+}
+
+async function positionOf({
+  platform,
+  group,
+  location,
+  partition,
+}: Place): Promise<{ position: number; members: number }> {
+  const { committed, members } = await platform.engines.eventLog.groupState(group, location.physicalName)
+  const position = committed.find((one) => one.partition === partition)?.offset ?? 0
+  return { position, members }
+}
+
+/** Throws AppError `not_found` where the log holds no such record. */
+async function readOne({ platform, location, partition, offset }: Place): Promise<StoredRecord> {
+  const { eventLog } = platform.engines
+  const topic = location.physicalName
+  const range: PartitionRange | undefined = (await eventLog.offsets(topic)).find(
+    (one) => one.partition === partition,
+  )
+  let found: StoredRecord | undefined
+  if (range && offset >= range.start && offset < range.end) {
+    const wanted = { topic, partition, from: offset, to: offset + 1, timeoutMs: readMsMax }
+    await readRange(eventLog, wanted, (record) => {
+      found = record
+    })
+  }
+  if (!found) throw new AppError('not_found', `${topic} holds no record at ${partition}/${offset}.`)
+  return found
+}
+
+/** True once the group has passed the record; false where no writer runs, or not in time. */
+async function untilPassed(place: Place, signal: AbortSignal): Promise<boolean> {
+  const end = performance.now() + parkedWithinMs
+  while (performance.now() < end && !signal.aborted) {
+    const { position, members } = await positionOf(place)
+    if (position > place.offset) return true
+    if (members === 0) return false
+    await sleep(pollMs, signal)
+  }
+  return false
+}

@@ -1,0 +1,161 @@
+/**
+ * Records that an index writer cannot get through although each is alone in its call: they raise an alarm, and an operator
+ * may let the writer pass them. The rows of platform.stuck_records hold both; every writer reads them once a second.
+ */
+
+import type { Logger } from 'pino'
+import { Gauge, type Registry } from 'prom-client'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+
+/** A group's records of one epoch of the topic. */
+export interface StuckOf {
+  group: string
+  epoch: number
+}
+
+export interface StuckRecord {
+  partition: number
+  offset: number
+  key: string
+  /** Why it does not get through; null for one that is only marked. */
+  reason: string | null
+  /** True when an operator wants it passed. */
+  skip: boolean
+  since: Date
+}
+
+/** A record by its place and its key. */
+export type RecordPlace = Pick<StuckRecord, 'partition' | 'offset' | 'key'>
+
+export interface StuckRecords extends Closeable {
+  /** True when an operator wants this record passed: it is parked. */
+  isSkipped(partition: number, offset: number): boolean
+  /** A call with this record alone found no end. After some in a row the alarm is raised. */
+  failedAlone(record: RecordPlace, reason: string): void
+  /** Everything through this offset is settled. */
+  settled(partition: number, throughOffset: number): void
+}
+
+/** What a record is parked with when an operator passes it. */
+export const skippedReason = 'an operator passed it (flotilla groups skip)'
+
+const followMs = 1_000
+const failuresUntilAlarm = 3
+const logEveryFailures = 20
+const reasonCharactersMax = 300
+
+export function openStuckRecords(
+  parts: StuckOf & { relational: SqlExecutor; log: Logger; metrics: Registry },
+): StuckRecords {
+  const { relational, log, group } = parts
+  const failing = new Map<number, { offset: number; count: number }>()
+  const settledThrough = new Map<number, number>()
+  /** Reports that are not written yet, the last of each partition. */
+  const reports = new Map<number, RecordPlace & { reason: string }>()
+  let skipped = new Set<string>()
+  const gauge = gaugeOf(parts.metrics)
+
+  async function follow(): Promise<void> {
+    for (const [partition, report] of reports) {
+      if (report.offset > (settledThrough.get(partition) ?? -1)) await writeRow(relational, parts, report)
+      if (reports.get(partition) === report) reports.delete(partition)
+    }
+    const rows = await readStuck(relational, parts)
+    const over = rows.filter((row) => row.offset <= (settledThrough.get(row.partition) ?? -1))
+    for (const row of over) await deleteRow(relational, parts, row)
+    const left = rows.filter((row) => !over.includes(row))
+    skipped = new Set(left.filter((row) => row.skip).map(placeOf))
+    gauge.set({ group }, left.filter((row) => row.reason !== null).length)
+  }
+
+  const following = startRepeating({ what: 'stuck records', everyMs: followMs, log }, follow)
+  return {
+    isSkipped: (partition, offset) => skipped.has(placeOf({ partition, offset })),
+    failedAlone({ partition, offset, key }, reason) {
+      const last = failing.get(partition)
+      const count = last?.offset === offset ? last.count + 1 : 1
+      failing.set(partition, { offset, count })
+      if (count < failuresUntilAlarm) return
+      reports.set(partition, { partition, offset, key, reason: reason.slice(0, reasonCharactersMax) })
+      if ((count - failuresUntilAlarm) % logEveryFailures !== 0) return
+      const pass = `flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
+      log.error({ group, partition, offset, key, reason, tries: count, pass }, 'index.record-stuck')
+    },
+    settled(partition, throughOffset) {
+      settledThrough.set(partition, throughOffset)
+    },
+    async close() {
+      await following.close()
+      gauge.remove({ group })
+    },
+  }
+}
+
+/** Marks a record: the writer parks it when it is there. */
+export async function markSkipped(
+  relational: SqlExecutor,
+  of: StuckOf,
+  { partition, offset, key }: RecordPlace,
+): Promise<void> {
+  await relational.query(
+    `insert into platform.stuck_records (reader_group, epoch, partition, "offset", record_key, skip)
+     values ($1, $2, $3, $4, $5, true)
+     on conflict (reader_group, epoch, partition, "offset") do update set skip = true`,
+    [of.group, of.epoch, partition, offset, textOf(key)],
+  )
+}
+
+export async function readStuck(relational: SqlExecutor, of: StuckOf): Promise<StuckRecord[]> {
+  const { rows } = await relational.query<StuckRecord>(
+    `select partition, "offset", record_key as key, reason, skip, since from platform.stuck_records
+     where reader_group = $1 and epoch = $2 order by partition, "offset"`,
+    [of.group, of.epoch],
+  )
+  return rows
+}
+
+/** Rows of groups that are gone. */
+export async function pruneStuck(relational: Pick<Relational, 'query'>): Promise<void> {
+  await relational.query(`delete from platform.stuck_records where since < now() - interval '30 days'`)
+}
+
+async function writeRow(
+  relational: SqlExecutor,
+  of: StuckOf,
+  { partition, offset, key, reason }: RecordPlace & { reason: string },
+): Promise<void> {
+  await relational.query(
+    `insert into platform.stuck_records (reader_group, epoch, partition, "offset", record_key, reason)
+     values ($1, $2, $3, $4, $5, $6)
+     on conflict (reader_group, epoch, partition, "offset") do update set reason = excluded.reason`,
+    [of.group, of.epoch, partition, offset, textOf(key), reason],
+  )
+}
+
+async function deleteRow(relational: SqlExecutor, of: StuckOf, row: StuckRecord): Promise<void> {
+  await relational.query(
+    `delete from platform.stuck_records
+     where reader_group = $1 and epoch = $2 and partition = $3 and "offset" = $4`,
+    [of.group, of.epoch, row.partition, row.offset],
+  )
+}
+
+function placeOf({ partition, offset }: { partition: number; offset: number }): string {
+  return `${partition}/${offset}`
+}
+
+/** Postgres text holds no NUL; a key that other producers made may. */
+function textOf(key: string): string {
+  return key.replaceAll('\0', '\ufffd')
+}
+
+/** Several generations of one process share it. */
+function gaugeOf(registry: Registry): Gauge<'group'> {
+  const name = 'flotilla_index_stuck_records'
+  const known = registry.getSingleMetric(name)
+  if (known instanceof Gauge) return known
+  const help = 'Records that the writer of an index cannot get through; flotilla groups skip passes one'
+  return new Gauge({ name, help, labelNames: ['group'], registers: [registry] })
+}

@@ -1,0 +1,65 @@
+/**
+ * A vector-writer in a process of its own, whose engine is behind HTTP. One that is named `stand` stops itself when it
+ * is about to send the first point that says so.
+ */
+
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import type { PointOperation } from '#engines/vectors/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { startGenerationWriter, type WriterContext } from '#services/vectors/index/generation-writer.ts'
+import { vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { openProgressTail } from '#services/vectors/index/progress.ts'
+import { createHandler } from '#services/vectors/writer/handler.ts'
+import { joinApplies } from '#services/vectors/writer/joined-apply.ts'
+import { jsonCodec, prefixedPublisher } from '#test/support/consumer-wiring.ts'
+
+const [brokers, prefix, generation, engineUrl, name] = process.argv.slice(2) as [
+  string,
+  string,
+  string,
+  string,
+  string,
+]
+const log = pino({ level: 'silent' })
+const eventLog = await openKafkaLog({ brokers: brokers.split(','), clientId: name, log })
+const publisher = prefixedPublisher(eventLog, 1, prefix)
+let pauses = name === 'pauses'
+
+async function apply(_: string, operations: PointOperation[]): Promise<void> {
+  const body = JSON.stringify({
+    name,
+    operations: operations.map(({ id, position, ...rest }) => ({
+      id,
+      position,
+      payload: rest.kind === 'upsert' ? rest.payload : null,
+    })),
+  })
+  if (pauses && body.includes('"stand":true')) {
+    pauses = false
+    process.kill(process.pid, 'SIGSTOP')
+  }
+  const response = await fetch(engineUrl, { method: 'POST', body })
+  if (!response.ok) throw new AppError('vector_engine_unavailable', 'the engine of the test says no')
+}
+
+const engines = { eventLog, relational: { query: async () => ({ rows: [], rowCount: 0 }) } }
+const context = { engines, publisher, codec: jsonCodec, log, metrics: new Registry() }
+const parts = { index: vectorsIndex, eventLog, codec: jsonCodec, publisher }
+await startGenerationWriter(
+  context as unknown as WriterContext,
+  {
+    index: vectorsIndex,
+    engine: { ping: async () => {} } as never,
+    batchRecordsMax: name === 'pauses' ? 500 : 2,
+    batchBytesMax: 8e6,
+    callTimeoutMs: 1_000,
+    openGeneration: ({ epoch, calls, stuck }) => ({
+      handle: createHandler({ applyPoints: joinApplies(apply, 1), epoch, calls, stuck }),
+    }),
+  },
+  Number(generation),
+  await openProgressTail(parts),
+)
+process.stdout.write('up\n')

@@ -1,0 +1,114 @@
+/** A point that an engine never gets through: the alarm, what goes on meanwhile, and how an operator passes it. */
+
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { AppError } from '#lib/errors.ts'
+import { skipRecordOperation } from '#operations/groups-skip.ts'
+import { readLag } from '#operations/lag.ts'
+import { openPlatform } from '#runtime/platform.ts'
+import { migrationFolders } from '#services/migrations.ts'
+import type { IndexWriter } from '#services/vectors/index/generation-writer.ts'
+import { vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { startIndexWriter } from '#services/vectors/index/worker.ts'
+import { createHandler } from '#services/vectors/writer/handler.ts'
+import { joinApplies } from '#services/vectors/writer/joined-apply.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+const operation = 'an-operation'
+const log = pino({ level: 'silent' })
+
+/** A platform whose vector-writer has an engine that finds no end for the point `slow`. */
+async function openSlowPlatform() {
+  const platform = await openPlatform({
+    env: { FLOTILLA_HOME: temporaryFolder() },
+    needs: [],
+    migrations: migrationFolders,
+    producerName: 'tests',
+    log,
+    lock: true,
+  })
+  onTestFinished(() => platform.close())
+  const points = new Set<string>()
+  const engine: IndexWriter['engine'] = {
+    liveGeneration: async () => 1,
+    async createGeneration() {},
+    async promoteGeneration() {},
+    async ping() {},
+  }
+  const apply = async (_: string, operations: { id: string }[]) => {
+    if (operations.some(({ id }) => id === 'slow')) {
+      throw new AppError('vector_engine_unavailable', 'no answer in time')
+    }
+    for (const { id } of operations) points.add(id)
+  }
+  const worker = await startIndexWriter(
+    { ...platform, config: {} },
+    {
+      index: vectorsIndex,
+      engine,
+      batchRecordsMax: 500,
+      batchBytesMax: 8e6,
+      callTimeoutMs: 2_000,
+      openGeneration: ({ generation, epoch, calls, stuck }) => ({
+        handle: createHandler({ applyPoints: joinApplies(apply, generation), epoch, calls, stuck }),
+      }),
+    },
+  )
+  onTestFinished(() => worker.close())
+  return { platform, points }
+}
+
+test('a point that never gets through raises an alarm, and is passed by an operator', {
+  timeout: 120_000,
+}, async () => {
+  const { platform, points } = await openSlowPlatform()
+  const { eventLog, relational } = platform.engines
+  const ids = [
+    ...Array.from({ length: 40 }, (_, n) => `p${n}`),
+    'slow',
+    ...Array.from({ length: 40 }, (_, n) => `q${n}`),
+  ]
+  const value = { vector: Buffer.alloc(1_536 * 4, 0x3f), payload: '{}' }
+  await platform.publisher.publish(
+    vectorsCommands,
+    ids.map((id) => ({ key: { collection: 'posts', id }, value, headers: { operation } })),
+  )
+  const groupOf = async () => {
+    const groups = await readLag({ eventLog, relational, locations: platform.locations })
+    return groups.find(({ group }) => group === 'vector-writer')!
+  }
+  await eventually('the alarm is raised', async () => (await groupOf()).stuck.length > 0, 60_000)
+  const [stuck] = (await groupOf()).stuck
+  expect(stuck).toMatchObject({
+    key: 'posts/slow',
+    reason: expect.stringContaining('no answer'),
+    skip: false,
+  })
+  const { partition, offset } = stuck!
+
+  const skip = (at: { partition: number; offset: number }, group = 'vector-writer') => {
+    const output = { item() {}, progress() {} }
+    const { signal } = new AbortController()
+    return skipRecordOperation.run({ platform, output, signal }, { group, ...at })
+  }
+  expect(await skip({ partition, offset })).toEqual({
+    group: 'vector-writer',
+    topic: 'vectors.commands',
+    partition,
+    offset,
+    key: 'posts/slow',
+    operation,
+    outcome: 'parked',
+    dead_letter: `vector-writer/${partition}/${offset}`,
+  })
+  await eventually('all others are applied', () => points.size === ids.length - 1, 60_000)
+  const { rows } = await relational.query('select point_id, index_name from platform.operation_failures')
+  expect(rows).toEqual([{ point_id: 'slow', index_name: 'vectors' }])
+  await eventually('nothing is stuck', async () => (await groupOf()).stuck.length === 0)
+
+  await expect(skip({ partition, offset })).rejects.toMatchObject({ code: 'conflict' })
+  await expect(skip({ partition, offset: 9_999 })).rejects.toMatchObject({ code: 'not_found' })
+  await expect(skip({ partition, offset }, 'audit-writer')).rejects.toMatchObject({ code: 'conflict' })
+})

@@ -1,0 +1,39 @@
+/** The platform's time limits fit together, and a start with limits that do not is refused. */
+
+import { expect, test } from 'vitest'
+import { checkDeadlines, type Deadlines, deadlines, orders } from '#lib/deadlines.ts'
+
+test('the limits of the platform fit together', () => {
+  expect(() => checkDeadlines()).not.toThrow()
+})
+
+/** One change for each order that breaks it. */
+const faults: [shorter: string, change: (limits: Deadlines) => void][] = [
+  ['a write of points', (d) => (d.engine.vectorWriteMs = 31_000)],
+  ['a read of points', (d) => (d.engine.vectorReadMs = 21_000)],
+  ['a write of the mirror', (d) => (d.engine.mirrorWriteMs = 121_000)],
+  ['connecting to Postgres', (d) => (d.engine.postgresConnectMs = 31_000)],
+  ['a statement', (d) => (d.engine.postgresStatementMs = 61_000)],
+  ['an append', (d) => (d.engine.logAppendMs = 21_000)],
+  ['publishing deliveries', (d) => (d.publish.fleetEventsMs = 21_000)],
+  ['a webhook', (d) => (d.webhookCallMs = 6_000)],
+  ['connecting to the log', (d) => (d.engine.logConnectMs = 3_000)],
+  ['a commit', (d) => (d.engine.logCommitMs = 7_000)],
+  ["the courier's session", (d) => (d.session.courierMs = 11_000)],
+  ['three heartbeats', (d) => (d.session.heartbeatMs = 2_500)],
+  ['three sends of the outbox', (d) => (d.publish.outboxMs = 6_000)],
+  ['the drain of a member', (d) => (d.stop.callsMs = 30_000)],
+  ['the stop of requests and workers', (d) => (d.stop.requestsMs = 9_000)],
+  ['the stop of resources', (d) => (d.stop.resourcesMs = 9_900)],
+  ['the whole stop', (d) => (d.stop.allMs = 10_500)],
+]
+
+test.each(faults)('%s that takes too long is reported', (shorter, change) => {
+  const limits = structuredClone(deadlines)
+  change(limits)
+  expect(() => checkDeadlines(limits)).toThrow(`${shorter} (`)
+})
+
+test('every order has its fault here', () => {
+  expect(faults.map(([shorter]) => shorter)).toEqual(orders.map(([shorter]) => shorter))
+})

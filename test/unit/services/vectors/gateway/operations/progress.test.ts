@@ -1,0 +1,32 @@
+/** A gateway that has just started knows what was reported before. */
+
+import { expect, onTestFinished, test } from 'vitest'
+import { sleep } from '#lib/backoff.ts'
+import type { Codec } from '#runtime/messages.ts'
+import { openProgress } from '#services/vectors/gateway/operations/progress.ts'
+import { jsonCodec, testPublisher } from '#test/support/consumer-wiring.ts'
+import { topicSpec } from '#test/support/index-writer.ts'
+import { createMemoryLog } from '#test/support/memory-log.ts'
+import { vectorsProgress } from '#topics/catalog.ts'
+
+/** Its first use of each schema asks the registry, which takes its time. */
+const slowCodec: Codec = {
+  ...jsonCodec,
+  async decode(topic, record) {
+    await sleep(50)
+    return await jsonCodec.decode(topic, record)
+  },
+}
+
+test('as soon as it is open, also when the registry is slow', async () => {
+  const eventLog = createMemoryLog()
+  await eventLog.createTopic(topicSpec('vectors.progress'))
+  const publisher = testPublisher(eventLog, 1)
+  const value = { index: 'vectors', generation: 1, partition: 0, epoch: 1, applied_through: 41, failures: 0 }
+  await publisher.publish(vectorsProgress, [{ key: value, value }])
+  const engine = { liveGeneration: async () => 1 }
+  const parts = { eventLog, publisher, vectors: engine, mirror: engine, onFault() {} }
+  const progress = await openProgress({ ...parts, codec: slowCodec })
+  onTestFinished(() => progress.close())
+  expect(progress.appliedThrough(0)).toBe(41)
+})
