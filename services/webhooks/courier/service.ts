@@ -133,7 +133,7 @@ function join({
       blamesRecords: false,
       keyIsLane: (key, fresh) => courier.lanes.orderingOf(key, fresh) === 'target',
       lane: ({ value }) => courier.lanes.laneOf(value!),
-      onFinishedBefore: (message) => courier.finishedBefore(message),
+      onSettledBefore: (message) => courier.settledBefore(message),
       wakeups,
       handle: (message, call) => courier.handle(message, call),
       keptOf: withoutSecrets({ codec, topic, secrets }),
