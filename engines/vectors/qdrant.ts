@@ -1,6 +1,7 @@
 /** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
 import { checkOperations, lastPerId } from './operations.ts'
@@ -17,18 +18,24 @@ export interface QdrantVectorsOptions {
   collections: readonly string[]
   dimension?: number
   log: QdrantLog
-  /** Limit of a read; a write may take six times as long. Default 10,000. */
+  /** Limit of a read; a write may take twice as long. Default 10,000. */
   timeoutMs?: number
 }
 
-const pingTimeoutMs = 2_000
-const writeTimeoutFactor = 6
+const pingTimeoutMs = deadlines.engine.pingMs
+const writeTimeoutFactor = deadlines.engine.vectorWriteMs / deadlines.engine.vectorReadMs
 const idsPerDelete = 1_000
 const prepareWait = { baseMs: 500, maxMs: 10_000 }
 
 /** Resolves at once; what Qdrant lacks is made as soon as it answers, by the first call or in the background. */
 export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<VectorStore> {
-  const { log, dimension = vectorDimension, collections, timeoutMs = 10_000, url } = options
+  const {
+    log,
+    dimension = vectorDimension,
+    collections,
+    timeoutMs = deadlines.engine.vectorReadMs,
+    url,
+  } = options
   const address = { url, timeoutMs, ...(options.apiKey ? { apiKey: options.apiKey } : {}) }
   const client = createClient(address)
   const writing = createClient({ ...address, timeoutMs: timeoutMs * writeTimeoutFactor })

@@ -7,6 +7,7 @@
  */
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { KafkaOptions } from './client.ts'
 
@@ -42,7 +43,7 @@ export interface Cluster extends Closeable {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
-const connectTimeoutMs = 1_000
+const connectTimeoutMs = deadlines.engine.logConnectMs
 const metadataTimeoutMs = 2_000
 const metadataAgeMs = 5_000
 /** Requests on one connection that wait for their answers. */

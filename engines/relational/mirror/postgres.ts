@@ -4,6 +4,7 @@
  */
 
 import type { Logger } from 'pino'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Relational } from '../port.ts'
 import { openPostgres } from '../postgres.ts'
@@ -14,7 +15,7 @@ import { buildingTables, indexName, indexStatement } from './tables.ts'
 
 const writeConnections = 4
 /** A batch of some hundred rows goes into the vector index one by one. */
-const writeTimeoutMs = 60_000
+const writeTimeoutMs = deadlines.engine.mirrorWriteMs
 const indexTimeoutMs = 24 * 3_600_000
 
 /** The server need not be up yet: calls fail with `relational_engine_unavailable` until it is. */

@@ -2,13 +2,14 @@
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { withLease } from '#runtime/leases.ts'
 import { outboxLeaseName, publishUnderLease } from '#runtime/outbox.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 
-const leaseTtlMs = 15_000
+const leaseTtlMs = deadlines.lease.outboxMs
 /** How often the active instance looks for rows, and the others for the lease. */
 const lookMs = 100
 const standbyMs = 1_000

@@ -2,6 +2,7 @@
  * Runs the reader groups of an index, one for each generation that the rows name, and promotes a rebuilt generation.
  */
 
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
@@ -22,7 +23,7 @@ const readRowsMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
 const pruneMs = 3_600_000
-const switchLeaseMs = 15_000
+const switchLeaseMs = deadlines.lease.switchMs
 
 /** `before` is called until it succeeds, before anything is written. */
 export async function startIndexWriter(

@@ -1,6 +1,7 @@
 /** The service that mirrors points into the tables that search-pg reads, and publishes how far it is. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/pace.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -15,7 +16,7 @@ import { takeIntoUse } from './take-into-use.ts'
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
 /** Batches of all partitions one after the other, on a machine that is busy with other things. */
-const callTimeoutMs = 120_000
+const callTimeoutMs = deadlines.handler.relationalWriterMs
 /** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
 const busyRowsPerSecond = 500
 const busyFromRecordsPerSecond = 40

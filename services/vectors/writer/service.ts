@@ -1,6 +1,7 @@
 /** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
@@ -11,7 +12,7 @@ import { joinApplies } from './joined-apply.ts'
 
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024
-const callTimeoutMs = 30_000
+const callTimeoutMs = deadlines.handler.vectorWriterMs
 
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
