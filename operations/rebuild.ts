@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Output } from '#runtime/control.ts'
 import { withLease } from '#runtime/leases.ts'
@@ -17,7 +18,7 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
 const pollMs = 250
-const leaseMs = 30_000
+const leaseMs = deadlines.lease.rebuildMs
 /** A rebuild moves only while the index's writer runs: after this long without one, the operator gets a hint. */
 const idleMs = 10_000
 

@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto'
 import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import { readRange } from './consumer/read-range.ts'
 import { type DeadLetter, type DeadLetterParts, parkedTopic, removeDeadLetters } from './dead-letters.ts'
 import { headerNames, type Position } from './messages.ts'
+import { readRange } from './read-range.ts'
 
 /** Header of a replayed record: the dead letter that it was. */
 const replayedFromHeader = 'replayed-from'

@@ -11,6 +11,7 @@
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError, isFenced, isUnavailable } from '#lib/errors.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { topicByName } from '#topics/catalog.ts'
@@ -30,8 +31,8 @@ export const outboxLeaseName = 'outbox'
 
 /** Rows of one read and one publish. */
 const batchMax = 500
-const leaseTtlMs = 15_000
-const publishTimeoutMs = 2_000
+const leaseTtlMs = deadlines.lease.outboxMs
+const publishTimeoutMs = deadlines.publish.outboxMs
 /** A batch begins only when the lease outlives its publish by far: one that is fenced in the midst is work for nothing. */
 const leaseLeftMsMin = 3 * publishTimeoutMs
 

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createClock } from './embedded/clock.ts'
@@ -22,8 +23,8 @@ import type { EventLog, NewRecord, Tail } from './port.ts'
 const checkpointEveryBytes = 4_194_304
 /** What a commit writes in addition to its records: whole pages. */
 const pageBytesPerCommit = 8_192
-const appendTimeoutMs = 2_000
-const pingTimeoutMs = 2_000
+const appendTimeoutMs = deadlines.engine.logAppendMs
+const pingTimeoutMs = deadlines.engine.pingMs
 /** For what is being written when the log is closed. */
 const settleTimeoutMs = 10_000
 

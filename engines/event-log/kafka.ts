@@ -1,5 +1,6 @@
 /** The event log on Kafka; its parts are in kafka/. */
 
+import { deadlines } from '#lib/deadlines.ts'
 import { createAdminCalls } from './kafka/admin.ts'
 import { createBrokerTime } from './kafka/broker-time.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
@@ -20,9 +21,9 @@ import type { EventLog } from './port.ts'
 
 export type { KafkaOptions }
 
-const sessionTimeoutMs = 10_000
+const sessionTimeoutMs = deadlines.session.defaultMs
 const fetchBytesMax = 1_048_576
-const pingTimeoutMs = 2_000
+const pingTimeoutMs = deadlines.engine.pingMs
 
 /**
  * Resolves at once, also while no broker answers. Then calls fail with AppError `log_unavailable` after their

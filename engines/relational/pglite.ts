@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import { createSupervisor, type Supervisor, type Thread } from './pglite-supervisor.ts'
@@ -38,7 +39,7 @@ const startTimeoutMs = 120_000
  * process does not. Throws AppError `relational_engine_unavailable` when it cannot be opened.
  */
 export async function openPglite(options: PgliteOptions): Promise<Pglite> {
-  const timeoutMs = options.statementTimeoutMs ?? 30_000
+  const timeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
   mkdirSync(options.directory, { recursive: true, mode: 0o700 })
   const supervisor = createSupervisor(
     { directory: options.directory, transactionMsMax: timeoutMs },

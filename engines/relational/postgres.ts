@@ -3,6 +3,7 @@
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { copyStatement } from './copy-format.ts'
 import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
@@ -25,7 +26,7 @@ export interface PostgresOptions {
 
 /** Callers that wait for a connection at once. */
 const waitingMax = 1_000
-const connectTimeoutMs = 3_000
+const connectTimeoutMs = deadlines.engine.postgresConnectMs
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
 const idleTransactionMs = 30_000
@@ -100,7 +101,7 @@ function copied(result: CopyResult): number {
 }
 
 function connectionConfig(options: PostgresOptions) {
-  const statementTimeoutMs = options.statementTimeoutMs ?? 30_000
+  const statementTimeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
   return {
     connectionString: options.url,
     application_name: 'flotilla',

@@ -3,14 +3,15 @@
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { LRUCache } from 'lru-cache'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { SchemaRegistry } from './port.ts'
 
 /** The client's message when a subject has another compatibility level than the one that is wanted. */
 const levelFault = 'ConfluentSchemaRegistryCompatibilityError'
 const registerTimeoutMs = 10_000
-const readTimeoutMs = 5_000
-const pingTimeoutMs = 2_000
+const readTimeoutMs = deadlines.engine.registryReadMs
+const pingTimeoutMs = deadlines.engine.pingMs
 /**
  * Processes that register a new subject at the same time disturb each other: some registries answer 409 to the later
  * one, or show the subject before its level is set. Only what is refused again after each of these pauses is refused.

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { vectorDimension } from './collections.ts'
@@ -25,7 +26,7 @@ export interface EmbeddedVectorsOptions {
   nativeModule?: string
 }
 
-const pingTimeoutMs = 2_000
+const pingTimeoutMs = deadlines.engine.pingMs
 const closeTimeoutMs = 15_000
 
 /** Opens the store; resolves when every index is there, also those that an unclean stop made it build again. */

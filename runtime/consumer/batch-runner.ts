@@ -81,15 +81,15 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     const { resumeState } = this.#host
     const offset = this.#watermark()
     const first = this.#items.findIndex((item) => item.record.offset === offset)
-    const finished = new Uint8Array(first < 0 && resumeState.finished.size === 0 ? 0 : bitmapBytesMax)
+    const settled = new Uint8Array(first < 0 && resumeState.settled.size === 0 ? 0 : bitmapBytesMax)
     const attempts: Attempts[] = []
-    for (const { record, settled, attempts: count } of first < 0 ? [] : this.#items.slice(first)) {
-      if (settled) setBit(finished, offset, record.offset)
+    for (const { record, settled: done, attempts: count } of first < 0 ? [] : this.#items.slice(first)) {
+      if (done) setBit(settled, offset, record.offset)
       else if (count > 0) attempts.push({ offset: record.offset, count, retriesUsed: count })
     }
-    for (const settled of resumeState.finished) setBit(finished, offset, settled)
+    for (const earlier of resumeState.settled) setBit(settled, offset, earlier)
     attempts.push(...resumeState.attempts())
-    return { offset, finished, attempts }
+    return { offset, settled, attempts }
   }
 
   window(): number {
@@ -111,7 +111,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   /** Batches never drop what they hold, so nothing is read again. */
   refill(): void {}
 
-  finishedBefore(): void {}
+  settledBefore(): void {}
 
   wake(): void {}
 

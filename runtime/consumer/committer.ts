@@ -39,9 +39,9 @@ export class Committer {
   #announced: number
   #running = false
   #begunAt = Number.NEGATIVE_INFINITY
-  /** When the first record was settled that is not committed: of the commit under way, and behind it. */
-  #carriedSince: number | null = null
-  #settledSince: number | null = null
+  /** When what is settled should be committed at the latest: in the commit under way, and behind it. */
+  #carriedBy = Number.POSITIVE_INFINITY
+  #settledBy = Number.POSITIVE_INFINITY
   #rest = new AbortController()
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
@@ -57,13 +57,15 @@ export class Committer {
 
   /** True when nothing more should be begun before a commit is through: it would be repeated after a kill. */
   get behind(): boolean {
-    const since = this.#carriedSince ?? this.#settledSince
-    return since !== null && performance.now() - since > 2 * this.#everyMs
+    const by = Math.min(this.#carriedBy, this.#settledBy)
+    return by !== Number.POSITIVE_INFINITY && performance.now() > by
   }
 
   /** Records were settled. */
   settled(): void {
-    this.#settledSince ??= performance.now()
+    if (this.#settledBy === Number.POSITIVE_INFINITY) {
+      this.#settledBy = performance.now() + 2 * this.#everyMs
+    }
     this.commitSoon()
   }
 
@@ -100,8 +102,8 @@ export class Committer {
       }
       const version = this.#wanted
       this.#begunAt = performance.now()
-      this.#carriedSince = this.#settledSince
-      this.#settledSince = null
+      this.#carriedBy = Math.min(this.#carriedBy, this.#settledBy)
+      this.#settledBy = Number.POSITIVE_INFINITY
       if (await this.#commit()) this.#written = version
       this.#answer()
     }
@@ -129,7 +131,7 @@ export class Committer {
           return false
         }
         if (result === 'committed') {
-          this.#carriedSince = null
+          this.#carriedBy = Number.POSITIVE_INFINITY
           this.#options.onCommitted(offset)
           return true
         }

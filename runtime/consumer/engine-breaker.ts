@@ -7,7 +7,7 @@ import { probeWaitMsMax } from './limits.ts'
 export interface EngineBreakerOptions {
   backoff: BackoffOptions
   callTimeoutMs: number
-  /** Asked while an engine is away; without it one record is tried at a time. */
+  /** Asked while an engine is away; without it the calls themselves find out, after each wait. */
   probe: ((engine: string) => Promise<void>) | undefined
   /** Called whenever calls may start again. */
   onReady(): void
@@ -20,9 +20,6 @@ export class EngineBreaker {
   /** The engine that is away: calls wait. */
   #away: string | null = null
   #failures = 0
-  /** While the engine is away and nothing else can show that it is back: one call is let through to find out. */
-  #trial: 'none' | 'offered' | 'taken' = 'none'
-  #trialUntil = 0
   #paused = false
 
   constructor(options: EngineBreakerOptions) {
@@ -37,34 +34,21 @@ export class EngineBreaker {
     return this.#paused
   }
 
-  /** True when a call may start now. A trial is given once: ask only with a call at hand. */
-  allowsCall(): boolean {
-    if (this.#paused) return false
-    if (this.#away === null) return true
-    if (this.#trial === 'taken' && performance.now() > this.#trialUntil) this.#trial = 'offered'
-    if (this.#trial !== 'offered') return false
-    this.#trial = 'taken'
-    this.#trialUntil = performance.now() + this.#options.callTimeoutMs * 2
-    return true
+  get allowsCalls(): boolean {
+    return !this.#paused && this.#away === null
   }
 
   /** A call found the engine away. */
   trip(engine: string, reason: string): void {
-    if (this.#away !== null && this.#trial === 'none') return
-    if (this.#away === null) this.#options.onChange('away', engine, reason)
+    if (this.#away !== null) return
     this.#away = engine
-    this.#trial = 'none'
+    this.#options.onChange('away', engine, reason)
     void this.#wait(engine)
   }
 
   /** A call ended, and not because the engine is away. */
   callWorked(): void {
-    if (this.#away === null) {
-      this.#failures = 0
-    } else if (this.#trial === 'taken') {
-      this.#failures = 0
-      this.#reset()
-    }
+    if (this.#away === null) this.#failures = 0
   }
 
   /** Calls may not start while the group is paused. */
@@ -77,32 +61,21 @@ export class EngineBreaker {
     this.#closing.abort()
   }
 
+  /** The back-off goes on until a call has worked: a probe may be kinder than the work is. */
   async #wait(engine: string): Promise<void> {
-    const { backoff, callTimeoutMs, probe } = this.#options
+    const { backoff, callTimeoutMs, probe, onChange, onReady } = this.#options
     const bounded = { ...backoff, maxMs: Math.min(backoff.maxMs, probeWaitMsMax) }
-    for (;;) {
+    while (this.#away !== null) {
       await sleep(backoffMs(this.#failures++, bounded), this.#closing.signal)
       if (this.#closing.signal.aborted) return
-      if (!probe) {
-        this.#trial = 'offered'
-        this.#options.onReady()
-        return
-      }
       try {
-        await withTimeout(probe(engine), callTimeoutMs, () => new Error('no answer in time'))
-        // The back-off goes on from here until a call has worked: a probe may be kinder than the work is.
-        return this.#reset()
+        if (probe) await withTimeout(probe(engine), callTimeoutMs, () => new Error('no answer in time'))
+        this.#away = null
       } catch (error) {
-        this.#options.onChange('away', engine, describeError(error))
+        onChange('away', engine, describeError(error))
       }
     }
-  }
-
-  #reset(): void {
-    const engine = this.#away
-    this.#away = null
-    this.#trial = 'none'
-    if (engine !== null) this.#options.onChange('back', engine, '')
-    this.#options.onReady()
+    onChange('back', engine, '')
+    onReady()
   }
 }

@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { keyOf } from './lane.ts'
-import { finishedBeforeRecordsMax } from './limits.ts'
+import { settledBeforeRecordsMax } from './limits.ts'
 import type { RunnerHost } from './partition-host.ts'
 import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.ts'
 import type { LaneOptions } from './types.ts'
@@ -46,20 +46,20 @@ export class LaneAdmission<S extends SchemaName> {
         this.#enter(record, fresh)
         continue
       }
-      if (kind === 'finished') this.finishedBefore(record)
-      window.finish(record.offset)
+      if (kind === 'settled') this.settledBefore(record)
+      window.settle(record.offset)
       host.committer.commitSoon()
     }
   }
 
   /** Shows the handler a record that was settled before this member gained the partition. */
-  finishedBefore(record: StoredRecord): void {
+  settledBefore(record: StoredRecord): void {
     const { host, options, decoder } = this.#parts
-    if (!options.onFinishedBefore || record.offset < host.position - finishedBeforeRecordsMax) return
+    if (!options.onSettledBefore || record.offset < host.position - settledBeforeRecordsMax) return
     this.#whenDecoded(decoder.decode(record), (decoded) => {
       if (decoded === null || decoded instanceof Undecodable || host.ending.aborted) return
       try {
-        options.onFinishedBefore?.(decoded)
+        options.onSettledBefore?.(decoded)
       } catch {
         // The handler would have met the same fault, and the record was judged by it.
       }

@@ -88,9 +88,9 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   progress(): Progress {
     const offset = this.#window.watermark
     const { resumeState } = this.#host
-    const finished = this.#window.bitmap(resumeState.finished.size > 0)
-    for (const settled of resumeState.finished) setBit(finished, offset, settled)
-    return { offset, finished, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
+    const settled = this.#window.bitmap(resumeState.settled.size > 0)
+    for (const earlier of resumeState.settled) setBit(settled, offset, earlier)
+    return { offset, settled, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
   }
 
   window(): number {
@@ -114,8 +114,8 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#host.buffer.setReadingAgain(this.#memory.reading)
   }
 
-  finishedBefore(record: StoredRecord): void {
-    this.#admission.finishedBefore(record)
+  settledBefore(record: StoredRecord): void {
+    this.#admission.settledBefore(record)
   }
 
   wake(): void {
@@ -264,7 +264,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   #settle(lane: Lane): void {
     const { head } = lane
     this.#memory.release(head)
-    this.#window.finish(head.offset)
+    this.#window.settle(head.offset)
     this.#host.committer.settled()
     this.#retrying.settled(lane)
     if (lane.shift()) this.#headIsReady(lane)

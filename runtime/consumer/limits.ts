@@ -7,7 +7,7 @@ export const retryingLanesMax = 256
 /** With more lanes than these retrying at once, a commit keeps attempts up to 1,023 only, and not the retries used. */
 export const exactAttemptsMax = 150
 /** Records read back below the position that a handler is shown. */
-export const finishedBeforeRecordsMax = 4_096
+export const settledBeforeRecordsMax = 4_096
 /** Kafka's limit for the metadata of one commit, in bytes. */
 export const metadataBytesMax = 4_096
 /** Event ids that are remembered per partition to drop repeats. */

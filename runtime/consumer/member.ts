@@ -263,7 +263,7 @@ export class Member implements LaneConsumer {
     const nowMs = Date.now()
     for (const partition of this.#partitions.values()) {
       partition.tick(nowMs)
-      // Heartbeats work again after a silence, or a trial call was never answered: nothing else says so.
+      // Heartbeats work again after a silence: nothing else says so.
       partition.pump()
     }
   }

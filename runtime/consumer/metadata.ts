@@ -7,7 +7,7 @@ export interface Progress {
   /** The first offset that is not settled. */
   offset: number
   /** Settled offsets beyond it: bit i of byte b is offset `alignedDown(offset) + 8b + i`. */
-  finished: Uint8Array
+  settled: Uint8Array
   /** Failed tries of records that are not settled. */
   attempts: Attempts[]
 }
@@ -36,7 +36,7 @@ export interface Bookkeeping {
 }
 
 export interface SavedState extends Bookkeeping {
-  finished: Set<number>
+  settled: Set<number>
   /** Failed tries by offset, and what the handler kept with them. */
   attempts: Map<number, number>
   retriesUsed: Map<number, number>
@@ -66,8 +66,8 @@ export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
     .slice(0, retryingLanesMax)
   const exact = attempts.length <= exactAttemptsMax
   const attemptBytes = exact ? exactBytes : roughBytes
-  let bitmapBytes = Math.min(progress.finished.length, bitmapBytesMax)
-  while (bitmapBytes > 0 && progress.finished[bitmapBytes - 1] === 0) bitmapBytes--
+  let bitmapBytes = Math.min(progress.settled.length, bitmapBytesMax)
+  while (bitmapBytes > 0 && progress.settled[bitmapBytes - 1] === 0) bitmapBytes--
   const raw = Buffer.allocUnsafe(fixedBytes + attempts.length * attemptBytes + bitmapBytes)
   raw[0] = (book.released ? releasedFlag : 0) | (exact ? exactFlag : 0)
   raw[1] = Math.min(book.kills, 255)
@@ -85,7 +85,7 @@ export function encodeMetadata(progress: Progress, book: Bookkeeping): string {
       : distance * 1_024 + Math.min(count, roughCountMax)
     at = raw.writeUIntBE(packed, at, attemptBytes)
   }
-  raw.set(progress.finished.subarray(0, bitmapBytes), at)
+  raw.set(progress.settled.subarray(0, bitmapBytes), at)
   return prefix + raw.toString('base64')
 }
 
@@ -120,7 +120,7 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
     owner: raw.readUInt32BE(30),
     attempts,
     retriesUsed,
-    finished: readBitmap(raw.subarray(bitmapAt), offset),
+    settled: readBitmap(raw.subarray(bitmapAt), offset),
   }
 }
 
@@ -136,13 +136,13 @@ export function emptyState(): SavedState {
     owner: 0,
     attempts: new Map(),
     retriesUsed: new Map(),
-    finished: new Set(),
+    settled: new Set(),
   }
 }
 
-/** Sets the bit of `finished` in a bitmap that begins at `alignedDown(offset)`; false when it lies outside. */
-export function setBit(bitmap: Uint8Array, offset: number, finished: number): boolean {
-  const at = finished - alignedDown(offset)
+/** Sets the bit of `settled` in a bitmap that begins at `alignedDown(offset)`; false when it lies outside. */
+export function setBit(bitmap: Uint8Array, offset: number, settled: number): boolean {
+  const at = settled - alignedDown(offset)
   if (at < 0 || at >= bitmap.length * 8) return false
   bitmap[at >>> 3]! |= 1 << (at & 7)
   return true
@@ -150,11 +150,11 @@ export function setBit(bitmap: Uint8Array, offset: number, finished: number): bo
 
 function readBitmap(bitmap: Uint8Array, offset: number): Set<number> {
   const base = alignedDown(offset)
-  const finished = new Set<number>()
+  const settled = new Set<number>()
   for (let at = 0; at < bitmap.length; at++) {
     for (let bit = 0, byte = bitmap[at]!; byte !== 0; bit++, byte >>>= 1) {
-      if (byte & 1) finished.add(base + at * 8 + bit)
+      if (byte & 1) settled.add(base + at * 8 + bit)
     }
   }
-  return finished
+  return settled
 }

@@ -47,7 +47,7 @@ export interface CallPermission {
   readonly ending: AbortSignal
   /** True when no call of an earlier owner can run any more and its fate is known; the first question finds out. */
   open(): boolean
-  /** True when a call may start now; ask only with a call at hand. */
+  /** True when a call may start now. */
   mayCall(): boolean
   /** Resolves with true when `mayCall` said yes, with false when no call will start any more. */
   whenMayCall(): Promise<boolean>
@@ -92,7 +92,7 @@ export interface PartitionRunner {
   /** Records came after `readAgainFrom`: those that were read before, and whether new ones follow. */
   refill(again: StoredRecord[], caughtUp: boolean): void
   /** A record below the position was read back. */
-  finishedBefore(record: StoredRecord): void
+  settledBefore(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
   wake(): void
   /** Called now and then: records that have waited since the last time are copied out of what they were read with. */

@@ -118,7 +118,7 @@ export class Partition implements RunnerHost {
     this.runner.refill(again, back.length + fresh.length > 0)
     // They bring back their event ids and what the handler makes of them, and no more.
     for (const record of back) {
-      if (this.resumeState.classify(record) === 'below') this.runner.finishedBefore(record)
+      if (this.resumeState.classify(record) === 'below') this.runner.settledBefore(record)
     }
     this.buffer.push(fresh)
     // What else comes in this turn of the event loop joins the batch.
@@ -141,7 +141,7 @@ export class Partition implements RunnerHost {
   mayCall(): boolean {
     if (this.#ending.signal.aborted) return false
     const { exclusive, breaker } = this.group
-    return this.open() && !exclusive.held && this.#consumer.alive() && breaker.allowsCall()
+    return this.open() && !exclusive.held && this.#consumer.alive() && breaker.allowsCalls
   }
 
   async whenMayCall(): Promise<boolean> {

@@ -41,7 +41,7 @@ export function decideStart(
   const decoded = committed ? decodeMetadata(committed.metadata, committed.offset) : emptyState()
   const saved = decoded ?? { ...emptyState(), released: false }
   if (handedOver !== undefined && handedOver !== committed?.offset) {
-    saved.finished.clear()
+    saved.settled.clear()
     saved.attempts.clear()
     saved.retriesUsed.clear()
   }

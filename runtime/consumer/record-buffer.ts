@@ -22,6 +22,12 @@ export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
+/** Bytes of what the records were read with; all of a chunk were read together. */
+function keptAlive(records: StoredRecord[]): number {
+  const buffers = [records[0]!, records.at(-1)!].map(({ value, key }) => (value ?? key)?.buffer)
+  return [...new Set(buffers)].reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0)
+}
+
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
   readonly #chunks = new Queue<Chunk>()
@@ -70,11 +76,11 @@ export class RecordBuffer {
     return record
   }
 
-  /** Called now and then: what was here the last time already is copied out. */
+  /** Called now and then: what was here the last time already is copied out, where it keeps alive more than itself. */
   copyOut(): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {
-      if (chunk.waits === 'seen') {
+      if (chunk.waits === 'seen' && keptAlive(chunk.records) > 2 * chunk.bytes) {
         chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
         if (chunk === first) this.#at = 0
       }

@@ -1,5 +1,5 @@
 /**
- * What an earlier owner of a partition left behind: records that it finished beyond its position, attempts that it
+ * What an earlier owner of a partition left behind: records that it settled beyond its position, attempts that it
  * counted, and the ids of events. By it each arriving record is sorted: to be worked on, or not.
  */
 
@@ -14,7 +14,7 @@ export type RecordClass =
   /** Read back for its event id alone: it lies below the position. */
   | 'below'
   /** Settled before a restart. */
-  | 'finished'
+  | 'settled'
   /** A second copy of an event. */
   | 'repeat'
 
@@ -22,7 +22,7 @@ const noAttempts = Object.freeze({ count: 0, retriesUsed: 0 })
 
 export class ResumeState {
   /** Settled offsets from the last commit whose records have not come yet. */
-  readonly finished: Set<number>
+  readonly settled: Set<number>
   /** Attempts, by offset, of records that have not come yet. */
   readonly #attempts: Map<number, number>
   readonly #retriesUsed: Map<number, number>
@@ -32,7 +32,7 @@ export class ResumeState {
 
   constructor(position: number, saved: SavedState, options: { dropsRepeats: boolean; onRepeat(): void }) {
     this.#position = position
-    this.finished = saved.finished
+    this.settled = saved.settled
     this.#attempts = saved.attempts
     this.#retriesUsed = saved.retriesUsed
     this.#ring = options.dropsRepeats ? new EventIdRing() : null
@@ -44,9 +44,9 @@ export class ResumeState {
     const id = this.#ring === null ? undefined : eventIdOf(record)
     const fresh = id === undefined || this.#ring!.add(id)
     if (record.offset < this.#position) return fresh ? 'below' : 'repeat'
-    if (this.finished.size > 0) {
-      if (this.finished.delete(record.offset)) return 'finished'
-      if (record.offset >= this.#position + windowOffsets) this.finished.clear()
+    if (this.settled.size > 0) {
+      if (this.settled.delete(record.offset)) return 'settled'
+      if (record.offset >= this.#position + windowOffsets) this.settled.clear()
     }
     if (fresh) return 'work'
     this.#onRepeat()

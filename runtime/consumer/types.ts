@@ -100,9 +100,9 @@ export interface LaneOptions<S extends SchemaName> extends ConsumerOptions<S> {
   keyIsLane?(key: string, fresh: boolean): boolean
   /**
    * Called, in order and before any later record of the partition, with records that were settled before this member
-   * gained it: the last `finishedBeforeRecordsMax` of them.
+   * gained it: the last `settledBeforeRecordsMax` of them.
    */
-  onFinishedBefore?(message: Message<Schemas[S]>): void
+  onSettledBefore?(message: Message<Schemas[S]>): void
   /** With this, heads that wait for a time can be tried sooner. */
   wakeups?: LaneWakeups
 }
@@ -113,7 +113,7 @@ export interface PartitionReading {
   lag: number | null
   /** The durable position. */
   committed: number
-  /** Records that are not settled; unlike lag it leaves out those that are finished beyond the position. */
+  /** Records that are not settled; unlike lag it leaves out those beyond the position that are. */
   waiting: number | null
   inFlight: number
   window: number

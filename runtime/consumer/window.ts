@@ -1,4 +1,4 @@
-/** Keeps which records of a partition are settled: the watermark, and a bitmap of what is finished beyond it. */
+/** Keeps which records of a partition are settled: the watermark, and a bitmap of what is settled beyond it. */
 
 import { windowOffsets } from './limits.ts'
 import { alignedDown, bitmapBytesMax } from './metadata.ts'
@@ -7,7 +7,7 @@ const ringBits = windowOffsets * 2
 const ringBytes = ringBits / 8
 const nothing = new Uint8Array(0)
 
-/** Offsets are admitted in rising order and finish in any order. Memory is fixed: 132 KB. */
+/** Offsets are admitted in rising order and are settled in any order. Memory is fixed: 132 KB. */
 export class Window {
   /** Offsets admitted and not yet passed by the watermark, a ring in rising order. */
   readonly #offsets = new Float64Array(windowOffsets)
@@ -57,7 +57,7 @@ export class Window {
     this.#next = offset + 1
   }
 
-  finish(offset: number): void {
+  settle(offset: number): void {
     this.#open--
     this.#ahead++
     const at = offset % ringBits

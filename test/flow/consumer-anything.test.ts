@@ -70,13 +70,13 @@ const disturbance: fc.Arbitrary<Disturbance> = fc.record({
 /** One handler for all members: it follows the jobs' plans, and notes what must not be. */
 function createWorld(jobs: Job[]) {
   const calls = new Map<number, number>()
-  const finished = new Set<number>()
+  const settled = new Set<number>()
   const running = new Set<number>()
   const faults: string[] = []
   async function handle({ offset }: Work, { signal }: { signal: AbortSignal }): Promise<Outcome | Hold> {
     const { lane, turns, before, parked } = jobs[offset]!
     if (running.has(lane)) faults.push(`${offset} runs while another of its lane does`)
-    const overtaken = jobs.findIndex((one, n) => n < offset && one.lane === lane && !finished.has(n))
+    const overtaken = jobs.findIndex((one, n) => n < offset && one.lane === lane && !settled.has(n))
     if (overtaken >= 0) faults.push(`${offset} overtakes ${overtaken}`)
     running.add(lane)
     try {
@@ -86,13 +86,13 @@ function createWorld(jobs: Job[]) {
       calls.set(offset, nth + 1)
       const outcome = before[nth]
       if (outcome !== undefined) return outcomes[outcome]!()
-      finished.add(offset)
+      settled.add(offset)
       return parked ? park('poison') : done
     } finally {
       running.delete(lane)
     }
   }
-  return { finished, running, faults, handle }
+  return { settled, running, faults, handle }
 }
 
 async function run(drawn: Job[], disturbances: Disturbance[], shape: Shape) {
@@ -137,18 +137,18 @@ async function run(drawn: Job[], disturbances: Disturbance[], shape: Shape) {
     wake: () => wakeups[owner]!.wake(0),
   }
   for (const { at, kind } of disturbances.toSorted((a, b) => a.at - b.at)) {
-    for (let n = 0; n < 200 && world.finished.size < Math.min(at, half); n++) await nextTurn()
+    for (let n = 0; n < 200 && world.settled.size < Math.min(at, half); n++) await nextTurn()
     await acts[kind]()
   }
   await harness.add(0, entries.slice(half))
-  const state = () => JSON.stringify({ settled: world.finished.size, committed: committed() })
+  const state = () => JSON.stringify({ settled: world.settled.size, committed: committed() })
   await eventually('all are committed', () => committed() === jobs.length, 15_000).catch((error) => {
     throw new Error(`${error} ${state()}`)
   })
   const letters = await harness.deadLetters()
   await Promise.all(consumers.map((consumer) => consumer.close()))
   expect(world.faults).toEqual([])
-  expect(world.finished.size).toBe(jobs.length)
+  expect(world.settled.size).toBe(jobs.length)
   expect(letters.size).toBe(jobs.filter((one) => one.parked).length)
 }
 

@@ -132,12 +132,12 @@ describe('a member that gains a partition', () => {
       { key: 'a' },
     ])
     await log.members[0]!.gain([0])
-    await eventually('all but one are through', () => lastSaved(log).finished.size === 2)
+    await eventually('all but one are through', () => lastSaved(log).settled.size === 2)
     await first.close()
     const shown: string[] = []
     await harness.startLanes({
       ...options,
-      onFinishedBefore: ({ key, offset }) => shown.push(`${key}${offset}`),
+      onSettledBefore: ({ key, offset }) => shown.push(`${key}${offset}`),
       async handle({ key, offset }) {
         shown.push(`handle ${key}${offset}`)
         return done

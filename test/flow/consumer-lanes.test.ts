@@ -67,7 +67,7 @@ describe('lane mode', () => {
     await eventually('the window is used up', () => others === inWindow)
     await eventually('the other partition is through', () => lastCommit(log, 1).offset === many.length)
     expect(elsewhere).toBe(many.length)
-    await eventually('what is done is noted', () => lastSaved(log).finished.size === inWindow)
+    await eventually('what is done is noted', () => lastSaved(log).settled.size === inWindow)
     stuck.resolve()
     await eventually('all are committed', () => lastCommit(log, 0).offset === many.length)
     expect(others).toBe(many.filter((key) => key !== 'slow').length)
@@ -91,7 +91,7 @@ describe('lane mode', () => {
     )
     await log.members[0]!.gain([0])
     await eventually('the others are through', () => through === 50)
-    await eventually('so says the commit', () => lastSaved(log).finished.size === 50)
+    await eventually('so says the commit', () => lastSaved(log).settled.size === 50)
     expect(lastCommit(log).offset).toBe(0)
     expect([...lastSaved(log).attempts]).toEqual([
       [0, 1],

@@ -83,7 +83,7 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
       await eventually('the others are through', () => through.length === 1_900, 60_000)
       await eventually('so says the commit', async () => {
         const one = (await positions(harness)).get(0)
-        return one && decodeMetadata(one.metadata, one.offset)?.finished.size === 900
+        return one && decodeMetadata(one.metadata, one.offset)?.settled.size === 900
       })
       await eventually(
         'the other is committed',

@@ -20,7 +20,7 @@ export async function commitAs(
   book: Partial<Parameters<typeof encodeMetadata>[1]>,
 ): Promise<void> {
   const metadata = encodeMetadata(
-    { offset, finished: new Uint8Array(0), attempts: [] },
+    { offset, settled: new Uint8Array(0), attempts: [] },
     {
       progressedAtMs: Date.now(),
       released: false,

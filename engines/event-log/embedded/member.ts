@@ -1,6 +1,7 @@
 /** One member of a consumer group: it reads its partitions, calls its listener and commits. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
@@ -13,7 +14,7 @@ export const fetchBytesDefault = 1_048_576
 /** Bytes of a commit's metadata, as Kafka has it (offset.metadata.max.bytes). */
 const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
-const commitTimeoutMs = 5_000
+const commitTimeoutMs = deadlines.engine.logCommitMs
 /** Between two tries to start what was gained, while the file takes no writes. */
 const startAgain = { baseMs: 100, maxMs: 2_000 }
 

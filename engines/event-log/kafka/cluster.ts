@@ -8,6 +8,7 @@
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { KafkaOptions } from './client.ts'
 
@@ -55,7 +56,7 @@ export interface Cluster extends Closeable {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
-const connectTimeoutMs = 1_000
+const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = 2_000
 const closeTimeoutMs = 1_000
 /** Of leaders: asked for again after the first, not used any more after the second. */

@@ -1,6 +1,7 @@
 /** Appends records to Kafka through one queue for each topic-partition, which run in parallel and share one bound. */
 
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
@@ -15,7 +16,7 @@ export interface Producer extends Closeable {
   append(topic: string, partition: number, records: NewRecord[], timeoutMs?: number): Promise<number>
 }
 
-const appendTimeoutMs = 2_000
+const appendTimeoutMs = deadlines.engine.logAppendMs
 /** Bytes that wait in all queues together. */
 const waitingBytesMax = 256 * 1_048_576
 const drainTimeoutMs = 10_000

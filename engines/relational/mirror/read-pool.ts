@@ -3,6 +3,7 @@
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { vectorBytes } from '../copy-format.ts'
 import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
@@ -16,7 +17,7 @@ import { createReadSessions } from './read-session.ts'
 const connectionsMax = 10
 /** Reads that wait for a connection at once. */
 const waitingMax = 1_000
-const connectTimeoutMs = 3_000
+const connectTimeoutMs = deadlines.engine.postgresConnectMs
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
 /** A prepared statement whose tables changed under it, or that the server does not know any more. */

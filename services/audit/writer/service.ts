@@ -1,6 +1,7 @@
 /** The audit-writer: makes a searchable note in fleet_notes of every audit event, and deletes old notes again. */
 
 import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startBatchConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
@@ -29,10 +30,10 @@ const arrivalSampleMs = 500
 const batchRecordsMax = 100
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */
-const callTimeoutMs = 20_000
+const callTimeoutMs = deadlines.handler.auditWriterMs
 const pruneEveryMs = 6 * 3_600_000
 const pruneFirstAfterMs = 60_000
-const pruneLeaseMs = 30_000
+const pruneLeaseMs = deadlines.lease.pruneMs
 
 type Context = ServiceContext<
   'eventLog' | 'vectors' | 'relational' | 'localEmbedder',

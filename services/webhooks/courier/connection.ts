@@ -2,11 +2,12 @@
 
 import type { LookupFunction } from 'node:net'
 import { Client } from 'undici'
+import { deadlines } from '#lib/deadlines.ts'
 import { CallError, callFaultOf } from './call-fault.ts'
 import type { CallFault, CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
-export const callMs = 5_000
+export const callMs = deadlines.webhookCallMs
 /** More of an answer is not read: the connection is dropped instead. */
 const answerBytesMax = 64 * 1024
 /** Without a hint of the target's own: shorter than most servers wait, so that a request seldom meets a closed end. */

@@ -75,7 +75,7 @@ export class Courier {
   }
 
   /** A record that was settled before this process had its partition. */
-  finishedBefore(message: Delivery): void {
+  settledBefore(message: Delivery): void {
     if (message.value === null) return
     this.#parts.load.came(message.value.target, message.timestamp)
     this.lanes.settled(message.value, message)

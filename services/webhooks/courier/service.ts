@@ -1,6 +1,7 @@
 /** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the regular tasks around the courier. */
 
 import { type Static, Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { handOverAdded } from '#runtime/added-partitions.ts'
 import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consumer.ts'
@@ -14,7 +15,6 @@ import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
 import { positionsOfAdded } from './added-positions.ts'
 import { stateRecord } from './attempt-records.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
-import { callMs } from './connection.ts'
 import { Courier } from './courier.ts'
 import { LoadWatch } from './load-watch.ts'
 import { Skips } from './skips.ts'
@@ -35,16 +35,16 @@ const config = Type.Object({
 const courierGroup = 'webhook-courier'
 const topic = webhooksDeliveries
 /** A call ends by its own time-out; the consumer's is there in case that fails. */
-const callTimeoutMs = callMs + 250
+const callTimeoutMs = deadlines.handler.courierMs
 /** How long a member that was killed keeps its partitions; Kafka allows no less. */
-const sessionTimeoutMs = 6_000
+const sessionTimeoutMs = deadlines.session.courierMs
 const stateEveryMs = 10_000
 const skipEveryMs = 1_000
 const trimEveryMs = 60_000
 const loadEveryMs = 60_000
 const loadFirstAfterMs = 5_000
 /** How long a stop lets calls run: what is interrupted is sent again. */
-const stopCallsAfterMs = 2_000
+const stopCallsAfterMs = deadlines.stop.callsMs
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
@@ -133,7 +133,7 @@ function join({
       blamesRecords: false,
       keyIsLane: (key, fresh) => courier.lanes.orderingOf(key, fresh) === 'target',
       lane: ({ value }) => courier.lanes.laneOf(value!),
-      onFinishedBefore: (message) => courier.finishedBefore(message),
+      onSettledBefore: (message) => courier.settledBefore(message),
       wakeups,
       handle: (message, call) => courier.handle(message, call),
       keptOf: withoutSecrets({ codec, topic, secrets }),

@@ -95,7 +95,7 @@ export async function readWaiting(
     const commit = committed.get(partition)
     const position = Math.max(commit?.offset ?? start, start)
     // Where agents are lanes of their own, some records beyond the position are done.
-    const ahead = commit ? (decodeMetadata(commit.metadata, commit.offset)?.finished.size ?? 0) : 0
+    const ahead = commit ? (decodeMetadata(commit.metadata, commit.offset)?.settled.size ?? 0) : 0
     waiting.set(partition, { partition, position, end, lag: Math.max(0, end - position - ahead) })
   }
   return { couriers: state.members, waiting }

@@ -1,5 +1,6 @@
 /** Delivers the platform's own events, the records of fleet.events, to targets as if they had been fired. */
 
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
 import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
@@ -13,8 +14,8 @@ import type { Deliveries, DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
 
 const topic = fleetEvents
-const publishTimeoutMs = 5_000
-const callTimeoutMs = 20_000
+const publishTimeoutMs = deadlines.publish.fleetEventsMs
+const callTimeoutMs = deadlines.handler.fleetEventsMs
 /** Headers that belong to the event; the others belong to its record. */
 const keptHeaders = [headerNames.requestId, headerNames.traceparent]
 

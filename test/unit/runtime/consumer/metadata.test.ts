@@ -32,7 +32,7 @@ const book: Bookkeeping = {
 const anyProgress = fc
   .record({
     offset: fc.integer({ min: 0, max: 2 ** 52 }),
-    finished: fc.uniqueArray(fc.integer({ min: 1, max: windowOffsets - 1 }), { maxLength: 400 }),
+    settled: fc.uniqueArray(fc.integer({ min: 1, max: windowOffsets - 1 }), { maxLength: 400 }),
     attempts: fc.uniqueArray(
       fc.tuple(
         fc.integer({ min: 0, max: windowOffsets - 1 }),
@@ -45,9 +45,9 @@ const anyProgress = fc
       },
     ),
   })
-  .map(({ offset, finished, attempts }) => ({
+  .map(({ offset, settled, attempts }) => ({
     offset,
-    finished: finished.map((distance) => offset + distance),
+    settled: settled.map((distance) => offset + distance),
     attempts: attempts.map(([distance, count, retriesUsed]) => ({
       offset: offset + distance,
       count,
@@ -55,20 +55,20 @@ const anyProgress = fc
     })),
   }))
 
-function progressOf(offset: number, finished: number[], attempts: Attempts[]): Progress {
+function progressOf(offset: number, settled: number[], attempts: Attempts[]): Progress {
   const bitmap = new Uint8Array(bitmapBytesMax)
-  for (const settled of finished) setBit(bitmap, offset, settled)
-  return { offset, finished: bitmap, attempts }
+  for (const one of settled) setBit(bitmap, offset, one)
+  return { offset, settled: bitmap, attempts }
 }
 
 describe('commit metadata', () => {
   test('comes back as it was written', () => {
     fc.assert(
-      fc.property(anyProgress, ({ offset, finished, attempts }) => {
-        const text = encodeMetadata(progressOf(offset, finished, attempts), { ...book, isolated: offset })
+      fc.property(anyProgress, ({ offset, settled, attempts }) => {
+        const text = encodeMetadata(progressOf(offset, settled, attempts), { ...book, isolated: offset })
         const saved = decodeMetadata(text, offset)!
         expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
-        expect([...saved.finished].sort()).toEqual([...finished].sort())
+        expect([...saved.settled].sort()).toEqual([...settled].sort())
         const exact = attempts.length <= exactAttemptsMax
         const countMax = exact ? 2 ** 18 - 1 : 1_023
         for (const { offset: at, count, retriesUsed } of attempts) {
@@ -81,7 +81,7 @@ describe('commit metadata', () => {
     )
   })
 
-  test('fits when every offset of the window is finished and more lanes than allowed retry', () => {
+  test('fits when every offset of the window is settled and more lanes than allowed retry', () => {
     for (let shift = 0; shift < 8; shift++) {
       const offset = 2 ** 52 + shift
       const all = Array.from({ length: windowOffsets }, (_, distance) => offset + distance)
@@ -96,7 +96,7 @@ describe('commit metadata', () => {
       })
       expect(Buffer.byteLength(text)).toBeLessThanOrEqual(metadataBytesMax)
       const saved = decodeMetadata(text, offset)!
-      expect(saved.finished.size).toBe(windowOffsets)
+      expect(saved.settled.size).toBe(windowOffsets)
       expect(saved.attempts.size).toBe(retryingLanesMax)
       expect(saved.attempts.get(offset)).toBe(1_023)
     }
@@ -135,15 +135,15 @@ describe('the window', () => {
             next = offset + 1
           } else if (open.length > 0) {
             const [offset] = open.splice(step.pick % open.length, 1)
-            window.finish(offset!)
+            window.settle(offset!)
             settled.push(offset!)
           }
         }
         const watermark = open[0] ?? next
         expect(window.watermark).toBe(watermark)
-        const text = encodeMetadata({ offset: watermark, finished: window.bitmap(), attempts: [] }, book)
+        const text = encodeMetadata({ offset: watermark, settled: window.bitmap(), attempts: [] }, book)
         const beyond = settled.filter((offset) => offset > watermark).sort((a, b) => a - b)
-        expect([...decodeMetadata(text, watermark)!.finished].sort((a, b) => a - b)).toEqual(beyond)
+        expect([...decodeMetadata(text, watermark)!.settled].sort((a, b) => a - b)).toEqual(beyond)
       }),
       { numRuns: propertyRuns(60) },
     )
@@ -153,11 +153,11 @@ describe('the window', () => {
     const window = new Window(1_000)
     for (let offset = 1_000; window.fits(offset); offset++) {
       window.admit(offset)
-      if (offset > 1_000) window.finish(offset)
+      if (offset > 1_000) window.settle(offset)
     }
     expect(window.span).toBe(windowOffsets)
     expect(window.watermark).toBe(1_000)
-    window.finish(1_000)
+    window.settle(1_000)
     expect(window.watermark).toBe(1_000 + windowOffsets)
     expect(window.bitmap().every((byte) => byte === 0)).toBe(true)
   })
