@@ -1,12 +1,14 @@
-/** A point that an engine never gets through: the alarm, what goes on meanwhile, and how an operator passes it. */
+/** Groups of an index under an operator's hand: a point that never gets through is passed, and a position is set back. */
 
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
+import { resetGroupOperation } from '#operations/groups.ts'
 import { skipRecordOperation } from '#operations/groups-skip.ts'
 import { readLag } from '#operations/lag.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { openProgress } from '#services/vectors/gateway/operations/progress.ts'
 import type { IndexWriter } from '#services/vectors/index/generation-writer.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import { startIndexWriter } from '#services/vectors/index/worker.ts'
@@ -43,27 +45,29 @@ async function openSlowPlatform() {
     }
     for (const { id } of operations) points.add(id)
   }
-  const worker = await startIndexWriter(
-    { ...platform, config: {} },
-    {
-      index: vectorsIndex,
-      engine,
-      batchRecordsMax: 500,
-      batchBytesMax: 8e6,
-      callTimeoutMs: 2_000,
-      openGeneration: ({ generation, epoch, calls, stuck }) => ({
-        handle: createHandler({ applyPoints: joinApplies(apply, generation), epoch, calls, stuck }),
-      }),
-    },
-  )
-  onTestFinished(() => worker.close())
-  return { platform, points }
+  const writer: IndexWriter = {
+    index: vectorsIndex,
+    engine,
+    batchRecordsMax: 500,
+    batchBytesMax: 8e6,
+    callTimeoutMs: 2_000,
+    openGeneration: ({ generation, epoch, calls, stuck }) => ({
+      handle: createHandler({ applyPoints: joinApplies(apply, generation), epoch, calls, stuck }),
+    }),
+  }
+  const startWriter = async () => {
+    const worker = await startIndexWriter({ ...platform, config: {} }, writer)
+    onTestFinished(() => worker.close())
+    return worker
+  }
+  return { platform, points, startWriter }
 }
 
 test('a point that never gets through raises an alarm, and is passed by an operator', {
   timeout: 120_000,
 }, async () => {
-  const { platform, points } = await openSlowPlatform()
+  const { platform, points, startWriter } = await openSlowPlatform()
+  await startWriter()
   const { eventLog, relational } = platform.engines
   const ids = [
     ...Array.from({ length: 40 }, (_, n) => `p${n}`),
@@ -111,4 +115,28 @@ test('a point that never gets through raises an alarm, and is passed by an opera
   await expect(skip({ partition, offset })).rejects.toMatchObject({ code: 'conflict' })
   await expect(skip({ partition, offset: 9_999 })).rejects.toMatchObject({ code: 'not_found' })
   await expect(skip({ partition, offset }, 'audit-writer')).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('what lies beyond a position that was set back is not applied any more, until it is applied again', async () => {
+  const { platform, points, startWriter } = await openSlowPlatform()
+  const { publisher, codec } = platform
+  const { eventLog } = platform.engines
+  const worker = await startWriter()
+  const value = { vector: Buffer.alloc(1_536 * 4, 0x3f), payload: '{}' }
+  const written = await publisher.publish(vectorsCommands, [{ key: { collection: 'posts', id: 'a' }, value }])
+  const engine = { liveGeneration: async () => 1 }
+  const parts = { eventLog, codec, publisher, vectors: engine, mirror: engine, onFault() {} }
+  const progress = await openProgress(parts)
+  onTestFinished(() => progress.close())
+  expect(await progress.reached(written, 30_000)).toBe(true)
+  await worker.close()
+
+  const context = { platform, output: { item() {}, progress() {} }, signal: new AbortController().signal }
+  await resetGroupOperation.run(context, { group: 'vector-writer', to: 'beginning' })
+  const { partition } = written[0]!
+  await eventually('the gateway knows', () => progress.appliedThrough(partition) === -1)
+  points.clear()
+  await startWriter()
+  expect(await progress.reached(written, 30_000)).toBe(true)
+  expect([...points]).toEqual(['a'])
 })
