@@ -38,8 +38,8 @@ export async function readRange(
         assigned: async () => new Map([[partition, from]]),
         lost() {},
         records(_, records) {
-          for (const record of records) if (record.offset < to) visit(record)
-          // The newest record of a partition is never compacted away, so the end is always seen.
+          for (const record of records) if (record.offset < to && !record.hidden) visit(record)
+          // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
           if (records.at(-1)!.offset >= to - 1) end.resolve()
         },
         misplaced: () => end.reject(new AppError('not_found', 'The position is not in the log any more.')),

@@ -35,6 +35,11 @@ export interface StoredRecord {
    * for.
    */
   headerBytes?(name: string): Buffer | undefined
+  /**
+   * There is nothing to read at this offset: what the engine keeps there is its own, or was compacted away. The position
+   * moves over it, so that a reader of the last real record has no lag. Members of groups get it, tails do not.
+   */
+  readonly hidden?: true
 }
 
 export interface TopicSpec {

@@ -37,7 +37,7 @@ class CopiedRecord implements StoredRecord {
   }
 }
 
-/** The record itself when it is a copy already. */
+/** The record itself when it is a copy already, or a hidden one, which is a view of nothing. */
 export function copyOut(record: StoredRecord): StoredRecord {
-  return record instanceof CopiedRecord ? record : new CopiedRecord(record)
+  return record instanceof CopiedRecord || record.hidden ? record : new CopiedRecord(record)
 }

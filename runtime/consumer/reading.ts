@@ -44,7 +44,7 @@ export class Reading {
    */
   judge(records: StoredRecord[], nowMs: number): { stop: string } | { writtenAtMs: number } | null {
     const doubt = this.#doubt
-    const next = doubt && records.find((record) => record.offset >= doubt.offset)
+    const next = doubt && records.find((record) => record.offset >= doubt.offset && !record.hidden)
     if (!next) return null
     this.#doubt = null
     return missedDeletions(doubt, next, nowMs)

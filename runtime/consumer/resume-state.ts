@@ -17,6 +17,8 @@ export type RecordClass =
   | 'settled'
   /** A second copy of an event. */
   | 'repeat'
+  /** Nothing: the position moves over it. */
+  | 'hidden'
 
 const noAttempts = Object.freeze({ count: 0, retriesUsed: 0 })
 
@@ -41,6 +43,7 @@ export class ResumeState {
 
   /** To be called once for each record, in the order of offsets. */
   classify(record: StoredRecord): RecordClass {
+    if (record.hidden) return 'hidden'
     const id = this.#ring === null ? undefined : eventIdOf(record)
     const fresh = id === undefined || this.#ring!.add(id)
     if (record.offset < this.#position) return fresh ? 'below' : 'repeat'

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { ConsumerListener } from '../port.ts'
+import type { ConsumerListener, StoredRecord } from '../port.ts'
 import type { Cluster } from './cluster.ts'
 import type { FetchedPartition, Reading } from './fetch-call.ts'
 import { takeRecords } from './fetched-records.ts'
@@ -74,7 +74,8 @@ export function openReader(
     if (gap && compacted !== true) return void check(reading, from, { missingTo: gap.to })
     if (next === from) return
     move(reading, next, epoch)
-    if (records.length > 0) listener.records(reading.partition, records)
+    const hidden = hiddenUpTo(next, reading.partition, records.at(-1))
+    listener.records(reading.partition, hidden ? [...records, hidden] : records)
   }
   function move(reading: Reading, position: number | null, epoch = notKnown): void {
     reading.position = position
@@ -141,6 +142,13 @@ export function openReader(
       return fetcher.close()
     },
   }
+}
+
+/** In place of everything between the last record and `next` that is not delivered. */
+function hiddenUpTo(next: number, partition: number, last: StoredRecord | undefined): StoredRecord | null {
+  if (last?.offset === next - 1) return null
+  const timestamp = last?.timestamp ?? 0
+  return { partition, offset: next - 1, timestamp, key: null, value: null, headers: {}, hidden: true }
 }
 
 interface Problem {

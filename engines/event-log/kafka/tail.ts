@@ -33,7 +33,10 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     parts,
     { topic, fetchBytesMax },
     {
-      records,
+      records(partition, some) {
+        const shown = some.at(-1)?.hidden ? some.slice(0, -1) : some
+        if (shown.length > 0) records(partition, shown)
+      },
       misplaced(partition, { position, start, end }) {
         // What has expired is gone for everybody; a topic that was emptied or made again is read from its beginning.
         log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')

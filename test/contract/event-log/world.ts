@@ -118,7 +118,7 @@ export async function join(
       },
       lost: (partitions) => void member.lost.push(...partitions),
       records(partition, records) {
-        member.records.push(...records)
+        member.records.push(...records.filter((one) => !one.hidden))
         onRecords?.(partition, records)
       },
       misplaced: (partition, problem) => void member.misplaced.push({ partition, ...problem }),
