@@ -58,10 +58,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   return {
     driver: 'kafka',
     ...topics,
-    listGroups: groups.listGroups,
-    groupState: groups.groupState,
-    setPositions: groups.setPositions,
-    deleteGroup: groups.deleteGroup,
+    ...groups,
     async append(topic, partition, records, { timeoutMs } = {}) {
       if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
       const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
