@@ -74,10 +74,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     driver: 'kafka',
     clientId: options.clientId,
     ...topics,
-    listGroups: groups.listGroups,
-    groupState: groups.groupState,
-    setPositions: groups.setPositions,
-    deleteGroup: groups.deleteGroup,
+    ...groups,
     append: appendOf(producer),
     async fencedWriter(name) {
       const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))

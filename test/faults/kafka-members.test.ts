@@ -30,24 +30,33 @@ interface Ledger {
   read: Map<number, Set<number>>
 }
 
-/** Reads a partition in batches, works on each for a while, then commits: often too late. */
+/**
+ * Reads a partition in batches, works on each for a while, then commits: often too late. What was begun before a
+ * partition was lost is dropped when it comes back, where it is read again from its committed position.
+ */
 async function joinSlow(name: string, topic: string, group: string, ledger: Ledger) {
   const log = await open()
   const busy = new Map<number, Promise<void>>()
+  const terms = new Map<number, number>()
   const consumer = await log.consume({
     group,
     topic,
     sessionTimeoutMs: 6_000,
     listener: {
-      assigned: async (gained) => new Map(gained.map((one) => [one.partition, one.committed?.offset ?? 0])),
+      async assigned(gained) {
+        for (const { partition } of gained) terms.set(partition, (terms.get(partition) ?? 0) + 1)
+        return new Map(gained.map((one) => [one.partition, one.committed?.offset ?? 0]))
+      },
       lost() {},
       records(partition, records) {
         for (const { offset } of records) ledger.read.get(partition)!.add(offset)
         const end = records.at(-1)!.offset + 1
+        const term = terms.get(partition)
         busy.set(
           partition,
           (busy.get(partition) ?? Promise.resolve()).then(async () => {
             await sleep(workMs * Math.random())
+            if (terms.get(partition) !== term) return
             const result = await consumer.commit(partition, end, name)
             ledger.results[result]++
             if (result === 'committed') ledger.commits.push({ partition, offset: end, member: name })

@@ -65,6 +65,7 @@ export function openConsumer(
     const [found, committed] = await Promise.all([ranges.ranges(topic, numbers), session.committed(numbers)])
     const still = gained.filter(owned.holds)
     if (still.length === 0 || stop.signal.aborted) return
+    for (const one of still) one.announced = true
     const starts = await listener.assigned(
       still.map(({ partition }) => ({
         ...found.find((range) => range.partition === partition)!,
@@ -86,7 +87,7 @@ export function openConsumer(
     // Ownership and generation are those of one assignment: both are read in this tick, and sent as they are.
     const own = owned.get(partition)
     const joined = owned.member()
-    if (stop.signal.aborted || !own || !joined) return 'lost'
+    if (stop.signal.aborted || !own?.announced || !joined) return 'lost'
     try {
       const committing = commitTogether(joined, { partition, offset, metadata })
       await withTimeout(committing, commitTimeoutMs, () => new Error('no answer in time'))

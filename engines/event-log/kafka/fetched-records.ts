@@ -49,9 +49,10 @@ function addRecords(partition: number, batch: RecordsBatch, from: number, record
   const appendedAt = (batch.attributes & appendTime) === 0 ? null : Number(batch.maxTimestamp)
   for (const { offsetDelta, timestampDelta, key, value, headers } of batch.records) {
     const offset = firstOffset + offsetDelta
+    // A fence has no value: the headers of all others need not be looked at.
     if (offset < from || (value === null && isFence(headers))) continue
     const timestamp = appendedAt ?? firstTime + Number(timestampDelta)
-    records.push(new FetchedRecord({ partition, offset, timestamp }, key, value, headers))
+    records.push(new FetchedRecord(partition, offset, timestamp, key, value, headers))
   }
 }
 

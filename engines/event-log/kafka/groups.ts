@@ -1,14 +1,13 @@
 /** What operators do with consumer groups: list them, read and set their positions, delete them. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { CommittedPosition, GroupState } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
 import type { Cluster, Connections } from './cluster.ts'
 import { faultType, refusalOf } from './faults.ts'
 import { commitPositions, type GroupTopic } from './group-offsets.ts'
 
-export interface Groups extends Closeable {
+export interface Groups {
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
   setPositions(
@@ -39,7 +38,6 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster): Groups {
       )
     })
   return {
-    close: () => connections.close(),
     listGroups: () =>
       ask(async (admin) => {
         const { groups } = await admin.listGroups()

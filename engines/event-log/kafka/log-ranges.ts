@@ -1,11 +1,10 @@
 /** Asks the leaders of a topic's partitions where their logs begin and end. */
 
 import { FetchIsolationLevels, ListOffsetTimestamps, listOffsetsV8 } from '@platformatic/kafka'
-import type { Closeable } from '#lib/resource.ts'
 import type { PartitionRange } from '../port.ts'
 import type { Cluster } from './cluster.ts'
 
-export interface LogRanges extends Closeable {
+export interface LogRanges {
   /** Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet. */
   ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]>
   /** The ends alone, of all partitions. */
@@ -78,6 +77,5 @@ export function createLogRanges(cluster: Cluster): LogRanges {
       const ends = await offsetsAt(ListOffsetTimestamps.LATEST, topic)
       return [...ends].map(([partition, end]) => ({ partition, end }))
     },
-    close: () => connections.close(),
   }
 }

@@ -12,6 +12,8 @@ export interface Joined {
 /** One ownership: a partition that was lost and gained again is another one. */
 export interface OwnedPartition {
   readonly partition: number
+  /** The listener knows of it: what it commits before is of an earlier ownership. */
+  announced: boolean
 }
 
 export interface OwnedPartitions {
@@ -43,7 +45,7 @@ export function createOwnedPartitions(): OwnedPartitions {
       for (const partition of lost) byNumber.delete(partition)
       const gained = joined.partitions
         .filter((partition) => !kept.includes(partition))
-        .map((partition) => ({ partition }))
+        .map((partition) => ({ partition, announced: false }))
       for (const owned of gained) byNumber.set(owned.partition, owned)
       member = joined
       return { gained, lost }

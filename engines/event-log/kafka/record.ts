@@ -16,14 +16,16 @@ export class FetchedRecord implements StoredRecord {
   #headers: Record<string, string> | undefined
 
   constructor(
-    place: { partition: number; offset: number; timestamp: number },
+    partition: number,
+    offset: number,
+    timestamp: number,
     key: Buffer | null,
     value: Buffer | null,
     headers: RawHeaders,
   ) {
-    this.partition = place.partition
-    this.offset = place.offset
-    this.timestamp = place.timestamp
+    this.partition = partition
+    this.offset = offset
+    this.timestamp = timestamp
     this.key = key
     this.value = value
     this.#raw = headers
