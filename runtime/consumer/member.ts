@@ -13,6 +13,7 @@ import { hasDied, nameOwner } from './owner.ts'
 import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
+import type { Shares } from './record-buffer.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
 export class Member implements LaneConsumer {
@@ -261,8 +262,10 @@ export class Member implements LaneConsumer {
   #tick(): void {
     this.#group.calls.abortOverdue()
     const nowMs = Date.now()
+    const shares: Shares = new Map()
+    for (const partition of this.#partitions.values()) partition.buffer.addShares(shares)
     for (const partition of this.#partitions.values()) {
-      partition.tick(nowMs)
+      partition.tick(nowMs, shares)
       // Heartbeats work again after a silence: nothing else says so.
       partition.pump()
     }

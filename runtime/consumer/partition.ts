@@ -13,7 +13,7 @@ import { type Parked, park } from './parking.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { type Start, staleReason } from './position.ts'
 import { Reading } from './reading.ts'
-import { RecordBuffer } from './record-buffer.ts'
+import { RecordBuffer, type Shares } from './record-buffer.ts'
 import { ResumeState } from './resume-state.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
@@ -180,9 +180,9 @@ export class Partition implements RunnerHost {
   }
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */
-  tick(nowMs: number): void {
+  tick(nowMs: number, shares: Shares): void {
     if (this.#ending.signal.aborted) return
-    this.buffer.copyOut()
+    this.buffer.copyOut(shares)
     this.runner.copyOut()
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs || this.#reading.doubtful) return

@@ -15,18 +15,17 @@ export interface RecordBufferOptions {
 interface Chunk {
   records: StoredRecord[]
   bytes: number
-  waits: 'no' | 'seen' | 'copied'
+  /** What the records were read with, all together; undefined once they are copies. */
+  block: ArrayBufferLike | undefined
+  seen: boolean
 }
 
 export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
-/** Bytes of what the records were read with; all of a chunk were read together. */
-function keptAlive(records: StoredRecord[]): number {
-  const buffers = [records[0]!, records.at(-1)!].map(({ value, key }) => (value ?? key)?.buffer)
-  return [...new Set(buffers)].reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0)
-}
+/** What of each block of memory waits in the buffers of a group, in bytes. */
+export type Shares = Map<ArrayBufferLike, number>
 
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
@@ -54,7 +53,8 @@ export class RecordBuffer {
     for (const record of records) bytes += recordBytes(record)
     this.#bytes += bytes
     this.#count += records.length
-    this.#chunks.push({ records, bytes, waits: 'no' })
+    const { value, key } = records.at(-1)!
+    this.#chunks.push({ records, bytes, block: (value ?? key)?.buffer, seen: false })
     this.updateFetching()
   }
 
@@ -76,15 +76,22 @@ export class RecordBuffer {
     return record
   }
 
-  /** Called now and then: what was here the last time already is copied out, where it keeps alive more than itself. */
-  copyOut(): void {
+  /** Adds what waits here to the shares of the group. */
+  addShares(shares: Shares): void {
+    for (const { block, bytes } of this.#chunks)
+      if (block) shares.set(block, (shares.get(block) ?? 0) + bytes)
+  }
+
+  /** Called now and then: what was here the last time already is copied out of a block that hardly anything else needs. */
+  copyOut(shares: Shares): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {
-      if (chunk.waits === 'seen' && keptAlive(chunk.records) > 2 * chunk.bytes) {
+      if (chunk.seen && chunk.block && chunk.block.byteLength > 2 * (shares.get(chunk.block) ?? 0)) {
+        chunk.block = undefined
         chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
         if (chunk === first) this.#at = 0
       }
-      chunk.waits = chunk.waits === 'no' ? 'seen' : 'copied'
+      chunk.seen = true
     }
   }
 

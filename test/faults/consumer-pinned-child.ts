@@ -91,7 +91,7 @@ const amongOthers = (records: Parameters<EventLog['append']>[2]) =>
   Promise.all([append(0, records), ...bulk.map((record) => append(1, [record]))])
 
 // What the traffic alone takes is there before anything waits.
-for (let n = 0; n < 500; n++) await amongOthers([])
+for (let n = 0; n < sparse / 2; n++) await amongOthers([])
 await sleep(1_000)
 collect()
 const before = process.memoryUsage()
