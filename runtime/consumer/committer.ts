@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { commitEveryMs, commitsPerSecondMax } from './limits.ts'
+import { commitEveryMs } from './limits.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
 export interface CommitterOptions {
@@ -17,8 +17,6 @@ export interface CommitterOptions {
   position: number
   consumer: GroupConsumer
   log: Logger
-  /** Partitions of the member: they share the commits of a second. */
-  partitions(): number
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
@@ -64,7 +62,7 @@ export class Committer {
   /** Records were settled. */
   settled(): void {
     if (this.#settledBy === Number.POSITIVE_INFINITY) {
-      this.#settledBy = performance.now() + 2 * this.#everyMs
+      this.#settledBy = performance.now() + 3 * commitEveryMs
     }
     this.commitSoon()
   }
@@ -87,19 +85,10 @@ export class Committer {
     return written
   }
 
-  get #everyMs(): number {
-    return Math.max(commitEveryMs, (this.#options.partitions() * 1_000) / commitsPerSecondMax)
-  }
-
   async #run(): Promise<void> {
     const { gone } = this.#options
     while (this.#written < this.#wanted && !gone.aborted) {
-      const restMs = this.#begunAt + this.#everyMs - performance.now()
-      if (restMs <= 0) await nextTurn()
-      else if (this.#waiters.length === 0) {
-        this.#rest = new AbortController()
-        await sleep(restMs, this.#rest.signal)
-      }
+      if (this.#waiters.length === 0) await this.#untilNextTime()
       const version = this.#wanted
       this.#begunAt = performance.now()
       this.#carriedBy = Math.min(this.#carriedBy, this.#settledBy)
@@ -108,6 +97,14 @@ export class Committer {
       this.#answer()
     }
     this.#running = false
+  }
+
+  /** At once after a pause, else at the next of the times that all partitions share: so they share requests, too. */
+  async #untilNextTime(): Promise<void> {
+    const now = performance.now()
+    if (now - this.#begunAt >= commitEveryMs) return nextTurn()
+    this.#rest = new AbortController()
+    await sleep(Math.ceil(commitEveryMs - (now % commitEveryMs)), this.#rest.signal)
   }
 
   async #commit(): Promise<boolean> {

@@ -74,6 +74,12 @@ export class HandlerCalls {
     return this.#awaited.size
   }
 
+  /** True while a call runs that began more than `ms` ago. */
+  longerThan(ms: number): boolean {
+    for (const call of this.#running) return call.ageMs > ms
+    return false
+  }
+
   /** Resolves with the end of the call, also when the handler throws, takes too long or never returns. */
   run<T>(facts: CallFacts, handle: (context: CallContext) => Promise<T>): Promise<CallEnd<T>> {
     const { promise, resolve } = Promise.withResolvers<CallEnd<T>>()

@@ -10,7 +10,7 @@ import { crashedReason } from './crash-guard.ts'
 import { Lane, type LaneEntry } from './lane.ts'
 import { LaneAdmission } from './lane-admission.ts'
 import { LaneMemory } from './lane-memory.ts'
-import { oneLaneAheadMax } from './limits.ts'
+import { longCallMs, oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import { PendingCount } from './pending-count.ts'
@@ -72,13 +72,13 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   pump(): void {
     if (this.#host.ending.aborted) return
     this.#admit()
-    const { committer } = this.#host
+    const { committer, group } = this.#host
     while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !committer.behind) {
       if (this.#ready.peek()!.head.record === null) {
         this.#memory.need(this.#ready.shift()!)
         continue
       }
-      if (!this.#host.mayCall()) break
+      if (!this.#host.mayCall() || !group.turns.mayGoOn()) break
       void this.#runHead(this.#ready.shift()!)
       if (this.#ready.length === 0) this.#admit()
     }
@@ -123,6 +123,9 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   copyOut(): void {
+    // What is worked off soon is not worth a copy.
+    const { breaker } = this.#host.group
+    if (breaker.waitingFor === null && !breaker.paused && !this.#isHeldUp()) return
     for (const lane of this.#lanes.values()) lane.copyOut()
   }
 
@@ -139,12 +142,21 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   readonly #wantsMore = (): boolean => {
     if (this.#ready.length >= this.#options.concurrency) return false
+    if (this.#memory.full && !this.#isHeldUp()) return false
     if (!this.#admission.oneLane) return true
     // One lane needs no more than what comes next: the rest costs less in the buffer, and is taken many at once.
     const { open } = this.#window
     if (open >= oneLaneAheadMax) this.#takesMore = false
     else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
     return this.#takesMore && !this.#memory.full
+  }
+
+  /**
+   * Heads wait, or a call takes long: what is in memory may all be behind them. Otherwise it is worked off soon, and what
+   * came on top of it would be dropped and read again for nothing.
+   */
+  #isHeldUp(): boolean {
+    return this.#retrying.waiting || this.#host.group.calls.longerThan(longCallMs)
   }
 
   #join(key: string, record: StoredRecord): void {

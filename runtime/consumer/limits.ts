@@ -18,15 +18,15 @@ export const heldBytesMax = 128 * 1024 * 1024
 export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
 /** Records fetched and not yet taken, per partition. */
-export const bufferedRecordsMax = 8_192
+export const bufferedRecordsMax = 2_048
 /** Records of a partition in its lane while it has but one. */
 export const oneLaneAheadMax = 64
+/** A call that runs for longer may hang: then other lanes are looked for beyond what memory holds. */
+export const longCallMs = 100
 /** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** From one commit of a partition to the next, at least. What was settled twice as long ago has to be committed. */
-export const commitEveryMs = 10
-/** Commits a second that a member writes, all partitions together: with many of them each commits less often. */
-export const commitsPerSecondMax = 300
+/** While work goes on, partitions commit together this often. What was settled three times as long ago has to be committed. */
+export const commitEveryMs = 20
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
 /** A partition without work writes its position again after this long, so that an idle partition is not taken for a stale one. */

@@ -8,6 +8,7 @@ import type { SchemaName } from '#topics/topic.ts'
 import { EngineBreaker } from './engine-breaker.ts'
 import { HandlerCalls } from './handler-calls.ts'
 import { heldBytesMax, partitionBytesMax, partitionBytesMin, untilDoneWaitMsMax } from './limits.ts'
+import { LoopTurns } from './loop-turns.ts'
 import { registerGroup } from './metrics.ts'
 import { hasDied, nameOwner } from './owner.ts'
 import { Partition } from './partition.ts'
@@ -58,7 +59,6 @@ export class Member implements LaneConsumer {
       log: this.#log,
       breaker: this.#createBreaker(),
       calls: new HandlerCalls(options.callTimeoutMs, options.engine),
-      partitions: () => this.#partitions.size,
       exclusive: { held: false },
       // In every commit: a partition that comes back with it had no other owner.
       token: nameOwner(eventLog.clientId),
@@ -66,6 +66,7 @@ export class Member implements LaneConsumer {
       blamesRecords: options.blamesRecords ?? options.engine === undefined,
       hasDied: (owner) => hasDied(owner, { eventLog, name: options.group, topic: this.#topicName }),
       metrics: registered.metrics,
+      turns: new LoopTurns(() => this.#wakeAll()),
       wakeAll: () => this.#wakeAll(),
       shareBytes: () => shareOf(this.#partitions.size),
     }

@@ -8,6 +8,7 @@ import type { Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
 import type { EngineBreaker } from './engine-breaker.ts'
 import type { HandlerCalls } from './handler-calls.ts'
+import type { LoopTurns } from './loop-turns.ts'
 import type { Progress } from './metadata.ts'
 import type { GroupMetrics } from './metrics.ts'
 import type { Parked } from './parking.ts'
@@ -22,8 +23,6 @@ export interface GroupContext {
   log: Logger
   breaker: EngineBreaker
   calls: HandlerCalls
-  /** Partitions of this member. */
-  partitions(): number
   /** While a suspicious record runs isolated, no other call of the member starts. */
   exclusive: { held: boolean }
   /** Names this member in its commits. */
@@ -33,6 +32,7 @@ export interface GroupContext {
   /** True when the process of an owner is not in the group any more; in doubt false. */
   hasDied(owner: number): Promise<boolean>
   metrics: GroupMetrics
+  turns: LoopTurns
   /** Calls may start that waited. */
   wakeAll(): void
   /** A partition's share of the memory that the group may hold, in bytes. */

@@ -253,7 +253,6 @@ export class Partition implements RunnerHost {
       position: this.position,
       consumer: this.#consumer,
       log: this.#log,
-      partitions: () => group.partitions(),
       gone: this.gone,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),

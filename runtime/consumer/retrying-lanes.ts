@@ -21,6 +21,11 @@ export class RetryingLanes {
     this.#due = due
   }
 
+  /** True while a head waits for its time. */
+  get waiting(): boolean {
+    return this.#timers.size > 0
+  }
+
   /** The head of a lane failed: it is due again after this wait, or stalls when too many retry already. */
   failed(lane: Lane, waitMs: number): void {
     if (!this.#lanes.has(lane) && this.#lanes.size + this.#awaited() >= retryingLanesMax) {

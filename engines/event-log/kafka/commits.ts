@@ -30,8 +30,8 @@ export function gatherCommits<C extends Committing>(
   function begin(member: C): Gathered<C> {
     const positions: NewPosition[] = []
     const sent = new Promise<void>((resolve) => {
-      // Behind all promises that are settled now.
-      process.nextTick(() => {
+      // Behind all timers that end now, too: partitions commit at the same times.
+      setImmediate(() => {
         if (open === gathered) open = null
         resolve(send(member, positions))
       })

@@ -5,16 +5,10 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
 import { Committer } from '#runtime/consumer/committer.ts'
-import { commitEveryMs, commitsPerSecondMax } from '#runtime/consumer/limits.ts'
+import { commitEveryMs } from '#runtime/consumer/limits.ts'
 import { eventually } from '#test/support/eventually.ts'
 
-function open({
-  partitions = 1,
-  commit = async () => 'committed' as const,
-}: {
-  partitions?: number
-  commit?: () => Promise<CommitResult>
-}) {
+function open({ commit = async () => 'committed' as const }: { commit?: () => Promise<CommitResult> }) {
   const commits: number[] = []
   const gone = new AbortController()
   onTestFinished(() => gone.abort())
@@ -29,7 +23,6 @@ function open({
       },
     } as unknown as GroupConsumer,
     log: pino({ level: 'silent' }),
-    partitions: () => partitions,
     gone: gone.signal,
     beforeCommit: undefined,
     snapshot: () => ({ offset: settled, metadata: '' }),
@@ -40,7 +33,7 @@ function open({
     settled++
     committer.settled()
   }
-  return { committer, commits, settle }
+  return { committer, commits, settle, settled: () => settled }
 }
 
 test('the first commit goes at once, those of a steady stream share a few, and the last state is among them', async () => {
@@ -55,27 +48,38 @@ test('the first commit goes at once, those of a steady stream share a few, and t
   expect(commits.length).toBeLessThanOrEqual((performance.now() - begunAt) / commitEveryMs + 2)
 })
 
-test('a partition among many commits less often, so that the group stays below its commits a second', async () => {
-  const partitions = 5 * commitsPerSecondMax
-  const { commits, settle } = open({ partitions })
-  for (let n = 0; n < 20; n++) {
-    settle()
-    await sleep(5)
+test('partitions that work at the same time commit in the same turn of the event loop', async () => {
+  const turns: number[] = []
+  let turn = 0
+  const note = async () => {
+    if (turns.at(-1) !== turn) turns.push(turn)
+    return 'committed' as const
   }
-  expect(commits).toEqual([1])
+  const counting = setInterval(() => turn++, 1)
+  onTestFinished(() => clearInterval(counting))
+  const partitions = Array.from({ length: 20 }, () => open({ commit: note }))
+  for (let n = 0; n < 100; n++) {
+    partitions[n % 20]!.settle()
+    partitions[(n * 7) % 20]!.settle()
+    await sleep(1)
+  }
+  await eventually('all are committed', () =>
+    partitions.every(({ commits, settled }) => commits.at(-1) === settled()),
+  )
+  const all = partitions.reduce((sum, { commits }) => sum + commits.length, 0)
+  expect(turns.length).toBeLessThan(all / 2)
 })
 
 test('a flush does not wait for its time, and says when it is written', async () => {
-  const { committer, commits, settle } = open({ partitions: 3_600 * commitsPerSecondMax })
-  settle()
-  expect(await committer.flush()).toBe(true)
-  settle()
-  expect(await committer.flush()).toBe(true)
-  settle()
-  await sleep(20)
-  const flushed = committer.flush()
-  expect(await flushed).toBe(true)
-  expect(commits).toEqual([1, 2, 3])
+  const { committer, commits, settle } = open({})
+  const intervals = new Set<number>()
+  for (let n = 1; n <= 20; n++) {
+    settle()
+    expect(await committer.flush()).toBe(true)
+    expect(commits.at(-1)).toBe(n)
+    intervals.add(Math.floor(performance.now() / commitEveryMs))
+  }
+  expect(intervals.size).toBeLessThan(20)
 })
 
 test('while a commit does not get through, what was settled holds work back; then it goes on', async () => {
@@ -84,7 +88,7 @@ test('while a commit does not get through, what was settled holds work back; the
   expect(committer.behind).toBe(false)
   settle()
   expect(committer.behind).toBe(false)
-  await sleep(3 * commitEveryMs)
+  await sleep(4 * commitEveryMs)
   expect(committer.behind).toBe(true)
   stuck.resolve()
   await eventually('it is through', () => !committer.behind)
