@@ -12,6 +12,15 @@ export const deadlines = {
     logCommitMs: 5_000,
     logAppendMs: 2_000,
     logLeaveMs: 500,
+    /** Where the log is, and what it holds: brokers, offsets, producer ids. */
+    logAskMs: 2_000,
+    logHeartbeatMs: 3_000,
+    /** How long a broker holds a fetch back while there is nothing, and a write until its followers have it. */
+    logFetchWaitMs: 2_500,
+    logBrokerWriteMs: 4_000,
+    /** Any other request to a broker; without an answer by then its connection is closed. */
+    logRequestMs: 5_000,
+    logAdminMs: 10_000,
     vectorReadMs: 10_000,
     vectorWriteMs: 20_000,
     postgresConnectMs: 3_000,
@@ -59,6 +68,8 @@ export const deadlines = {
     allMs: 9_500,
     promisedMs: 10_000,
   },
+  /** After a connection went silent, writing and reading go on within this time. */
+  silenceMs: 10_000,
 }
 
 export type Deadlines = typeof deadlines
@@ -88,6 +99,20 @@ export const orders: readonly Order[] = [
   ],
   ['a webhook', 'a call of the courier', (d) => [d.webhookCallMs, d.handler.courierMs]],
   ['connecting to the log', 'an append', (d) => [d.engine.logConnectMs, d.engine.logAppendMs]],
+  ['reaching a broker', 'a question to the log', (d) => [d.engine.logConnectMs, d.engine.logAskMs]],
+  ['a wait for records', 'a request to the log', (d) => [d.engine.logFetchWaitMs, d.engine.logRequestMs]],
+  [
+    'a write at its broker',
+    'a request to the log',
+    (d) => [d.engine.logBrokerWriteMs, d.engine.logRequestMs],
+  ],
+  ['a request to the log', 'a commit', (d) => [d.engine.logRequestMs, d.engine.logCommitMs]],
+  [
+    'a request without an answer, and the question who leads now',
+    'the end of silence',
+    (d) => [d.engine.logRequestMs + d.engine.logAskMs + d.engine.logConnectMs, d.silenceMs],
+  ],
+  ['a heartbeat', "the courier's session", (d) => [d.engine.logHeartbeatMs, d.session.courierMs]],
   ['a commit', "the courier's session", (d) => [d.engine.logCommitMs, d.session.courierMs]],
   ["the courier's session", 'a session', (d) => [d.session.courierMs, d.session.defaultMs]],
   ['three heartbeats', "the courier's session", (d) => [3 * d.session.heartbeatMs, d.session.courierMs]],

@@ -23,7 +23,7 @@ export interface QdrantVectorsOptions {
   timeoutMs?: number
 }
 
-const pingTimeoutMs = 2_000
+const pingTimeoutMs = deadlines.engine.pingMs
 const { vectorReadMs, vectorWriteMs } = deadlines.engine
 const writeTimeoutFactor = vectorWriteMs / vectorReadMs
 const changeTimeoutFactor = 6

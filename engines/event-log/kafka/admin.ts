@@ -5,6 +5,7 @@
 
 import type { Admin, Kafka } from 'kafkajs'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { logUnavailable } from './faults.ts'
@@ -24,7 +25,7 @@ interface Client {
   retired: boolean
 }
 
-const callTimeoutMs = 10_000
+const callTimeoutMs = deadlines.engine.logAdminMs
 const pauseMs = 100
 
 /**

@@ -8,6 +8,7 @@
 
 import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'
 import type { Logger } from 'pino'
+import { deadlines } from '#lib/deadlines.ts'
 
 export interface KafkaOptions {
   /** `host:port` of some brokers; the others are learned from them. */
@@ -22,7 +23,7 @@ export interface KafkaOptions {
 
 /** A broker that does not answer a request within this time is given up for that request. */
 const requestTimeoutMs = 15_000
-const connectionTimeoutMs = 1_000
+const connectionTimeoutMs = deadlines.engine.logConnectMs
 
 /** `retries` of kafkajs's own loops inside one call; what is above them loops with its own deadline. */
 export function createClient(options: KafkaOptions, retries: number): Kafka {

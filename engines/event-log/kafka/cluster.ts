@@ -57,7 +57,7 @@ export interface Cluster extends Closeable {
 type MetadataResponse = metadataV12.MetadataResponse
 
 const connectTimeoutMs = deadlines.engine.logConnectMs
-const askingTimeoutMs = 2_000
+const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
 /** Of leaders: asked for again after the first, not used any more after the second. */
 const leadersAgeMs = { fresh: 5_000, known: 30_000 }

@@ -1,6 +1,7 @@
 /** A member of a consumer group as the port describes it: a session in the group, and a reader of what it owns. */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { CommitResult, ConsumerListener, GainedPartition, GroupConsumer } from '../port.ts'
 import { gatherCommits } from './commits.ts'
@@ -14,7 +15,7 @@ export interface MemberOptions extends SessionOptions {
 }
 
 const metadataBytesMax = 4_096
-const commitTimeoutMs = 5_000
+const commitTimeoutMs = deadlines.engine.logCommitMs
 const retryPause = { baseMs: 100, maxMs: 2_000 }
 
 export function openConsumer(

@@ -9,6 +9,7 @@
 
 import type { Connection } from '@platformatic/kafka'
 import type { Logger } from 'pino'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Cluster, Connections } from './cluster.ts'
@@ -36,8 +37,8 @@ interface Flight {
 }
 
 /** How long a fetch waits for records, and when one without an answer is given up. */
-const waitMs = 2_500
-const requestTimeoutMs = 5_000
+const waitMs = deadlines.engine.logFetchWaitMs
+const requestTimeoutMs = deadlines.engine.logRequestMs
 const lanesMax = 2
 /** Requests that bring records answer sooner than this: only those that wait are given up. */
 const reliefMs = 50

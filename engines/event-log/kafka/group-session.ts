@@ -9,6 +9,7 @@
 import { type Connection, heartbeatV4, joinGroupV9, leaveGroupV5, syncGroupV5 } from '@platformatic/kafka'
 import type { Logger } from 'pino'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { CommittedPosition } from '../port.ts'
@@ -36,15 +37,15 @@ export interface SessionListener {
 
 const protocolType = 'consumer'
 const rebalanceTimeoutMsMin = 10_000
-const heartbeatPauseMsMax = 1_000
-const heartbeatTimeoutMsMax = 3_000
+const heartbeatPauseMsMax = deadlines.session.heartbeatMs
+const heartbeatTimeoutMsMax = deadlines.engine.logHeartbeatMs
 /**
  * The coordinator may hold a join or a sync back for as long as the rebalance lasts. One that got no answer in this time
  * is repeated under the same member id on another connection, and takes the place of the first.
  */
-const joinTimeoutMs = 5_000
-const callTimeoutMs = 5_000
-const leaveTimeoutMs = 2_000
+const joinTimeoutMs = deadlines.engine.logRequestMs
+const callTimeoutMs = deadlines.engine.logRequestMs
+const leaveTimeoutMs = deadlines.engine.logLeaveMs
 const retryPause = { baseMs: 100, maxMs: 1_000 }
 /** Others may own the partitions by now. */
 const notMember: ReadonlySet<string> = new Set(['UNKNOWN_MEMBER_ID', 'FENCED_INSTANCE_ID'])

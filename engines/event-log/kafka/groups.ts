@@ -1,5 +1,6 @@
 /** What operators do with consumer groups: list them, read and set their positions, delete them. */
 
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommittedPosition, GroupState } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
@@ -20,7 +21,7 @@ export interface Groups {
 
 /** Groups of former releases' tails, which commit nothing; this release's tails have none. */
 const tailGroupPrefix = 'flotilla-tail-'
-const commitTimeoutMs = 5_000
+const commitTimeoutMs = deadlines.engine.logRequestMs
 const hasMembers: ReadonlySet<string> = new Set([
   'UNKNOWN_MEMBER_ID',
   'ILLEGAL_GENERATION',

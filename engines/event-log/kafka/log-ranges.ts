@@ -1,6 +1,7 @@
 /** Asks the leaders of a topic's partitions where their logs begin and end. */
 
 import { FetchIsolationLevels, ListOffsetTimestamps, listOffsetsV8 } from '@platformatic/kafka'
+import { deadlines } from '#lib/deadlines.ts'
 import type { PartitionRange } from '../port.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -11,7 +12,7 @@ export interface LogRanges {
   ends(topic: string): Promise<{ partition: number; end: number }[]>
 }
 
-const timeoutMs = 2_000
+const timeoutMs = deadlines.engine.logAskMs
 const notKnown = -1
 
 export function createLogRanges(cluster: Cluster): LogRanges {

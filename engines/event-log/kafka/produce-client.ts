@@ -11,6 +11,7 @@ import {
   produceV11,
   protocolErrorsCodesById,
 } from '@platformatic/kafka'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
 import { type Cluster, responseOf } from './cluster.ts'
@@ -57,8 +58,8 @@ export class IdentityRefused extends Error {
 
 const acksOfAll = -1
 /** A broker answers by then, also when followers are late; a connection without an answer a second later is closed. */
-const brokerTimeoutMs = 4_000
-const requestTimeoutMs = 5_000
+const brokerTimeoutMs = deadlines.engine.logBrokerWriteMs
+const requestTimeoutMs = deadlines.engine.logRequestMs
 /** A broker takes one request of a connection at a time: a few that wait are enough to keep it busy. */
 const inFlightMax = 5
 /** Only transactions use it, and none is begun. */
