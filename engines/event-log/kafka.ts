@@ -31,7 +31,7 @@ const pingTimeoutMs = deadlines.engine.pingMs
  */
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
-  const admin = createAdminCalls(createClient(options, 0))
+  const admin = createAdminCalls(createClient(options))
   const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
   const groups = createGroups(admin, cluster)

@@ -124,8 +124,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   copyOut(): void {
     // What is worked off soon is not worth a copy.
-    const { breaker } = this.#host.group
-    if (breaker.waitingFor === null && !breaker.paused && !this.#isHeldUp()) return
+    if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
     for (const lane of this.#lanes.values()) lane.copyOut()
   }
 

@@ -1,5 +1,5 @@
 /**
- * Creates kafkajs clients from the connection settings, with our logger and short retries (the driver repeats by
+ * Creates kafkajs clients from the connection settings, with our logger and no retries (the driver repeats by
  * itself).
  *
  * kafkajs sets one timer with a negative time. It fires at once, as meant, but Node prints a TimeoutNegativeWarning
@@ -21,12 +21,10 @@ export interface KafkaOptions {
   log: Logger
 }
 
-/** A broker that does not answer a request within this time is given up for that request. */
-const requestTimeoutMs = 15_000
 const connectionTimeoutMs = deadlines.engine.logConnectMs
 
-/** `retries` of kafkajs's own loops inside one call; what is above them loops with its own deadline. */
-export function createClient(options: KafkaOptions, retries: number): Kafka {
+/** Without loops of kafkajs's own inside one call: what is above them loops with its own deadline. */
+export function createClient(options: KafkaOptions): Kafka {
   return new kafkajs.Kafka({
     // A client would always begin with the first of the list, also when that one is down and the client is a new one.
     brokers: async () => [options.brokers[Math.floor(Math.random() * options.brokers.length)] as string],
@@ -34,8 +32,8 @@ export function createClient(options: KafkaOptions, retries: number): Kafka {
     ...(options.ssl ? { ssl: true } : {}),
     ...(options.sasl ? { sasl: options.sasl as kafkajs.SASLOptions } : {}),
     connectionTimeout: connectionTimeoutMs,
-    requestTimeout: requestTimeoutMs,
-    retry: { retries, initialRetryTime: 100, maxRetryTime: 1_000 },
+    requestTimeout: deadlines.engine.logAdminMs,
+    retry: { retries: 0, initialRetryTime: 100, maxRetryTime: 1_000 },
     logLevel: options.log.isLevelEnabled('trace') ? kafkajs.logLevel.DEBUG : kafkajs.logLevel.INFO,
     logCreator: () => (entry) => writeLog(options.log, entry),
   })

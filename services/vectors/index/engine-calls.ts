@@ -4,6 +4,7 @@
  */
 
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { type BatchOutcome, split, unavailable } from '#lib/outcome.ts'
 import type { StuckRecords } from './stuck.ts'
 
 /** Calls that must have worked before they take twice as many records. */
@@ -80,6 +81,13 @@ export function createEngineCalls(parts: {
       return { written, fault: null }
     },
   }
+}
+
+/** Of the records that were not written. A fault that says nothing about engine or records is thrown on. */
+export function outcomeOfFault(engine: string, fault: unknown): BatchOutcome {
+  if (isUnavailable(fault)) return unavailable(engine, fault.message)
+  if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)
+  throw fault
 }
 
 function slow(): AppError {

@@ -6,12 +6,12 @@ import type {
   MirrorPosition,
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
-import { AppError, isUnavailable } from '#lib/errors.ts'
-import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.ts'
+import { AppError } from '#lib/errors.ts'
+import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { Pace } from '#runtime/pace.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import type { EngineCalls, Pending } from '../index/engine-calls.ts'
+import { type EngineCalls, outcomeOfFault, type Pending } from '../index/engine-calls.ts'
 import type { GenerationHandler } from '../index/generation-writer.ts'
 import { parseOperation } from '../index/operation.ts'
 import { type StuckRecords, skippedReason } from '../index/stuck.ts'
@@ -59,7 +59,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
         const operations = some.map(({ operation }) => operation)
         return untilAborted(apply(operations, positions, alone), context.signal)
       })
-      for (const { index } of pending.slice(written)) outcomes[index] = outcomeOf(fault)
+      for (const { index } of pending.slice(written)) outcomes[index] = outcomeOfFault('relational', fault)
       return outcomes
     },
     /**
@@ -118,12 +118,6 @@ function parse(
     pending.push({ index, offset, key, operation: { partition, offset, collection, id: operation.id, row } })
   }
   return pending
-}
-
-function outcomeOf(fault: unknown): BatchOutcome {
-  if (isUnavailable(fault)) return unavailable('relational', fault.message)
-  if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)
-  throw fault
 }
 
 /** Nobody waits for a transaction that was given up; it may still be applied, and so may what is repeated after it. */

@@ -1,12 +1,11 @@
 /** Applies a batch of one partition to the vector engine, with one call for each collection. */
 
 import type { PointOperation } from '#engines/vectors/port.ts'
-import { AppError, isUnavailable } from '#lib/errors.ts'
-import { type BatchOutcome, done, park, split, unavailable } from '#lib/outcome.ts'
+import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import type { EngineCalls, Pending } from '../index/engine-calls.ts'
+import { type EngineCalls, outcomeOfFault, type Pending } from '../index/engine-calls.ts'
 import { parseOperation } from '../index/operation.ts'
 import { type StuckRecords, skippedReason } from '../index/stuck.ts'
 import type { ApplyPoints } from './joined-apply.ts'
@@ -64,13 +63,7 @@ async function writeCollection(
     return applyPoints(collection, operations, { signal: context.signal, alone })
   })
   if (written === last.length) return
-  const outcome = outcomeOf(fault)
+  const outcome = outcomeOfFault('vectors', fault)
   const left = new Set(last.slice(written).map(({ operation }) => operation.id))
   for (const { index, operation } of group) if (left.has(operation.id)) outcomes[index] = outcome
-}
-
-function outcomeOf(fault: unknown): BatchOutcome {
-  if (isUnavailable(fault)) return unavailable('vectors', fault.message)
-  if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)
-  throw fault
 }
