@@ -3,35 +3,18 @@
 import { randomUUID } from 'node:crypto'
 import { Producer } from '@platformatic/kafka'
 import kafkajs, { type Assigner, type Cluster } from 'kafkajs'
-import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { commit, join, openTail, range, record, values } from './event-log/world.ts'
 
-async function open(): Promise<EventLog> {
-  const log = await openKafkaLog({
-    brokers: await kafkaBrokers(),
-    clientId: 'records',
-    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
-  })
-  onTestFinished(() => log.close())
-  return log
-}
+const open = async () => openTestLog(await kafkaBrokers(), 'records')
 
 async function createTopic(log: EventLog, name: string, partitions = 1): Promise<string> {
-  await log.createTopic({
-    name,
-    partitions,
-    cleanup: 'delete',
-    retentionMs: null,
-    tombstoneRetentionMs: 86_400_000,
-    segmentBytes: 67_108_864,
-    segmentMs: 600_000,
-    recordBytesMax: 1_000_000,
-  })
+  await log.createTopic(topicSpec(name, { partitions }))
   return name
 }
 

@@ -2,36 +2,19 @@
 
 import { randomUUID } from 'node:crypto'
 import { ConfigResourceTypes, Kafka, logLevel } from 'kafkajs'
-import { pino } from 'pino'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import { describe, expect, test, vi } from 'vitest'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { commit, join, numbered, range, readAll, record } from './event-log/world.ts'
 
-async function open(others: string[] = []): Promise<EventLog> {
-  const log = await openKafkaLog({
-    brokers: [...others, ...(await kafkaBrokers())],
-    clientId: 'traps',
-    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
-  })
-  onTestFinished(() => log.close())
-  return log
-}
+const open = async (others: string[] = []) => openTestLog([...others, ...(await kafkaBrokers())], 'traps')
 
 async function topicOf(log: EventLog, partitions = 1): Promise<string> {
   const name = `traps.${randomUUID()}`
-  await log.createTopic({
-    name,
-    partitions,
-    cleanup: 'delete',
-    retentionMs: null,
-    tombstoneRetentionMs: 86_400_000,
-    segmentBytes: 67_108_864,
-    segmentMs: 600_000,
-    recordBytesMax: 1_000_000,
-  })
+  await log.createTopic(topicSpec(name, { partitions }))
   return name
 }
 

@@ -1,10 +1,10 @@
 /** A Kafka that is away: the log opens all the same, says so in time, and goes on by itself when the broker is back. */
 
-import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
-import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 
 let cluster: KafkaCluster
@@ -17,26 +17,8 @@ afterAll(async () => {
   await cluster?.close()
 })
 
-async function open(): Promise<EventLog> {
-  const log = await openKafkaLog({
-    brokers: cluster.brokers,
-    clientId: 'faults',
-    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
-  })
-  onTestFinished(() => log.close())
-  return log
-}
-
-const spec = (name: string): TopicSpec => ({
-  name,
-  partitions: 2,
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 86_400_000,
-  segmentBytes: 67_108_864,
-  segmentMs: 600_000,
-  recordBytesMax: 1_000_000,
-})
+const open = () => openTestLog(cluster.brokers, 'faults')
+const spec = (name: string) => topicSpec(name, { partitions: 2 })
 const records = (...values: string[]) => values.map((value) => ({ key: null, value: Buffer.from(value) }))
 
 /** Joins, keeps what it hears, starts at the committed position or the first record. */

@@ -1,26 +1,11 @@
-/**
- * Bytes that a broker gets late, and connections that go silent: nothing is appended behind what was acknowledged
- * meanwhile, and writing goes on within seconds.
- */
-
-import { pino } from 'pino'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
 import { openProxiedKafka, type ProxiedKafka } from '#test/support/kafka-proxy.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 
-const spec = (name: string, more: Partial<TopicSpec> = {}): TopicSpec => ({
-  name,
-  partitions: 1,
-  cleanup: 'compact',
-  retentionMs: null,
-  tombstoneRetentionMs: 86_400_000,
-  segmentBytes: 67_108_864,
-  segmentMs: 600_000,
-  recordBytesMax: 1_000_000,
-  ...more,
-})
+const spec = (name: string, more: Partial<TopicSpec> = {}) => topicSpec(name, { cleanup: 'compact', ...more })
 const point = (value: string) => [{ key: Buffer.from('p'), value: Buffer.from(value) }]
 const refused = { code: 'log_unavailable' }
 const patient = { timeoutMs: 30_000 }
@@ -52,12 +37,7 @@ describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (coun
   })
   afterAll(() => kafka?.close())
 
-  async function open(): Promise<EventLog> {
-    const level = process.env.LOG_LEVEL ?? 'silent'
-    const log = await openKafkaLog({ brokers: kafka.brokers, clientId: 'late', log: pino({ level }) })
-    onTestFinished(() => log.close())
-    return log
-  }
+  const open = () => openTestLog(kafka.brokers, 'late')
 
   /** By a log of its own, whose connections are new. */
   const valuesOf = async (topic: string) => readBy(await open(), topic)
@@ -139,16 +119,19 @@ describe.each([1, 3] as const)('a network that delays bytes, brokers: %i', (coun
     expect(await valuesOf('goes-on')).toEqual(['v0', 'v2'])
   }, 120_000)
 
-  test.each(['a writing one', 'all'] as const)(
+  test.each([
+    ['a writing one', 'produce', 1],
+    ['all', 'all', undefined],
+  ] as const)(
     'writing goes on within ten seconds when connections go silent: %s',
-    async (which) => {
+    async (which, kind, most) => {
       const log = await open()
       const topic = `silent-${which.replaceAll(' ', '-')}`
       const partitions = [0, 1, 2, 3, 4, 5]
       await log.createTopic(spec(topic, { partitions: partitions.length }))
       for (const partition of partitions) await log.append(topic, partition, point('v0'), patient)
-      expect(kafka.writing()).toBeGreaterThan(0)
-      const { connections } = kafka.silence(which)
+      expect(kafka.carrying('produce')).toBeGreaterThan(0)
+      const { connections } = kafka.silence(kind, most)
       expect(connections).toBeGreaterThan(0)
       const begun = performance.now()
       await Promise.all(partitions.map((partition) => log.append(topic, partition, point('v1'), patient)))

@@ -6,10 +6,11 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
-import type { EventLog, StoredRecord, TopicSpec } from '#engines/event-log/port.ts'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { openTestCluster, type TestCluster } from '#test/support/servers-cluster.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 
 const partitions = 6
 const keys = 60
@@ -17,16 +18,7 @@ const keys = 60
 const someRecords = 4_000
 const outstandingMax = 400
 const topic = 'kills'
-const spec: TopicSpec = {
-  name: topic,
-  partitions,
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 86_400_000,
-  segmentBytes: 67_108_864,
-  segmentMs: 600_000,
-  recordBytesMax: 1_000_000,
-}
+const spec = topicSpec(topic, { partitions })
 
 let cluster: TestCluster
 let log: EventLog

@@ -1,27 +1,19 @@
 /** Members come and go under load: what the group commits never runs ahead of what was read, late commits are fenced. */
 
 import { randomUUID } from 'node:crypto'
-import { pino } from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
-import type { CommitResult, EventLog } from '#engines/event-log/port.ts'
+import { expect, test } from 'vitest'
+import type { CommitResult } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 
 const partitions = 6
 const perPartition = 1_500
 const workMs = 400
 
-async function open(): Promise<EventLog> {
-  const log = await openKafkaLog({
-    brokers: await kafkaBrokers(),
-    clientId: 'members',
-    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
-  })
-  onTestFinished(() => log.close())
-  return log
-}
+const open = async () => openTestLog(await kafkaBrokers(), 'members')
 
 interface Ledger {
   /** Every successful commit in the order of its answer: partition, offset, who. */
@@ -74,16 +66,7 @@ async function joinSlow(name: string, topic: string, group: string, ledger: Ledg
 test('members join and leave under load: nothing is skipped, and no late commit moves a position back', async () => {
   const log = await open()
   const [topic, group] = [`members.${randomUUID()}`, `members-${randomUUID()}`]
-  await log.createTopic({
-    name: topic,
-    partitions,
-    cleanup: 'delete',
-    retentionMs: null,
-    tombstoneRetentionMs: 86_400_000,
-    segmentBytes: 67_108_864,
-    segmentMs: 600_000,
-    recordBytesMax: 1_000_000,
-  })
+  await log.createTopic(topicSpec(topic, { partitions }))
   const ledger: Ledger = {
     commits: [],
     results: { committed: 0, again: 0, lost: 0 },

@@ -1,12 +1,12 @@
 /** Reading through a network that goes silent, and what a reader does at once although a request of it waits. */
 
-import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { openWatchedKafka, type WatchedKafka } from '#test/support/kafka-requests.ts'
+import { openTestLog } from '#test/support/kafka-log.ts'
+import { openProxiedKafka, type ProxiedKafka } from '#test/support/kafka-proxy.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { join, openTail, range } from '../contract/event-log/world.ts'
 
 const partitions = 12
@@ -14,41 +14,24 @@ const partitions = 12
 const atOnceMs = 1_000
 const silenceMs = 10_000
 
-let kafka: WatchedKafka
+let kafka: ProxiedKafka
 let names = 0
 
 beforeAll(async () => {
-  kafka = await openWatchedKafka()
+  kafka = await openProxiedKafka(1)
 })
 
 afterAll(async () => {
   await kafka?.close()
 })
 
-async function open(): Promise<EventLog> {
-  const log = await openKafkaLog({
-    brokers: kafka.brokers,
-    clientId: 'reading',
-    log: pino({ level: process.env.LOG_LEVEL ?? 'silent' }),
-  })
-  onTestFinished(() => log.close())
-  return log
-}
+const open = () => openTestLog(kafka.brokers, 'reading')
 
 /** A member that owns and reads all partitions of a new topic, where nothing more comes. */
 async function openIdleMember() {
   const log = await open()
   const name = `reading${names++}`
-  await log.createTopic({
-    name,
-    partitions,
-    cleanup: 'delete',
-    retentionMs: null,
-    tombstoneRetentionMs: 86_400_000,
-    segmentBytes: 67_108_864,
-    segmentMs: 600_000,
-    recordBytesMax: 1_000_000,
-  })
+  await log.createTopic(topicSpec(name, { partitions }))
   const append = (partition: number, to: EventLog = log) =>
     to.append(name, partition, [{ key: null, value: Buffer.from('x') }], { timeoutMs: 20_000 })
   for (const partition of range(0, partitions)) await append(partition)
@@ -71,7 +54,7 @@ describe('a network that goes silent', () => {
       const { name, log, member, append } = await openIdleMember()
       const { tail, records } = await openTail(log, name, 'beginning')
       await tail.ready
-      await eventually('there is such a connection', () => kafka.silence(which) > 0)
+      await eventually('there is such a connection', () => kafka.silence(which).connections > 0)
       const writer = await open()
       await append(3, writer)
       const tookMs = await elapsedMs(() =>

@@ -15,6 +15,7 @@ import { writeOutbox } from '#runtime/outbox.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import type { AgentChange, AuditEvent } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { auditEvent } from '#test/support/audit-event.ts'
 import { agentsChanges, auditEvents, vectorsCommands } from '#topics/catalog.ts'
 import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
@@ -127,19 +128,8 @@ test('an outbox-publisher that was paused in a send puts no older version behind
 }, 240_000)
 
 test('an audit-writer that was paused in a send puts no beginning behind an end', async () => {
-  const ended = (n: number): AuditEvent => ({
-    event_id: `0199aaaa-0000-7000-8000-00000000000${n}`,
-    phase: 'ended',
-    agent_id: 'scout',
-    operation: 'search',
-    collection: 'posts',
-    outcome: 'ok',
-    status_code: 200,
-    took_ms: 3.5,
-    request_id: 'r-1',
-    count: 1,
-    occurred_at: Date.now(),
-  })
+  const ended = (n: number) =>
+    auditEvent({ event_id: `0199aaaa-0000-7000-8000-00000000000${n}`, occurred_at: Date.now() })
   const add = (value: AuditEvent) =>
     platform.publisher.publish(auditEvents, [{ key: 'scout', value }], { partition: 3 })
   const committed = async () => {

@@ -1,19 +1,28 @@
 /**
- * A network between a log and the brokers of a cluster that goes silent: what was sent on connections that exist stays
- * under way, without a reset, until a test lets it arrive. New connections work at once.
+ * A network between a log and the brokers of a cluster that counts the requests, and whose connections go silent: what
+ * was sent on them stays under way, without an answer or a reset, until a test lets it arrive. New connections work,
+ * until all are refused an answer.
  */
 
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from '../../scripts/servers/children.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 
+/** Kafka's numbers of the requests. */
+const kinds = { produce: 0, fetch: 1, listOffsets: 2, metadata: 3, heartbeat: 12 }
+export type RequestKind = keyof typeof kinds
+
 export interface ProxiedKafka {
   /** Where clients connect. */
   brokers: string[]
-  /** Connections that exist go silent: all, or one that has carried a produce request. Returns what holds their bytes. */
-  silence(which: 'all' | 'a writing one'): Silence
-  /** Connections that have carried a produce request and are open. */
-  writing(): number
+  /** Open connections go silent: all, or those that have carried a request of this kind, `most` of them. */
+  silence(which: 'all' | RequestKind, most?: number): Silence
+  /** While it is true, new connections are silent as well. */
+  refuse(on: boolean): void
+  /** Connections that have carried a request of this kind, are open and not silent. */
+  carrying(kind: RequestKind): number
+  /** Requests since the start. */
+  requests(): number
   close(): Promise<void>
 }
 
@@ -28,11 +37,11 @@ export interface Silence {
 interface Pair {
   client: Socket
   broker: Socket
-  wrote: boolean
+  seen: Set<number>
+  /** What is under way on a silent connection. */
   held: Buffer[] | null
 }
 
-const produceKey = 0
 /** A broker has taken what arrived when it answers nothing more for this long. */
 const quietMs = 500
 
@@ -41,8 +50,14 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   const targets: number[] = []
   const servers: Server[] = []
   const ports: number[] = []
+  let refusing = false
+  let requests = 0
   for (let n = 0; n < count; n++) {
-    const server = createServer((client) => join(pairs, client, targets[n]!))
+    const server = createServer((client) => {
+      const broker = connect(targets[n]!, '127.0.0.1')
+      const pair: Pair = { client, broker, seen: new Set(), held: refusing ? [] : null }
+      join(pairs, pair, () => requests++)
+    })
     const port = await freePort()
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
     servers.push(server)
@@ -50,12 +65,12 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   }
   const cluster: KafkaCluster = await openKafkaCluster(count, { advertisedPorts: ports })
   targets.push(...cluster.brokers.map((broker) => Number(broker.split(':')[1])))
+  const open = (which: 'all' | RequestKind) =>
+    [...pairs].filter(({ held, seen }) => held === null && (which === 'all' || seen.has(kinds[which])))
   return {
     brokers: ports.map((port) => `127.0.0.1:${port}`),
-    writing: () => [...pairs].filter(({ wrote, held }) => wrote && held === null).length,
-    silence(which) {
-      const open = [...pairs].filter(({ held }) => held === null)
-      const silent = which === 'all' ? open : open.filter(({ wrote }) => wrote).slice(0, 1)
+    silence(which, most = Number.POSITIVE_INFINITY) {
+      const silent = open(which).slice(0, most)
       for (const pair of silent) pair.held = []
       return {
         connections: silent.length,
@@ -65,6 +80,11 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
         arrive: () => arrive(silent),
       }
     },
+    refuse(on) {
+      refusing = on
+    },
+    carrying: (kind) => open(kind).length,
+    requests: () => requests,
     async close() {
       for (const server of servers) server.close()
       for (const { client, broker } of pairs) {
@@ -76,12 +96,15 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   }
 }
 
-function join(pairs: Set<Pair>, client: Socket, port: number): void {
-  const broker = connect(port, '127.0.0.1')
-  const pair: Pair = { client, broker, wrote: false, held: null }
+function join(pairs: Set<Pair>, pair: Pair, onRequest: () => void): void {
+  const { client, broker, seen } = pair
   pairs.add(pair)
+  const readKinds = createKindReader((kind) => {
+    seen.add(kind)
+    onRequest()
+  })
   client.on('data', (bytes) => {
-    if (bytes.length >= 6 && bytes.readInt16BE(4) === produceKey) pair.wrote = true
+    readKinds(bytes)
     if (pair.held) pair.held.push(bytes)
     else broker.write(bytes)
   })
@@ -95,6 +118,23 @@ function join(pairs: Set<Pair>, client: Socket, port: number): void {
   }
   client.on('close', end(broker)).on('error', () => {})
   broker.on('close', end(client)).on('error', () => {})
+}
+
+/** A request is its length in four bytes, its kind in two, and the rest. */
+function createKindReader(onKind: (kind: number) => void): (bytes: Buffer) => void {
+  let rest = Buffer.alloc(0)
+  let skip = 0
+  return (bytes) => {
+    rest = Buffer.concat([rest, bytes])
+    for (;;) {
+      const skipped = Math.min(skip, rest.length)
+      rest = rest.subarray(skipped)
+      skip -= skipped
+      if (skip > 0 || rest.length < 6) return
+      onKind(rest.readInt16BE(4))
+      skip = 4 + rest.readInt32BE(0)
+    }
+  }
 }
 
 async function arrive(silent: Pair[]): Promise<void> {

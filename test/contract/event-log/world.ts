@@ -12,6 +12,7 @@ import type {
   TopicSpec,
 } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 
 export interface EventLogHarness {
   /** Opens a further client onto the same log; several may be open at once, and the suite closes each. */
@@ -41,16 +42,6 @@ export interface World {
   topic(log: EventLog, options?: Partial<TopicSpec>): Promise<string>
 }
 
-const topicDefaults = {
-  partitions: 1,
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 86_400_000,
-  segmentBytes: 67_108_864,
-  segmentMs: 600_000,
-  recordBytesMax: 2_097_152,
-} as const
-
 export function createWorld(prefix: string, harness: () => EventLogHarness): World {
   let names = 0
   const name = (kind: string) => `${prefix}.${kind}${++names}`
@@ -68,7 +59,7 @@ export function createWorld(prefix: string, harness: () => EventLogHarness): Wor
       return client()
     },
     async topic(log, options = {}) {
-      const spec = { ...topicDefaults, name: name('topic'), ...options }
+      const spec = topicSpec(name('topic'), { recordBytesMax: 2_097_152, ...options })
       await log.createTopic(spec)
       return spec.name
     },

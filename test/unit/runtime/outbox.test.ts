@@ -17,6 +17,7 @@ import type { ServiceHost } from '#runtime/service.ts'
 import type { AgentChange } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { agentsChanges, catalog } from '#topics/catalog.ts'
 import { eventually } from '../../support/eventually.ts'
 import { createMemoryLog } from '../../support/memory-log.ts'
@@ -31,15 +32,6 @@ beforeAll(async () => {
 afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.leases; delete from platform.outbox'))
 
-const spec = {
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 1_000,
-  segmentBytes: 1_000_000,
-  segmentMs: 1_000,
-  recordBytesMax: 1_000_000,
-} as const
-
 const locations = new Map(
   catalog.map(({ name, partitions }) => [name, { physicalName: name, epoch: 1, partitions }]),
 )
@@ -48,7 +40,7 @@ const locations = new Map(
 async function openWorld() {
   const log = createMemoryLog()
   for (const { name, partitions } of catalog) {
-    await log.createTopic({ ...spec, name, partitions })
+    await log.createTopic(topicSpec(name, { partitions }))
   }
   const codec = createCodec(createMemoryRegistry())
   const state = { log, appends: 0, lines: [] as Record<string, unknown>[] }

@@ -10,25 +10,9 @@ import type { AuditEvent } from '#schemas/types.ts'
 import { auditNoteTime } from '#services/audit/note-ids.ts'
 import { createHandler, noteOf } from '#services/audit/writer/handler.ts'
 import { pruneAuditNotes } from '#services/audit/writer/retention.ts'
+import { auditEvent } from '#test/support/audit-event.ts'
 
 const signal = new AbortController().signal
-
-function event(changes: Partial<AuditEvent> = {}): AuditEvent {
-  return {
-    event_id: '0199aaaa-0000-7000-8000-000000000001',
-    phase: 'ended',
-    agent_id: 'scout',
-    operation: 'search',
-    collection: 'posts',
-    outcome: 'ok',
-    status_code: 200,
-    took_ms: 3.5,
-    request_id: 'r-1',
-    count: 1,
-    occurred_at: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
-    ...changes,
-  }
-}
 
 function messages(events: AuditEvent[]): Message<AuditEvent>[] {
   return events.map((value, offset) => ({
@@ -60,7 +44,7 @@ async function handle(events: AuditEvent[], publish: (messages: Published[]) => 
 
 describe('an audit note', () => {
   it('has exactly the three tags and names the operation', () => {
-    expect(noteOf(event())).toEqual({
+    expect(noteOf(auditEvent())).toEqual({
       id: 'audit-0199aaaa-0000-7000-8000-000000000001',
       text: 'search on posts by scout: ok',
       payload: {
@@ -80,8 +64,8 @@ describe('an audit note', () => {
 
   it('is written once for an event whose beginning and end are in one batch, as the end says', async () => {
     const written: Published[] = []
-    const begun = event({ phase: 'begun', outcome: 'unknown', status_code: null, took_ms: null })
-    const outcomes = await handle([begun, event(), begun], async (list) => written.push(...list))
+    const begun = auditEvent({ phase: 'begun', outcome: 'unknown', status_code: null, took_ms: null })
+    const outcomes = await handle([begun, auditEvent(), begun], async (list) => written.push(...list))
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(['done', 'done', 'done'])
     expect(written).toHaveLength(1)
     expect(written[0]!.key).toEqual({ collection: 'fleet_notes', id: `audit-${begun.event_id}` })
@@ -91,12 +75,12 @@ describe('an audit note', () => {
 
   it('reads outcome unknown while only its beginning is known', async () => {
     const written: Published[] = []
-    await handle([event({ phase: 'begun', outcome: 'unknown' })], async (list) => written.push(...list))
+    await handle([auditEvent({ phase: 'begun', outcome: 'unknown' })], async (list) => written.push(...list))
     expect(JSON.parse(written[0]!.value!.payload)).toMatchObject({ outcome: 'unknown', status: 'active' })
   })
 
   it('waits while the log is away', async () => {
-    const outcomes = await handle([event()], async () => {
+    const outcomes = await handle([auditEvent()], async () => {
       throw new AppError('log_unavailable', 'away')
     })
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(['unavailable'])

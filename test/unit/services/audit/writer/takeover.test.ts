@@ -10,6 +10,8 @@ import { createPublisher } from '#runtime/publisher.ts'
 import type { ServiceHost } from '#runtime/service.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { auditWriter } from '#services/audit/writer/service.ts'
+import { auditEvent } from '#test/support/audit-event.ts'
+import { topicSpec } from '#test/support/topic-spec.ts'
 import { auditEvents, catalog, vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { createMemoryLog } from '../../../../support/memory-log.ts'
@@ -18,33 +20,12 @@ import { createMemoryRegistry } from '../../../../support/memory-registry.ts'
 const locations = new Map(
   catalog.map(({ name, partitions }) => [name, { physicalName: name, epoch: 1, partitions }]),
 )
-const spec = {
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 1_000,
-  segmentBytes: 1_000_000,
-  segmentMs: 1_000,
-  recordBytesMax: 1_000_000,
-} as const
-
-const ended: AuditEvent = {
-  event_id: '0199aaaa-0000-7000-8000-000000000001',
-  phase: 'ended',
-  agent_id: 'scout',
-  operation: 'search',
-  collection: 'posts',
-  outcome: 'ok',
-  status_code: 200,
-  took_ms: 3.5,
-  request_id: 'r-1',
-  count: 1,
-  occurred_at: Date.now(),
-}
+const ended = auditEvent({ occurred_at: Date.now() })
 const begun: AuditEvent = { ...ended, phase: 'begun', outcome: 'unknown', status_code: null, took_ms: null }
 
 async function openWorld() {
   const log = createMemoryLog()
-  for (const { name, partitions } of catalog) await log.createTopic({ ...spec, name, partitions })
+  for (const { name, partitions } of catalog) await log.createTopic(topicSpec(name, { partitions }))
   const positions = Array.from({ length: auditEvents.partitions }, (_, partition) => ({
     partition,
     offset: 0,
