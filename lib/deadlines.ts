@@ -21,6 +21,8 @@ export const deadlines = {
     /** Any other request to a broker; without an answer by then its connection is closed. */
     logRequestMs: 5_000,
     logAdminMs: 10_000,
+    /** What waits to be written, when the log is closed. */
+    logDrainMs: 10_000,
     vectorReadMs: 10_000,
     vectorWriteMs: 20_000,
     postgresConnectMs: 3_000,
@@ -28,6 +30,30 @@ export const deadlines = {
     mirrorWriteMs: 60_000,
     registryReadMs: 5_000,
     pingMs: 2_000,
+  },
+  /** Engines in threads of this process. A stop waits no longer than it has left. */
+  embedded: {
+    openMs: 60_000,
+    databaseOpenMs: 120_000,
+    closeMs: 10_000,
+    vectorsCloseMs: 15_000,
+  },
+  /** What a request waits for. */
+  request: {
+    pointsMs: 1_600,
+    /** The beginning of an operation: to its own partition, then to another one. */
+    auditMs: 700,
+    auditElsewhereMs: 900,
+    fireMs: 1_700,
+    fireAnswerMs: 1_900,
+    assignMs: 1_500,
+    lagMs: 1_000,
+    keyMs: 1_000,
+    limitsMs: 1_500,
+    healthMs: 1_500,
+    searchPgMs: 5_000,
+    /** Within this time a caller learns that the log is away. */
+    awayMs: 2_000,
   },
   /** One call of a worker's handler; a member that takes over waits this long for one of its predecessor. */
   handler: {
@@ -98,6 +124,24 @@ export const orders: readonly Order[] = [
     (d) => [d.publish.fleetEventsMs, d.handler.fleetEventsMs],
   ],
   ['a webhook', 'a call of the courier', (d) => [d.webhookCallMs, d.handler.courierMs]],
+  ['a publish of points', 'the answer that the log is away', (d) => [d.request.pointsMs, d.request.awayMs]],
+  [
+    'both tries of an audit event',
+    'the answer that the log is away',
+    (d) => [d.request.auditMs + d.request.auditElsewhereMs, d.request.awayMs],
+  ],
+  ['a publish of deliveries', 'the answer of a fire', (d) => [d.request.fireMs, d.request.fireAnswerMs]],
+  [
+    'the answer of a fire',
+    'the answer that the log is away',
+    (d) => [d.request.fireAnswerMs, d.request.awayMs],
+  ],
+  ['assigning a target', 'a publish of deliveries', (d) => [d.request.assignMs, d.request.fireMs]],
+  [
+    'a question about limits',
+    'the answer that the log is away',
+    (d) => [d.request.limitsMs, d.request.awayMs],
+  ],
   ['connecting to the log', 'an append', (d) => [d.engine.logConnectMs, d.engine.logAppendMs]],
   ['reaching a broker', 'a question to the log', (d) => [d.engine.logConnectMs, d.engine.logAskMs]],
   ['a wait for records', 'a request to the log', (d) => [d.engine.logFetchWaitMs, d.engine.logRequestMs]],

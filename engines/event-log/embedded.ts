@@ -26,7 +26,7 @@ const pageBytesPerCommit = 8_192
 const appendTimeoutMs = deadlines.engine.logAppendMs
 const pingTimeoutMs = deadlines.engine.pingMs
 /** For what is being written when the log is closed. */
-const settleTimeoutMs = 10_000
+const settleTimeoutMs = deadlines.engine.logDrainMs
 
 /** Times of records follow a wall clock that jumped ahead after this long. */
 const timesBelieveAfterMs = 600_000

@@ -2,6 +2,7 @@
 
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import type { PgliteThread, PgliteThreadData } from './pglite-thread.ts'
@@ -11,7 +12,7 @@ export type Thread = WorkerClient<PgliteThread>
 
 /** Statements that wait or run at once. */
 const callsMax = 1_000
-const closeTimeoutMs = 10_000
+const closeTimeoutMs = deadlines.embedded.closeMs
 /** A thread that died is not started again more often than this. */
 const restartMs = 1_000
 

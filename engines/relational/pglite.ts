@@ -32,7 +32,7 @@ export interface Pglite extends Relational {
 /** How long a read may go on after its time. */
 const overtimeMs = 10_000
 const copyChunkBytes = 8 * 1024 * 1024
-const startTimeoutMs = 120_000
+const startTimeoutMs = deadlines.embedded.databaseOpenMs
 
 /**
  * Opens (and at first makes) the cluster. It never syncs to disk: a power cut may cost the last moments; a killed
@@ -71,7 +71,7 @@ export async function openPglite(options: PgliteOptions): Promise<Pglite> {
       return copy(calls, table, columns, rows)
     },
     listen: supervisor.listen,
-    async ping(pingTimeoutMs = 2_000) {
+    async ping(pingTimeoutMs = deadlines.engine.pingMs) {
       guard.assertOutside()
       const deadline = Date.now() + pingTimeoutMs
       await bounded(calls, (thread) => thread.call.query('select 1', undefined, deadline), pingTimeoutMs)

@@ -81,7 +81,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
       return copied(await onConnection((client) => copyIn(client, statement, columns, rows)))
     },
     listen: listener.listen,
-    async ping(timeoutMs = 2_000) {
+    async ping(timeoutMs = deadlines.engine.pingMs) {
       await withTimeout(
         onConnection((client) => run(client, 'select 1')),
         timeoutMs,

@@ -27,7 +27,7 @@ export interface EmbeddedVectorsOptions {
 }
 
 const pingTimeoutMs = deadlines.engine.pingMs
-const closeTimeoutMs = 15_000
+const closeTimeoutMs = deadlines.embedded.vectorsCloseMs
 
 /** Opens the store; resolves when every index is there, also those that an unclean stop made it build again. */
 export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Promise<VectorStore> {

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
@@ -18,7 +19,7 @@ import { limitRowsOf } from './shared-rows.ts'
 import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
 import { beginAfterWaiting, limitsAway } from './waiting.ts'
 
-const askTimeoutMs = 1_500
+const askTimeoutMs = deadlines.request.limitsMs
 /** While the shared rows cannot be had they are asked for this often. */
 const awayMs = 250
 const closeMs = 2_000

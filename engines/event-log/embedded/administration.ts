@@ -3,6 +3,7 @@
  * after the other.
  */
 
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { EventLog } from '../port.ts'
 import type { Groups } from './groups.ts'
@@ -11,7 +12,7 @@ import { bounded, type Threads } from './threads.ts'
 import { rangeOf, type Topics } from './topics.ts'
 import type { WriteQueue } from './write-queue.ts'
 
-const callTimeoutMs = 10_000
+const callTimeoutMs = deadlines.engine.logAdminMs
 const partitionsMax = 10_000
 /** As in Kafka (org.apache.kafka.common.internals.Topic). */
 const topicName = /^[A-Za-z0-9._-]{1,249}$/

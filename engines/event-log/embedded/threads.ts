@@ -1,14 +1,15 @@
 /** Starts the two threads of the log, limits how long a caller waits for them, and ends them in reverse order. */
 
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import type { ReaderData, ReaderHandlers } from './reader-thread.ts'
 import type { WriterData, WriterHandlers } from './writer-thread.ts'
 
 /** Opening reads the ends of all partitions, and what a killed process left in the WAL. */
-const openTimeoutMs = 60_000
-const closeTimeoutMs = 10_000
+const openTimeoutMs = deadlines.embedded.openMs
+const closeTimeoutMs = deadlines.embedded.closeMs
 
 export interface Threads {
   writer: WorkerClient<WriterHandlers>

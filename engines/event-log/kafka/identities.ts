@@ -1,6 +1,7 @@
 /** Under which producer id and epoch batches are written, and what follows when one of them is given up. */
 
 import { backoffMs, sleep } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { logUnavailable } from './faults.ts'
 import { IdentityRefused, type ProduceClient, type ProducerIdentity } from './produce-client.ts'
@@ -18,7 +19,7 @@ const hour = 3_600_000
 const idleMsMax = 12 * hour
 /** Brokers forget the holder of a transactional id that was not heard of for 7 days, and its epoch in a partition after one. */
 const renewEveryMs = 12 * hour
-const takeTimeoutMs = 10_000
+const takeTimeoutMs = deadlines.engine.logAdminMs
 const takePause = { baseMs: 50, maxMs: 500 }
 /** Another one has the transactional id, or it is forgotten. */
 const fencedTypes = new Set(['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING'])

@@ -19,7 +19,7 @@ export interface Producer extends Closeable {
 const appendTimeoutMs = deadlines.engine.logAppendMs
 /** Bytes that wait in all queues together. */
 const waitingBytesMax = 256 * 1_048_576
-const drainTimeoutMs = 10_000
+const drainTimeoutMs = deadlines.engine.logDrainMs
 
 /** What it appends is written under `identities`. */
 export function createProducer(sender: Sender, facts: TopicFactsCache, identities: Identities): Producer {

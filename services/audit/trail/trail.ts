@@ -1,6 +1,7 @@
 /** The audit records of operations: the beginning is in the log before an operation is answered, the end follows. */
 
 import { Counter, type Registry } from 'prom-client'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
@@ -12,9 +13,8 @@ import { auditEvents } from '#topics/catalog.ts'
 import { createEnds } from './ends.ts'
 import { createRefusals } from './refusals.ts'
 
-/** Two tries must end within the two seconds after which a caller is answered that the log is away. */
-const ownPartitionTimeoutMs = 700
-const otherPartitionTimeoutMs = 900
+const ownPartitionTimeoutMs = deadlines.request.auditMs
+const otherPartitionTimeoutMs = deadlines.request.auditElsewhereMs
 /** A partition that did not answer is passed over for this long. */
 const avoidMs = 5_000
 

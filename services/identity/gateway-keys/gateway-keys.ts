@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Publisher } from '#runtime/messages.ts'
@@ -45,7 +46,7 @@ const lookupsMax = 256
 /** A cached key is checked with the database this often, whatever the tail says. */
 const recheckMs = 60_000
 /** A check of a key that is cached waits this long for the database; then the key goes on for a while. */
-const recheckTimeoutMs = 1_000
+const recheckTimeoutMs = deadlines.request.keyMs
 const recheckAgainMs = 5_000
 /** Rounds of asking again because an agent changed while the database answered. */
 const roundsMax = 3

@@ -2,11 +2,12 @@
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Engines } from '#runtime/service.ts'
 
 const everyMs = 2_000
-const pingTimeoutMs = 1_500
+const pingTimeoutMs = deadlines.request.healthMs
 
 export interface ComponentHealth {
   status: 'pass' | 'fail' | 'none'

@@ -2,14 +2,14 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { headerNames, type OutgoingMessage, type Position, type Publisher } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { operationHeader } from '../../index/operation.ts'
 import type { ParsedUpsert } from './parse-upsert.ts'
 
-/** Less than the two seconds within which a caller learns that the log is away. */
-const timeoutMs = 1_600
+const timeoutMs = deadlines.request.pointsMs
 /** Records that are encoded before other requests get a turn. */
 const sliceMax = 100
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT

@@ -2,6 +2,7 @@
 
 import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { createEligibleRows } from './eligible.ts'
 import { isChangedTable, problemOf } from './faults.ts'
 import { loadFilterCompiler } from './filter.ts'
@@ -43,7 +44,7 @@ export interface PgSearch {
   search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound>
 }
 
-const timeoutMs = 5_000
+const timeoutMs = deadlines.request.searchPgMs
 /** The same for all reads, so that the settings of a connection never change. Times without a zone are UTC. */
 const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
 export const serverSettings = {

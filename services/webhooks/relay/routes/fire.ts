@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { problemResponses, recordHeaders } from '#runtime/http.ts'
@@ -12,9 +13,8 @@ import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event
 import type { Relay } from '../relay.ts'
 
 const bodyBytesMax = 256 * 1024
-/** The answer comes within two seconds, whatever is away. */
-const publishTimeoutMs = 1_700
-const answerTimeoutMs = 1_900
+const publishTimeoutMs = deadlines.request.fireMs
+const answerTimeoutMs = deadlines.request.fireAnswerMs
 
 const query = Type.Object(
   {

@@ -2,6 +2,7 @@
 
 import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
@@ -10,7 +11,7 @@ import type { WatchedTargets } from '../../targets/targets-file.ts'
 
 /** How often the rows are read again: a forgotten target may have lost its partition to another one. */
 const refreshEveryMs = 5_000
-const assignTimeoutMs = 1_500
+const assignTimeoutMs = deadlines.request.assignMs
 const firstRefreshMsMax = 10_000
 
 export interface Assignments extends Closeable {

@@ -2,12 +2,13 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
 import { readWaiting } from '../../targets/target-status.ts'
 import type { Assignments } from './assignments.ts'
 
 const keptForMs = 2_000
-const answerTimeoutMs = 1_000
+const answerTimeoutMs = deadlines.request.lagMs
 
 export interface LagReading {
   /** False when the log did not answer: then `of` gives the previous numbers, or null. */
