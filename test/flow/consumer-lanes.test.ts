@@ -1,6 +1,6 @@
 /** Lane mode: what waits in one lane holds up nothing else, and nothing done is done again. */
 
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { done, park, retry } from '#lib/outcome.ts'
 import { retryingLanesMax, windowOffsets } from '#runtime/consumer/limits.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
@@ -214,6 +214,50 @@ describe('lane mode', () => {
     await eventually('all are committed', () => lastCommit(log).offset === total)
     expect(seen).toEqual(Array.from({ length: total }, (_, n) => n).filter((n) => n % 4 !== 3))
     expect(log.members[0]!.delivered).toBeGreaterThan(total)
+  })
+
+  test('what is worked off soon is neither dropped nor read again, however much waits', async () => {
+    const { log, harness } = await started(64)
+    let handled = 0
+    await harness.startLanes({
+      async handle() {
+        handled++
+        return done
+      },
+    })
+    const text = 'x'.repeat(20_000)
+    const total = 400
+    for (let n = 0; n < total; n++) await harness.add(0, [{ key: `lane-${n % 4}`, value: { text } }])
+    await log.members[0]!.gain(Array.from({ length: 64 }, (_, n) => n))
+    await eventually('all are committed', () => lastCommit(log).offset === total)
+    expect([handled, log.members[0]!.delivered]).toEqual([total, total])
+  })
+
+  test('handlers that wait for nothing leave the event loop its turns', async () => {
+    const { log, harness } = await started()
+    let handled = 0
+    let turnsMeanwhile = 0
+    const total = 300
+    const turning = setInterval(() => {
+      if (handled > 0 && handled < total) turnsMeanwhile++
+    }, 1)
+    onTestFinished(() => clearInterval(turning))
+    await harness.startLanes({
+      concurrency: 64,
+      async handle() {
+        const end = performance.now() + 1
+        while (performance.now() < end);
+        handled++
+        return done
+      },
+    })
+    await harness.add(
+      0,
+      Array.from({ length: total }, (_, n) => ({ key: `lane-${n}` })),
+    )
+    await log.members[0]!.gain([0])
+    await eventually('all are committed', () => lastCommit(log).offset === total)
+    expect(turnsMeanwhile).toBeGreaterThan(total / 20)
   })
 
   test('a waiting record that compaction took away is passed over', async () => {
