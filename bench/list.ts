@@ -8,8 +8,10 @@ import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
+import { searchDistributedBench } from './search-distributed.ts'
 import { searchPgBench } from './search-pg.ts'
 import { upsertBench } from './upsert.ts'
+import { upsertDistributedBench } from './upsert-distributed.ts'
 import { webhooksBench } from './webhooks.ts'
 
 export const benches: readonly Bench[] = [
@@ -23,4 +25,6 @@ export const benches: readonly Bench[] = [
   webhooksBench,
   mirrorBench,
   meteringBench,
+  upsertDistributedBench,
+  searchDistributedBench,
 ]

@@ -14,6 +14,8 @@ export interface KafkaCluster {
   brokers: string[]
   /** Node ids, from 1. */
   nodes: number[]
+  /** The process of a node that runs. */
+  pid(node: number): number
   /** kill -9, without leaving the cluster first. */
   kill9(node: number): Promise<void>
   /** SIGTERM: leaders move away first. */
@@ -44,12 +46,14 @@ export interface KafkaOptions {
   data?: string
   /** Ports that the nodes tell their clients instead of their own, where a test's proxies listen. */
   advertisedPorts?: number[]
+  /** Sessions of members and brokers have Kafka's own limits (6 s at least, 9 s), not the short ones of tests. */
+  ownLimits?: boolean
 }
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
 export async function openKafkaCluster(
   count: 1 | 3,
-  { heapMb = 384, data, advertisedPorts }: KafkaOptions = {},
+  { heapMb = 384, data, advertisedPorts, ownLimits = false }: KafkaOptions = {},
 ): Promise<KafkaCluster> {
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
@@ -73,7 +77,7 @@ export async function openKafkaCluster(
     classPath,
     ...args,
   ]
-  for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes))
+  for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits))
   const format = (node: Node) =>
     runCommand(
       'java',
@@ -104,6 +108,7 @@ export async function openKafkaCluster(
   return {
     brokers: nodes.map((node) => `127.0.0.1:${node.port}`),
     nodes: nodes.map((node) => node.id),
+    pid: (id) => nodeOf(id).child!.pid,
     kill9: async (id) => nodeOf(id).child?.kill('SIGKILL'),
     stop: async (id) => nodeOf(id).child?.kill('SIGTERM'),
     start: (id) => start(nodeOf(id)),
@@ -115,7 +120,7 @@ function configOf(node: Node): string {
   return join(node.folder, 'server.properties')
 }
 
-function serverProperties(node: Node, nodes: Node[]): string {
+function serverProperties(node: Node, nodes: Node[], ownLimits: boolean): string {
   const replicas = nodes.length
   const inSync = replicas === 3 ? 2 : 1
   const internal = ['transaction.state.log', 'share.coordinator.state.topic'].flatMap((topic) => [
@@ -138,7 +143,6 @@ function serverProperties(node: Node, nodes: Node[]): string {
     'offsets.retention.minutes=2147483647',
     ...internal,
     'group.initial.rebalance.delay.ms=0',
-    'group.min.session.timeout.ms=1000',
     'auto.create.topics.enable=false',
     'num.network.threads=2',
     'num.io.threads=4',
@@ -148,12 +152,17 @@ function serverProperties(node: Node, nodes: Node[]): string {
     'log.retention.check.interval.ms=1000',
     'log.initial.task.delay.ms=500',
     'log.segment.delete.delay.ms=1000',
-    // A killed broker is noticed after 3 s; the real default is 9 s.
-    'broker.session.timeout.ms=3000',
-    'broker.heartbeat.interval.ms=500',
+    ...(ownLimits ? [] : shortLimits),
     '',
   ].join('\n')
 }
+
+const shortLimits = [
+  'group.min.session.timeout.ms=1000',
+  // A killed broker is noticed after 3 s; the real default is 9 s.
+  'broker.session.timeout.ms=3000',
+  'broker.heartbeat.interval.ms=500',
+]
 
 function listeners({ port, controllerPort, proxied }: Node): string[] {
   const nodes = proxied ? `,NODES://127.0.0.1:${proxied.nodesPort}` : ''

@@ -11,7 +11,7 @@ import pg from 'pg'
 import { sleep } from '#lib/backoff.ts'
 import { freePort, removeAtEnd, runCommand, type ServerChild, startChild, untilReady } from './children.ts'
 import { installPostgres } from './install.ts'
-import type { RunningServer } from './registry.ts'
+import type { LocalServer } from './registry.ts'
 
 const user = 'postgres'
 /**
@@ -20,7 +20,7 @@ const user = 'postgres'
  */
 const settings = ['fsync=off', 'full_page_writes=off', 'shared_buffers=64MB', 'max_connections=200']
 
-export interface RunningPostgres extends RunningServer {
+export interface RunningPostgres extends LocalServer {
   /** kill -9 of the server process; its own children end when they notice. */
   kill9(): Promise<void>
   /** Resolves when it serves again, on the same port, what it held. */
@@ -60,7 +60,15 @@ export async function openPostgres(): Promise<RunningPostgres> {
   }
   await start()
   const kill9 = () => child.kill('SIGKILL')
-  return { url, start, kill9, close: kill9 }
+  return {
+    url,
+    get pid() {
+      return child.pid
+    },
+    start,
+    kill9,
+    close: kill9,
+  }
 }
 
 async function answers(url: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import { accessSync, constants, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { freePort, removeAtEnd, startChild, untilReady } from './children.ts'
-import type { RunningServer } from './registry.ts'
+import type { LocalServer } from './registry.ts'
 
 /** The executable's full path, or null when there is none on the PATH. */
 export function findQdrant(): string | null {
@@ -20,7 +20,7 @@ export function findQdrant(): string | null {
   return null
 }
 
-export async function openQdrant(executable: string): Promise<RunningServer> {
+export async function openQdrant(executable: string): Promise<LocalServer> {
   const folder = mkdtempSync(join(tmpdir(), 'fl-qdrant-'))
   removeAtEnd(folder)
   const port = await freePort()
@@ -42,5 +42,5 @@ export async function openQdrant(executable: string): Promise<RunningServer> {
     child,
     async () => (await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok,
   )
-  return { url, close: () => child.kill('SIGKILL') }
+  return { url, pid: child.pid, close: () => child.kill('SIGKILL') }
 }

@@ -11,7 +11,12 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-export async function openRegistry(): Promise<RunningServer> {
+/** A server that is a process of this machine. */
+export interface LocalServer extends RunningServer {
+  readonly pid: number
+}
+
+export async function openRegistry(): Promise<LocalServer> {
   const folder = await installRegistry()
   const logs = mkdtempSync(join(tmpdir(), 'fl-registry-'))
   removeAtEnd(logs)
@@ -34,5 +39,5 @@ export async function openRegistry(): Promise<RunningServer> {
   const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
   const answers = async () => (await fetch(`${url}/subjects`, { signal: AbortSignal.timeout(2_000) })).ok
   await untilReady('the schema registry', child, answers)
-  return { url, close: () => child.kill('SIGKILL') }
+  return { url, pid: child.pid, close: () => child.kill('SIGKILL') }
 }

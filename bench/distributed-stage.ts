@@ -1,0 +1,155 @@
+/**
+ * The platform on distributed engines: three brokers with Kafka's own limits, a schema registry, Postgres and a real
+ * Qdrant, each a process of its own, whose processor time is read.
+ */
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { QdrantClient } from '@qdrant/js-client-rest'
+import { createClient } from '#client/client.ts'
+import { services } from '#services/index.ts'
+import { type KafkaCluster, openKafkaCluster } from '../scripts/servers/kafka.ts'
+import { openPostgres } from '../scripts/servers/postgres.ts'
+import { findQdrant, openQdrant } from '../scripts/servers/qdrant.ts'
+import { openRegistry } from '../scripts/servers/registry.ts'
+import { createProcesses, type Processes, type ServiceProcess } from '../test/support/distributed-process.ts'
+import { processorSeconds } from './processor-time.ts'
+
+export interface DistributedEngines {
+  kafka: KafkaCluster
+  qdrantUrl: string
+  /** Processes of the `flotilla` command on these engines. */
+  processes: Processes
+  /** Processor seconds that each has used so far. */
+  used(platform?: ServiceProcess[]): ProcessorTimes
+  close(): Promise<void>
+}
+
+/** In seconds; `kafka` is of all brokers together. */
+export type ProcessorTimes = Record<'platform' | 'kafka' | 'qdrant' | 'postgres', number>
+
+/** Throws where no qdrant executable is on the PATH. */
+export async function openDistributedEngines(
+  report: (text: string) => void,
+  { ownLimits = true }: { ownLimits?: boolean } = {},
+): Promise<DistributedEngines> {
+  const executable = findQdrant()
+  if (executable === null) throw new Error('this bench needs a qdrant executable on the PATH')
+  const servers = await Promise.all([
+    openKafkaCluster(3, { ownLimits }),
+    openRegistry(),
+    openPostgres(),
+    openQdrant(executable),
+  ])
+  const [kafka, registry, postgres, qdrant] = servers
+  const processes = createProcesses({
+    KAFKA_BROKERS: kafka.brokers.join(','),
+    SCHEMA_REGISTRY_URL: registry.url,
+    DATABASE_URL: postgres.url,
+    QDRANT_URL: qdrant.url,
+    LOG_LEVEL: 'error',
+  })
+  report('  three brokers, registry, Postgres and Qdrant serve')
+  return {
+    kafka,
+    qdrantUrl: qdrant.url,
+    processes,
+    used: (platform = []) => ({
+      platform: platform.reduce((sum, { child }) => sum + processorSeconds(child.pid!), 0),
+      kafka: kafka.nodes.reduce((sum, node) => sum + processorSeconds(kafka.pid(node)), 0),
+      qdrant: processorSeconds(qdrant.pid),
+      postgres: processorSeconds(postgres.pid),
+    }),
+    async close() {
+      await processes.close()
+      await Promise.all(servers.map((server) => server.close()))
+    },
+  }
+}
+
+export interface DistributedStage extends DistributedEngines {
+  platform: ServiceProcess
+  agentId: string
+  privateKeyFile: string
+  /** A live gateway key of an agent without limits. */
+  key: string
+  /** Resolves when every group that runs has read all there is. */
+  caughtUp(): Promise<void>
+  /** Processor seconds that `work` costs in each process. */
+  cost(work: () => Promise<unknown>): Promise<ProcessorTimes>
+}
+
+const agentId = 'bench'
+const caughtUpWithinMs = 300_000
+
+/** One process runs all services but those of `without`. */
+export async function openDistributedStage(
+  report: (text: string) => void,
+  without: string[] = [],
+): Promise<DistributedStage> {
+  const engines = await openDistributedEngines(report)
+  const volume = mkdtempSync(join(tmpdir(), 'fl-bench-'))
+  const close = async () => {
+    await engines.close()
+    rmSync(volume, { recursive: true, force: true })
+  }
+  try {
+    const { processes } = engines
+    const names = services.map(({ name }) => name).filter((name) => !without.includes(name))
+    const platform = await processes.start(without.length > 0 ? names : [])
+    const privateKeyFile = await provision(processes, join(volume, agentId), agentId)
+    const client = createClient({ vectorUrl: platform.vectorUrl, agentId, privateKeyFile })
+    const key = await client.apiKey()
+    await client.close()
+    report('  the platform serves')
+    const used = () => engines.used([platform])
+    return {
+      ...engines,
+      platform,
+      agentId,
+      privateKeyFile,
+      key,
+      caughtUp: () => untilCaughtUp(processes),
+      async cost(work) {
+        const before = used()
+        await work()
+        return difference(used(), before)
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** An agent without limits; the file of its private key. */
+export async function provision(processes: Processes, volume: string, agentId: string): Promise<string> {
+  const args = ['agents', 'provision', '--agent-id', agentId, '--tier', 'infra-architect', '--volume', volume]
+  return (await processes.run<{ private_key_file: string }>(args)).private_key_file
+}
+
+/** The peer. Without compression, which the client asks for by itself: an answer comes 40 ms later with it. */
+export function openBareClient(url: string): QdrantClient {
+  return new QdrantClient({ url, headers: { 'accept-encoding': 'identity' }, checkCompatibility: false })
+}
+
+export function difference(after: ProcessorTimes, before: ProcessorTimes): ProcessorTimes {
+  return {
+    platform: after.platform - before.platform,
+    kafka: after.kafka - before.kafka,
+    qdrant: after.qdrant - before.qdrant,
+    postgres: after.postgres - before.postgres,
+  }
+}
+
+async function untilCaughtUp(processes: Processes): Promise<void> {
+  const end = Date.now() + caughtUpWithinMs
+  while (Date.now() < end) {
+    const { groups } = await processes.run<{ groups: { members: number; lag: number | null }[] }>(['lag'])
+    if (groups.every(({ members, lag }) => members === 0 || !lag)) return
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+  }
+  throw new Error('the groups have not caught up')
+}

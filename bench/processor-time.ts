@@ -1,0 +1,44 @@
+/** The processor time that processes have used, read from /proc: so these benches run on Linux alone. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** What Linux counts in: USER_HZ is 100 on every machine that Node runs on. */
+const ticksPerSecond = 100
+
+/** Seconds of the processor that a process, its children, and those of them that have ended have used so far. */
+export function processorSeconds(pid: number): number {
+  const own = readTimes(pid)
+  if (!own) throw new Error(`process ${pid} is not there, or this system has no /proc`)
+  return (own.ended + ticksOf(pid, childrenByParent())) / ticksPerSecond
+}
+
+function ticksOf(pid: number, children: Map<number, number[]>): number {
+  const below = (children.get(pid) ?? []).reduce((sum, child) => sum + ticksOf(child, children), 0)
+  return (readTimes(pid)?.running ?? 0) + below
+}
+
+function childrenByParent(): Map<number, number[]> {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc')) {
+    const times = /^\d+$/.test(name) ? readTimes(Number(name)) : null
+    if (times) children.set(times.parent, [...(children.get(times.parent) ?? []), Number(name)])
+  }
+  return children
+}
+
+/** See proc_pid_stat(5): the fields behind the name, which may hold spaces and brackets. */
+function readTimes(pid: number): { parent: number; running: number; ended: number } | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = text
+      .slice(text.lastIndexOf(')') + 2)
+      .split(' ')
+      .map(Number)
+    const [parent = 0, user = 0, system = 0, endedUser = 0, endedSystem = 0] = [1, 11, 12, 13, 14].map(
+      (n) => fields[n],
+    )
+    return { parent, running: user + system, ended: endedUser + endedSystem }
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,220 @@
+/** Searches on distributed engines compared with a bare Qdrant client, their processor time, and that of doing nothing. */
+
+import type { QdrantClient } from '@qdrant/js-client-rest'
+import { hnsw, vectorDimension } from '#engines/vectors/collections.ts'
+import { type Bench, type BenchRow, median, quantile } from './bench.ts'
+import {
+  type DistributedStage,
+  difference,
+  openBareClient,
+  openDistributedStage,
+  type ProcessorTimes,
+} from './distributed-stage.ts'
+import { openCaller, runLoad } from './load.ts'
+import { createPointSource } from './points.ts'
+
+const points = 20_000
+const rounds = 5
+const requests = 300
+const idleMs = 30_000
+/** The published p95 of a search, ms. */
+const published = 23
+const bareName = 'bare'
+
+const queries = (() => {
+  const source = createPointSource(99)
+  return Array.from({ length: 200 }, () => source.vector())
+})()
+
+export const searchDistributedBench: Bench = {
+  name: 'search-distributed',
+  purpose: `p95 of a search over ${points.toLocaleString('en')} points through the gateway on three brokers and Qdrant, compared with a bare Qdrant client; processor time of a search, and of an idle platform`,
+  async run(report) {
+    const stage = await openDistributedStage(report)
+    try {
+      const client = openBareClient(stage.qdrantUrl)
+      await fill(stage, client, report)
+      const alone = await compare(stage, client, 1, report)
+      const eight = await compare(stage, client, 8, report)
+      const idle = await measureIdle(stage, report)
+      return [
+        ...rowsOf('1 client', alone, { max: 2.5 }, { max: 1.5 }),
+        ...rowsOf('8 clients', eight, { max: 3 }, { max: 2 }),
+        ...idle,
+      ]
+    } finally {
+      await stage.close()
+    }
+  },
+}
+
+async function fill(
+  stage: DistributedStage,
+  client: QdrantClient,
+  report: (text: string) => void,
+): Promise<void> {
+  await client.createCollection(bareName, {
+    vectors: { size: vectorDimension, distance: 'Cosine' },
+    hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
+  })
+  const source = createPointSource(1)
+  const caller = openCaller(stage.platform.vectorUrl)
+  for (let from = 0; from < points; from += 500) {
+    const batch = Array.from({ length: 500 }, (_, i) => source.point(`point-${from + i}`))
+    const body = Buffer.from(JSON.stringify({ collection: 'knowledgebase', points: batch }))
+    await caller.post('/v1/vectors/upsert?wait=true', body, { authorization: `Bearer ${stage.key}` })
+    await client.upsert(bareName, {
+      wait: true,
+      points: batch.map((point, i) => ({ ...point, id: from + i })),
+    })
+    if ((from / 500) % 10 === 9) report(`  filled ${from + 500} of ${points} points`)
+  }
+  await caller.close()
+  await stage.caughtUp()
+  await untilOptimised(client)
+  report('  groups and indexes have caught up')
+}
+
+async function untilOptimised(client: QdrantClient): Promise<void> {
+  const { collections } = await client.getCollections()
+  for (let tries = 0; tries < 300; tries++) {
+    const found = await Promise.all(collections.map(({ name }) => client.getCollection(name)))
+    if (found.every(({ status }) => status === 'green')) return
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+  }
+  throw new Error('Qdrant has not optimised its collections')
+}
+
+interface Compared {
+  bare: number
+  gateway: number
+  ratio: number
+  /** Of a search, in ms, with all that it sets off. */
+  cost: ProcessorTimes
+}
+
+/** Bare client and gateway in turn, each when every group has caught up. */
+async function compare(
+  stage: DistributedStage,
+  client: QdrantClient,
+  clients: number,
+  report: (text: string) => void,
+): Promise<Compared> {
+  const bodies = queries.map((vector) =>
+    Buffer.from(JSON.stringify({ collection: 'knowledgebase', vector, limit: 10 })),
+  )
+  const target = {
+    origin: stage.platform.vectorUrl,
+    path: '/v1/vectors/search',
+    headers: { authorization: `Bearer ${stage.key}` },
+  }
+  const found: { bare: number[]; gateway: number[]; cost: ProcessorTimes[] } = {
+    bare: [],
+    gateway: [],
+    cost: [],
+  }
+  for (let round = 0; round <= rounds; round++) {
+    const bare = quantile(await searchBare(client, clients), 0.95)
+    let gateway = 0
+    const spent = await stage.cost(async () => {
+      gateway = quantile(await runLoad(target, bodies, clients, requests), 0.95)
+      await stage.caughtUp()
+    })
+    const cost = eachOf(spent, (seconds) => (seconds * 1_000) / requests)
+    report(
+      `  ${clients} client(s), round ${round}: gateway ${gateway.toFixed(1)} ms, bare ${bare.toFixed(1)} ms; ms a search: platform ${cost.platform.toFixed(1)}, Kafka ${cost.kafka.toFixed(1)}, Qdrant ${cost.qdrant.toFixed(1)}, Postgres ${cost.postgres.toFixed(1)}`,
+    )
+    if (round === 0) continue // The first round warms both up.
+    found.bare.push(bare)
+    found.gateway.push(gateway)
+    found.cost.push(cost)
+  }
+  return {
+    bare: median(found.bare),
+    gateway: median(found.gateway),
+    ratio: median(found.gateway.map((value, round) => value / found.bare[round]!)),
+    cost: {
+      platform: median(found.cost.map(({ platform }) => platform)),
+      kafka: median(found.cost.map(({ kafka }) => kafka)),
+      qdrant: median(found.cost.map(({ qdrant }) => qdrant)),
+      postgres: median(found.cost.map(({ postgres }) => postgres)),
+    },
+  }
+}
+
+/** The latencies of `requests` searches, in ms. */
+async function searchBare(client: QdrantClient, clients: number): Promise<number[]> {
+  const latencies: number[] = []
+  let sent = 0
+  const work = async () => {
+    while (sent < requests) {
+      const vector = queries[sent++ % queries.length]!
+      const begun = performance.now()
+      await client.query(bareName, { query: vector, limit: 10, with_payload: true })
+      latencies.push(performance.now() - begun)
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, work))
+  return latencies
+}
+
+/** Nobody calls: first with the platform, then without it. */
+async function measureIdle(stage: DistributedStage, report: (text: string) => void): Promise<BenchRow[]> {
+  const wait = () => new Promise((resolve) => setTimeout(resolve, idleMs))
+  await stage.caughtUp()
+  const share = (seconds: number) => (seconds * 100_000) / idleMs
+  const running = eachOf(await stage.cost(wait), share)
+  stage.platform.child.kill('SIGTERM')
+  await stage.platform.finished
+  const before = stage.used()
+  await wait()
+  const alone = eachOf(difference(stage.used(), before), share)
+  report(
+    `  idle, % of a core: platform ${running.platform.toFixed(1)}, brokers ${running.kafka.toFixed(1)} with it and ${alone.kafka.toFixed(1)} without, Postgres ${running.postgres.toFixed(1)}, Qdrant ${running.qdrant.toFixed(1)}`,
+  )
+  return [
+    { what: 'idle: the platform', unit: '% of a core', measured: running.platform, bar: { max: 3 } },
+    {
+      what: 'idle: what it makes the three brokers use',
+      unit: '% of a core',
+      measured: running.kafka - alone.kafka,
+      bar: { max: 5 },
+      note: `${running.kafka.toFixed(1)} with it, ${alone.kafka.toFixed(1)} without; Postgres ${running.postgres.toFixed(1)}`,
+    },
+  ]
+}
+
+function eachOf(times: ProcessorTimes, change: (value: number) => number): ProcessorTimes {
+  const { platform, kafka, qdrant, postgres } = times
+  return {
+    platform: change(platform),
+    kafka: change(kafka),
+    qdrant: change(qdrant),
+    postgres: change(postgres),
+  }
+}
+
+function rowsOf(
+  clients: string,
+  { bare, gateway, ratio, cost }: Compared,
+  bar: BenchRow['bar'],
+  goal: BenchRow['goal'],
+): BenchRow[] {
+  return [
+    {
+      what: `p95, ${clients}`,
+      unit: 'ms',
+      measured: gateway,
+      peer: { what: 'bare client', value: bare },
+      ratio,
+      ...(bar ? { bar } : {}),
+      ...(goal ? { goal } : {}),
+      note: `published: ${published} ms`,
+    },
+    ...(['platform', 'kafka', 'qdrant', 'postgres'] as const).map((name) => ({
+      what: `processor time of a search, ${clients}: ${name}`,
+      unit: 'ms',
+      measured: cost[name],
+    })),
+  ]
+}
