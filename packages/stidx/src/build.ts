@@ -10,6 +10,8 @@ import {
   readSync,
   renameSync,
   rmSync,
+  type Stats,
+  statSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { analyzer as ours } from './analysis/analyzer.ts'
@@ -107,12 +109,18 @@ function collect(options: BuildOptions, folder: string) {
   }
 }
 
-/** A name mistyped must not cost a file: only an index, or an empty file, is replaced. */
+/** A name mistyped must not cost a file: only an index, or an empty file, is replaced, and never a device or a pipe. */
 function refuseForeign(output: string, shown: string): void {
   let fd: number
   try {
+    // Opening a pipe would wait for its other end.
+    if (!isReplaceable(statSync(output))) {
+      throw new SearchFault('cannot_write', `${shown} is no regular file: it is not overwritten`)
+    }
     fd = openSync(output, 'r')
-  } catch {
+  } catch (error) {
+    if (error instanceof SearchFault) throw error
+    // What is not there, or not to be opened, is met again when the index is put there.
     return
   }
   try {
@@ -121,9 +129,16 @@ function refuseForeign(output: string, shown: string): void {
     if (length > 0 && start.toString('latin1', 0, length) !== magic) {
       throw new SearchFault('cannot_write', `${shown} is no ${magic} index: it is not overwritten`)
     }
+  } catch (error) {
+    throw asFault(error, shown)
   } finally {
     closeSync(fd)
   }
+}
+
+/** A folder is refused by the rename, in its own words. */
+function isReplaceable(stat: Stats): boolean {
+  return stat.isFile() || stat.isDirectory()
 }
 
 /** Next to the output, so that a rename suffices; those of builds that were killed are cleared away. */

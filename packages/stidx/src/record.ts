@@ -4,6 +4,8 @@ import type { SearchRecord } from './contract.ts'
 
 /** Of an id, in characters. */
 const idLengthMax = 512
+/** Whoever reads the record again takes its values apart level by level. */
+const depthMax = 128
 
 /** The record, or in one sentence why it is none. */
 export function recordOf(value: unknown): SearchRecord | string {
@@ -17,6 +19,7 @@ export function recordOf(value: unknown): SearchRecord | string {
   }
   const id = own(source, 'id') as string | null
   if (id !== null && !isId(id)) return `id must have 1 to ${idLengthMax} characters and no lone surrogates`
+  if (isDeeperThan(depthMax, source)) return `nested deeper than ${depthMax} levels`
   return {
     id,
     title: textOf(source, 'title'),
@@ -26,6 +29,22 @@ export function recordOf(value: unknown): SearchRecord | string {
     updatedAtMs: timeOf(own(source, 'updated_at')),
     source,
   }
+}
+
+function isDeeperThan(depthMax: number, root: object): boolean {
+  let level: object[] = [root]
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > depthMax) return true
+    const next: object[] = []
+    for (const item of level) {
+      for (const key in item) {
+        const child: unknown = item[key as keyof typeof item]
+        if (typeof child === 'object' && child !== null) next.push(child)
+      }
+    }
+    level = next
+  }
+  return false
 }
 
 /** What the system says of a file, without its address: "no such file or directory". */

@@ -1,6 +1,8 @@
 /** What is built from records: which stay, under which ids, in which order, and what is left when a build fails. */
 
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { crc32 as builtIn } from '../src/build/checksum.ts'
@@ -137,6 +139,20 @@ describe('a build', () => {
     expect(() => buildIndex({ input, output: join(folder, 'no', 'x.stidx') })).toThrow(
       /there is no such folder$/,
     )
+  })
+})
+
+describe('an output that is no file', () => {
+  it('is refused and stays', async () => {
+    const folder = temporaryFolder()
+    const input = join(folder, 'notes.jsonl')
+    writeFileSync(input, linesOf(sampleRecords(1)))
+    const output = join(folder, 'socket')
+    const server = createServer().listen(output)
+    await once(server, 'listening')
+    expect(() => buildIndex({ input, output })).toThrow(/is no regular file: it is not overwritten$/)
+    expect(statSync(output).isSocket()).toBe(true)
+    server.close()
   })
 })
 

@@ -1,6 +1,6 @@
 /** Files that are no index, no whole one, or of another version are refused in one line and never believed. */
 
-import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { crc32 } from '../src/checksum.ts'
@@ -57,6 +57,10 @@ describe('a file that cannot be used', () => {
     const folder = temporaryFolder()
     expect(() => openIndex(folder)).toThrow(/is no file$/)
     expect(() => openIndex(join(folder, 'none'))).toThrow(/cannot be read: there is no such file$/)
+  })
+
+  it.runIf(existsSync('/proc/self/mem'))('is refused when it opens but cannot be read', () => {
+    expect(() => openIndex('/proc/self/mem')).toThrow(/^mem cannot be read: EIO$/)
   })
 
   it('is refused when it loses its end while it is open', () => {

@@ -48,6 +48,14 @@ describe('reading JSON lines', { timeout: 180_000 }, () => {
     ])
   })
 
+  it('names a line that is nested too deep, and goes on', () => {
+    const nested = (depth: number) => `{"id":"a","x":${'{"a":'.repeat(depth - 1)}1${'}'.repeat(depth - 1)}}`
+    expect(faultOf(nested(128))).toBeUndefined()
+    expect(faultOf(nested(129))).toBe('nested deeper than 128 levels')
+    const { records, faults } = read(`${nested(20_000)}\n{"id":"b"}`)
+    expect([records.map(([line]) => line), faults.map(({ line }) => line)]).toEqual([[2], [1]])
+  })
+
   it('takes what is missing or null for empty, and prefers path to mind_path', () => {
     const { records } = read('{"title":null}\n{"path":"p","mind_path":"m"}')
     expect(records[0]![1]).toMatchObject({

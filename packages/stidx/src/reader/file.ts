@@ -3,7 +3,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { crc32 } from '../checksum.ts'
 import type { Analyzer } from '../contract.ts'
-import { badIndex, SearchFault } from '../fault.ts'
+import { badIndex } from '../fault.ts'
 import { decodeHeader, type Header, headerBytes, type SectionName } from '../format.ts'
 
 export interface IndexFile {
@@ -40,7 +40,7 @@ function indexFile(fd: number, header: Header): IndexFile {
     if (!(offset >= 0 && length >= 0 && offset + length <= whole)) throw badIndex(`is damaged (${section})`)
     const bytes = Buffer.allocUnsafe(length)
     for (let done = 0; done < length; ) {
-      const got = readSync(fd, bytes, done, length - done, start + offset + done)
+      const got = readAt(fd, bytes, done, start + offset + done)
       if (got === 0) throw badIndex('was cut off while it was read')
       done += got
     }
@@ -61,8 +61,17 @@ function readHeader(fd: number): Header {
   const stat = fstatSync(fd)
   if (!stat.isFile()) throw badIndex('is no file')
   const bytes = Buffer.alloc(headerBytes)
-  const got = readSync(fd, bytes, 0, headerBytes, 0)
+  const got = readAt(fd, bytes, 0, 0)
   return decodeHeader(bytes.subarray(0, got), stat.size)
+}
+
+/** Bytes read into the rest of `into` behind `done`. A file may open and then refuse to be read. */
+function readAt(fd: number, into: Buffer, done: number, position: number): number {
+  try {
+    return readSync(fd, into, done, into.length - done, position)
+  } catch (error) {
+    throw badIndex(`cannot be read: ${reasonOf(error)}`)
+  }
 }
 
 const reasons: Record<string, string> = {
@@ -76,7 +85,11 @@ function open(file: string): number {
   try {
     return openSync(file, 'r')
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? ''
-    throw new SearchFault('bad_index', `cannot be read: ${reasons[code] ?? code}`)
+    throw badIndex(`cannot be read: ${reasonOf(error)}`)
   }
+}
+
+function reasonOf(error: unknown): string {
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  return reasons[code] ?? code
 }
