@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { AppError } from '#lib/errors.ts'
 import { registerAccessLog } from './http/access-log.ts'
-import { registerErrors } from './http/errors.ts'
+import { answerUnreadableAddress, registerErrors } from './http/errors.ts'
 import { registerJsonBodies } from './http/json-parser.ts'
 import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
@@ -65,6 +65,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     keepAliveTimeout: 72_000,
     return503OnClosing: false,
     clientErrorHandler: answerClientError,
+    frameworkErrors: answerUnreadableAddress,
     // A get of 1,000 ids travels in the address line.
     http: { maxHeaderSize: mebibyte, headersTimeout: 20_000 },
     routerOptions: { maxParamLength: 16_384 },

@@ -26,6 +26,12 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
   })
 }
 
+/** Answers addresses that the router cannot read: they never become a request that hooks see. */
+export function answerUnreadableAddress(error: Error, request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id)
+  answerProblem(reply, request, publicError(error))
+}
+
 /** The fault that the caller of this request is answered. */
 export function problemFor(error: unknown, request: FastifyRequest): AppError {
   if (!isMissingBody(error, request)) return publicError(error)

@@ -4,8 +4,19 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { AppError } from '#lib/errors.ts'
 import { pointerPart, validationFailed } from './validation.ts'
 
-/** Throws AppError `invalid_json`, or `validation_failed` for text that no UTF-8 can carry (lone surrogates). */
-export function parseJson(body: Buffer): unknown {
+/** Deeper values overflow the stack of what comes later: a copy between threads, JSON.stringify. */
+const depthMax = 128
+
+export interface ParseOptions {
+  /** False: whoever asks checks by itself how deep the parts are that it keeps. Default true. */
+  shallow?: boolean
+}
+
+/**
+ * Throws AppError `invalid_json`, or `validation_failed` for values that are nested too deep and for text that no UTF-8
+ * can carry (lone surrogates).
+ */
+export function parseJson(body: Buffer, { shallow = true }: ParseOptions = {}): unknown {
   const text = textOf(body)
   let value: unknown
   try {
@@ -14,6 +25,7 @@ export function parseJson(body: Buffer): unknown {
     // The parser's own message quotes the body.
     throw new AppError('invalid_json', 'Send a body that is valid JSON.')
   }
+  if (shallow && mayBeDeep(text)) refuseDeep(value)
   if (mayHoldSurrogates(text)) refuseLoneSurrogates(value)
   return value
 }
@@ -22,6 +34,31 @@ function textOf(body: Buffer): string {
   if (isAscii(body)) return body.toString('latin1')
   if (isUtf8(body)) return body.toString('utf8')
   throw new AppError('invalid_json', 'Send a body in UTF-8.')
+}
+
+/** Most bodies hold a few brackets: looking for them costs less than going through all values. */
+function mayBeDeep(text: string): boolean {
+  let opened = 0
+  for (const bracket of ['{', '[']) {
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
+      if (++opened > depthMax) return true
+    }
+  }
+  return false
+}
+
+function refuseDeep(root: unknown): void {
+  let level = [root].filter(isNested)
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > depthMax) {
+      throw validationFailed([{ path: '', message: `must not be nested deeper than ${depthMax} levels` }])
+    }
+    level = level.flatMap((item) => Object.values(item).filter(isNested))
+  }
+}
+
+function isNested(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 /** UTF-8 cannot hold a surrogate, so one can only come from an escape. */

@@ -15,6 +15,8 @@ import { copyCluster } from './relational.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
+  /** Of every interface, by the names of addresses.json. */
+  addresses: Readonly<Record<string, string>>
   platform: Platform
   /** Everything that was logged. */
   lines: string[]
@@ -63,6 +65,7 @@ export async function openGatewayPlatform(
   }
   return {
     vectorUrl,
+    addresses: running.addresses as Record<string, string>,
     platform: running.platform,
     lines,
     provision,

@@ -84,6 +84,7 @@ export async function listAgents(executor: SqlExecutor): Promise<Agent[]> {
 
 /** The agent of this id, written in any case. Throws AppError `not_found`. */
 export async function showAgent(executor: SqlExecutor, agentId: string): Promise<Agent> {
+  if (!agentIdPattern.test(agentId)) refuseUnknown(agentId)
   const { rows } = await executor.query<Agent>(
     `select ${columns} from platform.agents where lower(agent_id) = lower($1)`,
     [agentId],
@@ -204,6 +205,7 @@ function changeAgent(
   change: (tx: SqlExecutor, agent: Agent) => Promise<Agent>,
 ): Promise<AgentChanged> {
   return relational.transaction(async (tx) => {
+    if (!agentIdPattern.test(agentId)) refuseUnknown(agentId)
     const { rows } = await tx.query<Agent>(
       `select ${columns} from platform.agents where lower(agent_id) = lower($1) for update`,
       [agentId],
@@ -228,7 +230,7 @@ async function updateAgent(
 }
 
 function refuseUnknown(agentId: string): never {
-  throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64)}.`)
+  throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64).toWellFormed()}.`)
 }
 
 function invalid(message: string): AppError {

@@ -32,7 +32,8 @@ export interface ParsedUpsert {
  * any fault is refused as a whole.
  */
 export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
-  const root = parseJson(body)
+  // Of each point only its payload may be nested, and that is checked with it.
+  const root = parseJson(body, { shallow: false })
   const errors: FieldError[] = []
   const { collection, points } = checkRoot(root, errors)
   if (collection !== undefined && !isCollection(collection)) throw collectionNotFound(collection)

@@ -1,0 +1,90 @@
+/** Hostile requests to every operation of every interface: each gets a typed answer, and the service goes on. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { errorCodes } from '#lib/errors.ts'
+import { services } from '#services/index.ts'
+import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { type ApiDescription, type HostileRequest, hostileRequests } from '../support/hostile-corpus.ts'
+
+interface Interface {
+  /** Path of its description, from which the requests are made. */
+  description: string
+  /** Of a caller that may do everything; `n` counts the requests. */
+  headers?(n: number): Record<string, string>
+}
+
+/** By the name of the service: a new interface is one line here. */
+const interfaces: Record<string, Interface> = {
+  'vector-gateway': {
+    description: '/v1/openapi.json',
+    // Each from an address of its own: what the rate of an address refuses is not read.
+    headers: (n) => ({
+      authorization: `Bearer ${key}`,
+      'x-forwarded-for': `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`,
+    }),
+  },
+  'webhook-relay': { description: '/api/v1/webhooks/openapi.json' },
+}
+
+let gateway: GatewayPlatform
+let key: string
+beforeAll(async () => {
+  gateway = await openGatewayPlatform({ TRUSTED_PROXIES: '127.0.0.1/32' }, { mirror: true })
+  key = await (await gateway.clientOf('whale')).apiKey()
+})
+afterAll(() => gateway?.close())
+
+const atOnce = 8
+
+test('every interface is tried', () => {
+  const ingresses = services.filter(({ kind }) => kind === 'ingress').map(({ name }) => name)
+  expect(Object.keys(interfaces)).toEqual(ingresses)
+})
+
+test.each(Object.keys(interfaces))(
+  'every hostile request to %s has a typed answer',
+  { timeout: 120_000 },
+  async (name) => {
+    const service = services.find((one) => one.name === name)
+    const url = service?.kind === 'ingress' ? gateway.addresses[service.address.name] : undefined
+    const { description, headers = () => ({}) } = interfaces[name]!
+    const api = (await (await fetch(new URL(description, url))).json()) as ApiDescription
+    const requests = [...hostileRequests(api)]
+    expect(requests.length).toBeGreaterThan(50)
+    const faults: string[] = []
+    let next = 0
+    async function sendRest(): Promise<void> {
+      for (let n = next++; n < requests.length; n = next++) {
+        const fault = await faultOf(url as string, requests[n]!, headers(n))
+        if (fault) faults.push(`${requests[n]!.name}: ${fault}`)
+      }
+    }
+    await Promise.all(Array.from({ length: atOnce }, sendRest))
+    expect(faults).toEqual([])
+    expect((await fetch(new URL('/livez', url))).status).toBe(200)
+  },
+)
+
+/** What is wrong with the answer; undefined when it is a success or a problem document that says nothing of our insides. */
+async function faultOf(
+  url: string,
+  request: HostileRequest,
+  headers: Record<string, string>,
+): Promise<string | undefined> {
+  const { method, path, body } = request
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: { ...headers, ...request.headers },
+    ...(body ? { body } : {}),
+  })
+  const text = await answer.text()
+  const shown = `${answer.status} ${text.slice(0, 300)}`
+  if (answer.status < 400) return undefined
+  if (answer.status >= 500) return shown
+  if (!answer.headers.get('content-type')?.startsWith('application/problem+json'))
+    return `no problem: ${shown}`
+  const problem = JSON.parse(text) as { status: number; code: string }
+  if (problem.status !== answer.status || !(problem.code in errorCodes)) return `no known code: ${shown}`
+  if (/node_modules|\n\s+at |\.ts:\d/.test(text)) return `shows our insides: ${shown}`
+  return undefined
+}

@@ -1,0 +1,209 @@
+/** Requests that are meant to do harm, made for every operation that an OpenAPI description names. */
+
+interface Schema {
+  $ref?: string
+  type?: string
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+  minItems?: number
+  anyOf?: Schema[]
+  const?: unknown
+  enum?: unknown[]
+  examples?: unknown[]
+  default?: unknown
+  minimum?: number
+}
+
+interface Parameter {
+  name: string
+  in: 'path' | 'query' | 'header'
+  required?: boolean
+  schema?: Schema
+}
+
+interface Operation {
+  parameters?: Parameter[]
+  requestBody?: { content: Record<string, { schema: Schema }> }
+}
+
+export interface ApiDescription {
+  paths: Record<string, Record<string, Operation>>
+}
+
+export interface HostileRequest {
+  /** Route and what is wrong with it. */
+  name: string
+  method: string
+  path: string
+  headers?: Record<string, string>
+  body?: Uint8Array<ArrayBuffer>
+}
+
+const nested = (open: string, core: string, close: string, depth: number) =>
+  open.repeat(depth) + core + close.repeat(depth)
+
+/** JSON texts of single values. */
+const values: Record<string, string> = {
+  null: 'null',
+  'a number': '7',
+  'a negative number': '-1',
+  'a number beyond double': '1e999',
+  'an empty string': '""',
+  NUL: '"a\\u0000b"',
+  'half a surrogate pair': '"\\ud83d"',
+  'a long string': JSON.stringify('x'.repeat(20_000)),
+  'an emoji string': JSON.stringify('🐋'.repeat(64)),
+  SQL: JSON.stringify("x' OR 1=1; --"),
+  'an empty array': '[]',
+  'keys of prototypes': '{"__proto__":{"a":1},"constructor":{"prototype":1},"toString":1}',
+  'an array of nulls': '[null,null]',
+  'a wide array': `[${new Array(5_000).fill('{}')}]`,
+  'an object of 100 levels': nested('{"a":', '1', '}', 100),
+  'an object of 20,000 levels': nested('{"a":', '1', '}', 20_000),
+  'an array of 5,000 levels': nested('[', '', ']', 5_000),
+}
+
+/** Whole bodies. */
+const bodies: Record<string, string | Uint8Array<ArrayBuffer>> = {
+  ...values,
+  nothing: '',
+  'a brace': '{',
+  'an object of 170,000 levels': nested('{"a":', '1', '}', 170_000),
+  'an object of 170,000 levels, cut off': '{"a":'.repeat(170_000),
+  'an array of 400,000 levels': nested('[', '', ']', 400_000),
+  'bytes that are no UTF-8': new Uint8Array([0x22, 0xff, 0xfe, 0x22]),
+  'a byte order mark': '\ufeff{}',
+  NaN: '{"a":NaN}',
+  'keys that repeat': '{"a":1,"a":2}',
+  'a key of NUL': '{"\\u0000":1}',
+  'a key of half a surrogate pair': '{"\\udc00":1}',
+  'ten thousand keys': `{${Array.from({ length: 10_000 }, (_, n) => `"k${n}":1`)}}`,
+}
+
+/** Percent-encoded texts for addresses. */
+const texts: Record<string, string> = {
+  NUL: 'x%00',
+  'NUL alone': '%00',
+  'bytes that are no UTF-8': '%ff%fe',
+  'a cut escape': '%e',
+  'a line break': 'a%0d%0ab',
+  'a way up': '..%2f..%2fetc%2fpasswd',
+  'a prototype': '__proto__',
+  SQL: encodeURIComponent("x' OR 1=1; --"),
+  'emojis that end at a limit': `${'a'.repeat(63)}${encodeURIComponent('🐋')}`,
+  'a long text': 'x'.repeat(10_000),
+  'deep JSON': encodeURIComponent(nested('{"a":', '1', '}', 5_000)),
+  'a deep filter': encodeURIComponent(
+    `{"must":[{"key":"a","match":{"value":${nested('[', '', ']', 20_000)}}}]}`,
+  ),
+}
+
+/** Everything hostile for each operation: whole bodies, each field of its body, each part of its address. */
+export function* hostileRequests(api: ApiDescription): Generator<HostileRequest> {
+  for (const [route, methods] of Object.entries(api.paths)) {
+    for (const [name, operation] of Object.entries(methods)) {
+      const method = name.toUpperCase()
+      for (const one of addresses(route, operation)) {
+        yield { ...one, name: `${method} ${route}: ${one.name}`, method, ...bodyFor(operation) }
+      }
+      for (const [what, body] of wholeBodies(operation)) {
+        yield {
+          name: `${method} ${route}: a body of ${what}`,
+          method,
+          path: sampleAddress(route, operation),
+          ...body,
+        }
+      }
+    }
+  }
+}
+
+function* addresses(route: string, { parameters = [] }: Operation) {
+  for (const parameter of parameters) {
+    for (const [what, text] of Object.entries(texts)) {
+      const name = `${what} as ${parameter.name}`
+      if (parameter.in === 'header') continue
+      const given = { [parameter.name]: text }
+      yield { name, path: addressOf(route, parameters, given) }
+      if (parameter.in === 'query')
+        yield {
+          name: `${name} twice`,
+          path: `${addressOf(route, parameters, given)}&${parameter.name}=${text}`,
+        }
+    }
+  }
+}
+
+function sampleAddress(route: string, { parameters = [] }: Operation): string {
+  return addressOf(route, parameters, {})
+}
+
+function addressOf(route: string, parameters: Parameter[], given: Record<string, string>): string {
+  const path = route.replace(/\{([^}]+)\}/g, (_, name: string) => given[name] ?? 'x')
+  const query = parameters.filter(
+    ({ in: place, name, required }) => place === 'query' && (required || name in given),
+  )
+  return `${path}?${query.map(({ name, schema }) => `${name}=${given[name] ?? encodeURIComponent(String(sampleOf(schema ?? {})))}`).join('&')}`
+}
+
+const jsonHeaders = { 'content-type': 'application/json' }
+const bytesOf = (text: string | Uint8Array<ArrayBuffer>) =>
+  typeof text === 'string' ? new TextEncoder().encode(text) : text
+
+function bodyFor(operation: Operation): Pick<HostileRequest, 'headers' | 'body'> {
+  const schema = schemaOf(operation)
+  return schema ? { headers: jsonHeaders, body: bytesOf(JSON.stringify(sampleOf(schema))) } : {}
+}
+
+function schemaOf({ requestBody }: Operation): Schema | undefined {
+  return requestBody?.content['application/json']?.schema
+}
+
+function* wholeBodies(operation: Operation): Generator<[string, Pick<HostileRequest, 'headers' | 'body'>]> {
+  const schema = schemaOf(operation)
+  if (!schema) return
+  for (const [what, body] of Object.entries(bodies))
+    yield [what, { headers: jsonHeaders, body: bytesOf(body) }]
+  const good = bytesOf(JSON.stringify(sampleOf(schema)))
+  for (const type of ['text/plain', 'application/json; charset=utf-16', 'multipart/form-data', 'x']) {
+    yield [`type ${type}`, { headers: { 'content-type': type }, body: good }]
+  }
+  yield [
+    'a hostile Idempotency-Key',
+    { headers: { ...jsonHeaders, 'idempotency-key': 'x'.repeat(5_000) }, body: good },
+  ]
+  for (const name of Object.keys(schema.properties ?? {})) {
+    const others = Object.entries(sampleOf(schema) as object).filter(([key]) => key !== name)
+    const rest = others.map(([key, value]) => `,${JSON.stringify(key)}:${JSON.stringify(value)}`).join('')
+    for (const [what, value] of Object.entries(values)) {
+      yield [
+        `${what} as ${name}`,
+        { headers: jsonHeaders, body: bytesOf(`{${JSON.stringify(name)}:${value}${rest}}`) },
+      ]
+    }
+  }
+}
+
+/** A value that fits the schema, as far as these schemas go. */
+function sampleOf(schema: Schema): unknown {
+  if (schema.const !== undefined) return schema.const
+  const given = schema.examples?.[0] ?? schema.enum?.[0] ?? schema.default
+  if (given !== undefined) return given
+  if (schema.anyOf) return sampleOf(schema.anyOf[0]!)
+  switch (schema.type) {
+    case 'object': {
+      const { properties = {}, required = [] } = schema
+      return Object.fromEntries(required.map((name) => [name, sampleOf(properties[name] ?? {})]))
+    }
+    case 'array':
+      return Array.from({ length: schema.minItems ?? 1 }, () => sampleOf(schema.items ?? {}))
+    case 'integer':
+    case 'number':
+      return schema.minimum ?? 1
+    case 'boolean':
+      return true
+    default:
+      return 'a'
+  }
+}
