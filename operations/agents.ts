@@ -16,10 +16,10 @@ import {
   placePrivateKey,
   provisionAgent,
   rotateAgent,
-  setAgentTier,
   showAgent,
   type Tier,
   tiers,
+  updateAgent,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
 import { defineOperation } from './operation.ts'
@@ -34,10 +34,13 @@ export interface AgentView {
   tier: Tier
   /** Operations a day; null for the tier's own figure. */
   quota: number | null
+  /** Operations that begin within a second, and at once; null for the tier's own figures. */
+  burst: number | null
+  concurrent: number | null
   public_key_fingerprint: string
 }
 
-type AgentWithKey = AgentView & { private_key_file: string }
+type AgentWithKey = Omit<AgentView, 'burst' | 'concurrent'> & { private_key_file: string }
 
 /** Where a private key is written, and whether it may replace one. */
 const keyPlace = {
@@ -46,16 +49,26 @@ const keyPlace = {
   force: Type.Optional(Type.Boolean()),
 }
 
+const figure = Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]))
+
+/** What an operator may set, at once or later. */
+const settings = {
+  name: Type.Optional(Type.String()),
+  role: Type.Optional(Type.String()),
+  access: Type.Optional(Type.Enum(accessLevels)),
+  tier: Type.Optional(Type.Enum(tiers)),
+  quota: figure,
+  burst: figure,
+  concurrent: figure,
+}
+
 export const provisionAgentOperation = defineOperation({
   name: 'agents provision',
   needs: [],
   services,
   args: Type.Object({
     agentId: Type.String(),
-    role: Type.Optional(Type.String()),
-    access: Type.Optional(Type.Enum(accessLevels)),
-    tier: Type.Optional(Type.Enum(tiers)),
-    quota: Type.Optional(Type.Integer({ minimum: 0 })),
+    ...settings,
     ...keyPlace,
   }),
   async run({ platform }, { volume, force, ...input }): Promise<AgentWithKey> {
@@ -63,7 +76,7 @@ export const provisionAgentOperation = defineOperation({
       placeOf(platform, input.agentId, volume, force),
       () => provisionAgent(platform.engines.relational, input),
     )
-    return { ...viewOf(agent), private_key_file: privateKeyFile }
+    return withKeyFile(agent, privateKeyFile)
   },
 })
 
@@ -81,7 +94,7 @@ export const rotateAgentOperation = defineOperation({
       () => rotateAgent(relational, agentId),
     )
     await waitUntilPublished(relational, outboxId)
-    return { ...viewOf(agent), private_key_file: privateKeyFile }
+    return withKeyFile(agent, privateKeyFile)
   },
 })
 
@@ -96,13 +109,14 @@ export const deleteAgentOperation = defineOperation({
   },
 })
 
-export const setTierOperation = defineOperation({
-  name: 'agents tier',
+export const updateAgentOperation = defineOperation({
+  name: 'agents update',
   needs: [],
   services,
-  args: Type.Object({ agentId: Type.String(), tier: Type.Enum(tiers) }),
-  async run({ platform }, { agentId, tier }): Promise<AgentView> {
-    return viewOf(await published(platform, setAgentTier(platform.engines.relational, agentId, tier)))
+  args: Type.Object({ agentId: Type.String(), ...settings }),
+  async run({ platform }, { agentId, ...changes }): Promise<AgentView & { name: string }> {
+    const agent = await published(platform, updateAgent(platform.engines.relational, agentId, changes))
+    return { ...viewOf(agent), name: agent.name }
   },
 })
 
@@ -117,8 +131,13 @@ export const listAgentsOperation = defineOperation({
 
 /** What every operation shows of an agent. */
 export function viewOf(agent: Agent): AgentView {
-  const { agent_id, uid, role, access, tier, quota, public_key_fingerprint } = agent
-  return { agent_id, uid, role, access, tier, quota, public_key_fingerprint }
+  const { agent_id, uid, role, access, tier, quota, burst, concurrent, public_key_fingerprint } = agent
+  return { agent_id, uid, role, access, tier, quota, burst, concurrent, public_key_fingerprint }
+}
+
+function withKeyFile(agent: Agent, private_key_file: string): AgentWithKey {
+  const { burst: _, concurrent: __, ...shown } = viewOf(agent)
+  return { ...shown, private_key_file }
 }
 
 function placeOf(platform: Platform, agentId: string, volume?: string, force?: boolean) {

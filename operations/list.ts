@@ -5,7 +5,7 @@ import {
   listAgentsOperation,
   provisionAgentOperation,
   rotateAgentOperation,
-  setTierOperation,
+  updateAgentOperation,
 } from './agents.ts'
 import { showAgentOperation } from './agents-show.ts'
 import { doctorOperation } from './doctor/doctor.ts'
@@ -39,7 +39,7 @@ export const operations: readonly Operation[] = [
   rotateAgentOperation,
   showAgentOperation,
   statsOperation,
-  setTierOperation,
+  updateAgentOperation,
   growTopicOperation,
   tailTopicOperation,
   forgetTargetOperation,

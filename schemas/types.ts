@@ -4,13 +4,17 @@
 export interface AgentChange {
   uid: string
   agent_id: string
-  change: 'provisioned' | 'rotated' | 'deleted' | 'tier' | 'access' | 'quota' | 'unknown'
+  change: 'provisioned' | 'rotated' | 'deleted' | 'tier' | 'access' | 'quota' | 'unknown' | 'updated'
   name: string
   role: string
   access: string
   tier: string
   /** operations a day, null for the tier's own */
   quota: number | null
+  /** operations a second, null for the tier's own */
+  burst: number | null
+  /** operations at once, null for the tier's own */
+  concurrent: number | null
   public_key_fingerprint: string
   version: number
   occurred_at: number

@@ -14,4 +14,5 @@ export const migrationFolders: readonly string[] = [
   folderOf('./webhooks/migrations/'),
   folderOf('./limits/migrations/'),
   folderOf('./vectors/migrations/'),
+  folderOf('./identity/migrations/'),
 ]

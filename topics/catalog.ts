@@ -67,7 +67,7 @@ export const auditEvents = defineTopic({
 
 export const agentsChanges = defineTopic({
   name: 'agents.changes',
-  purpose: 'provisioned, rotated, deleted, tier, access: a signal to drop what is cached of the agent',
+  purpose: 'provisioned, rotated, deleted, updated: a signal to drop what is cached of the agent',
   keyedBy: 'agent',
   key: (agentId: string) => agentId,
   schema: 'agent-change',

@@ -8,7 +8,7 @@ import {
   listAgentsOperation,
   provisionAgentOperation,
   rotateAgentOperation,
-  setTierOperation,
+  updateAgentOperation,
 } from '#operations/agents.ts'
 import { type Access, accessLevels, type Tier, tiers } from '#services/identity/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
@@ -49,6 +49,7 @@ export function registerAgents(program: Program, cli: Cli): void {
       { json, render: (agent) => `${agent.agent_id} is deleted` },
     )
   })
+  registerUpdate(agents, cli)
   const tier = agents
     .command('tier')
     .argument('<agent-id>')
@@ -57,7 +58,7 @@ export function registerAgents(program: Program, cli: Cli): void {
   describe(tier, 'flotilla agents tier scout research-agent').action(
     async (agentId: string, value: Tier, { json }: KeyOptions) => {
       const render = (agent: AgentView) => `${agent.agent_id} has the tier ${agent.tier}`
-      await cli.run(setTierOperation, { agentId, tier: value }, { json, render })
+      await cli.run(updateAgentOperation, { agentId, tier: value }, { json, render })
     },
   )
 }
@@ -68,6 +69,8 @@ interface ProvisionOptions extends KeyOptions {
   access?: Access
   tier?: Tier
   quota?: number
+  burst?: number
+  concurrent?: number
 }
 
 function registerProvision(agents: Program, cli: Cli): void {
@@ -77,9 +80,11 @@ function registerProvision(agents: Program, cli: Cli): void {
     .requiredOption('--agent-id <id>', 'letters, digits, dots, underscores, hyphens; at most 64')
     .option('--role <role>', 'a free label (default: knowledge-worker)')
     .addOption(
-      new Option('--access <access>', 'rights on the main API (default: member)').choices(accessLevels),
+      new Option('--access <access>', 'a viewer may only read (default: member)').choices(accessLevels),
     )
     .option('--quota <operations>', "operations a day instead of the tier's own", wholeNumber)
+    .option('--burst <operations>', "operations a second instead of the tier's own", wholeNumber)
+    .option('--concurrent <operations>', "operations at once instead of the tier's own", wholeNumber)
     .addOption(new Option('--tier <tier>', 'limits (default: agent)').choices(tiers))
   describe(
     keyOptions(provision),
@@ -88,6 +93,45 @@ function registerProvision(agents: Program, cli: Cli): void {
     const args = { ...options, ...absolute(options) }
     await cli.run(provisionAgentOperation, args, { json, render: (agent) => fields({ ...agent }) })
   })
+}
+
+interface UpdateOptions {
+  name?: string
+  role?: string
+  access?: Access
+  tier?: Tier
+  quota?: Figure
+  burst?: Figure
+  concurrent?: Figure
+  json?: boolean
+}
+
+type Figure = number | typeof tiersOwn
+
+/** Takes a figure of an agent's own back. */
+const tiersOwn = 'default'
+
+function registerUpdate(agents: Program, cli: Cli): void {
+  const update = agents
+    .command('update')
+    .argument('<agent-id>')
+    .description('change what is named; it acts at every gateway when the command returns')
+    .option('--role <role>', 'a free label')
+    .addOption(new Option('--access <access>', 'a viewer may only read').choices(accessLevels))
+    .option('--quota <operations>', "operations a day; default: the tier's own", figureOrDefault)
+    .option('--burst <operations>', "operations a second; default: the tier's own", figureOrDefault)
+    .option('--concurrent <operations>', "operations at once; default: the tier's own", figureOrDefault)
+    .addOption(new Option('--tier <tier>', 'limits where no figure is set').choices(tiers))
+    .option('--name <name>', 'what people read')
+  describe(update, 'flotilla agents update scout --access viewer --burst 100 --quota default').action(
+    async (agentId: string, { json, quota, burst, concurrent, ...labels }: UpdateOptions) => {
+      const figures = Object.entries({ quota, burst, concurrent })
+        .filter(([, figure]) => figure !== undefined)
+        .map(([name, figure]) => [name, figure === tiersOwn ? null : figure])
+      const args = { agentId, ...labels, ...Object.fromEntries(figures) }
+      await cli.run(updateAgentOperation, args, { json, render: (agent) => fields({ ...agent }) })
+    },
+  )
 }
 
 function keyOptions(command: Program): Program {
@@ -106,6 +150,10 @@ function wholeNumber(text: string): number {
   throw new InvalidArgumentError('It must be a whole number, 0 or more.')
 }
 
+function figureOrDefault(text: string): Figure {
+  return text === tiersOwn ? tiersOwn : wholeNumber(text)
+}
+
 function renderList({ agents }: { agents: AgentView[] }): string {
   const rows = agents.map((agent) => [
     agent.agent_id,
@@ -113,7 +161,9 @@ function renderList({ agents }: { agents: AgentView[] }): string {
     agent.access,
     agent.tier,
     agent.quota,
+    agent.burst,
+    agent.concurrent,
     agent.public_key_fingerprint,
   ])
-  return table(['agent', 'role', 'access', 'tier', 'quota', 'key'], rows)
+  return table(['agent', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent', 'key'], rows)
 }

@@ -16,7 +16,7 @@ import type { Wanted } from './agent-lease.ts'
 import { type LeasedAgent, newLeasedAgent, startLeaseSweep } from './leased-agents.ts'
 import type { SharedLimits } from './limit-rows.ts'
 import { limitRowsOf } from './shared-rows.ts'
-import { type AgentLimits, isUnlimited, limitsOf } from './tiers.ts'
+import { type AgentLimits, isUnlimited, type LimitFigure, limitsOf } from './tiers.ts'
 import { beginAfterWaiting, limitsAway } from './waiting.ts'
 
 const askTimeoutMs = deadlines.request.limitsMs
@@ -28,7 +28,7 @@ const sweepEveryMs = 10 * 60_000
 const refillAgainMs = 50
 const callersMax = 100_000
 
-export type LimitedCaller = Pick<Caller, 'uid' | 'tier' | 'quota'>
+export type LimitedCaller = Pick<Caller, 'uid' | LimitFigure>
 
 export interface Operation {
   /** Frees the slot; only the first call counts. */

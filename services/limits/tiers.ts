@@ -1,4 +1,4 @@
-/** What an agent may do by its tier and its own quota: operations a day, in any second, and at once. */
+/** What an agent may do by its tier and its own figures: operations a day, in any second, and at once. */
 
 import type { Tier } from '#services/identity/agents/agents.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
@@ -13,6 +13,9 @@ export interface AgentLimits {
   slots: number | null
 }
 
+/** What an agent's limits are made of. */
+export type LimitFigure = 'tier' | 'quota' | 'burst' | 'concurrent'
+
 const tierLimits: Record<Tier, AgentLimits> = {
   agent: { day: 10_000, rate: 50, slots: 5 },
   'research-agent': { day: 50_000, rate: 200, slots: 20 },
@@ -20,10 +23,13 @@ const tierLimits: Record<Tier, AgentLimits> = {
 }
 
 /** `daily` false: where the day's quota does not count. */
-export function limitsOf({ tier, quota }: Pick<Caller, 'tier' | 'quota'>, daily = true): AgentLimits {
-  const limits = tierLimits[tier]
-  if (!daily) return { ...limits, day: null }
-  return quota === null ? limits : { ...limits, day: quota }
+export function limitsOf(caller: Pick<Caller, LimitFigure>, daily = true): AgentLimits {
+  const { day, rate, slots } = tierLimits[caller.tier]
+  return {
+    day: daily ? (caller.quota ?? day) : null,
+    rate: caller.burst ?? rate,
+    slots: caller.concurrent ?? slots,
+  }
 }
 
 export function isUnlimited({ day, rate, slots }: AgentLimits): boolean {

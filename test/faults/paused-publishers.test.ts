@@ -100,6 +100,8 @@ test('an outbox-publisher that was paused in a send puts no older version behind
     access: 'member',
     tier: 'agent',
     quota: null,
+    burst: null,
+    concurrent: null,
     public_key_fingerprint: 'SHA256:x',
     version,
     occurred_at: 1,

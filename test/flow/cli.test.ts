@@ -46,7 +46,7 @@ describe('flotilla with a running platform', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
-  it('keeps agents: provision, list, show, tier, rotate, delete', async () => {
+  it('keeps agents: provision, list, show, tier, update, rotate, delete', async () => {
     const args = ['agents', 'provision', '--agent-id', 'Scout', '--role', 'explorer', '--access', 'viewer']
     const made = await json<AgentDocument>([...args, '--quota', '500', '--tier', 'research-agent'], home)
     expect(made).toEqual({
@@ -77,6 +77,17 @@ describe('flotilla with a running platform', () => {
     expect(again.error.code).toBe('agent_exists')
     expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
     expect(await json(['agents', 'tier', 'scout', 'agent'], home)).toMatchObject({ tier: 'agent' })
+    const figures = ['--burst', '60', '--concurrent', '7', '--quota', '600', '--name', 'The scout']
+    expect(await json(['agents', 'update', 'scout', ...figures], home)).toMatchObject({
+      ...{ agent_id: 'Scout', name: 'The scout', access: 'viewer' },
+      ...{ quota: 600, burst: 60, concurrent: 7 },
+    })
+    const back = ['--burst', 'default', '--concurrent', 'default', '--quota', '500']
+    expect(await json(['agents', 'update', 'scout', ...back], home)).toMatchObject({
+      ...{ quota: 500, burst: null, concurrent: null },
+    })
+    const nothing = await json<{ error: { code: string } }>(['agents', 'update', 'scout'], home, 2)
+    expect(nothing.error.code).toBe('validation_failed')
 
     const kept = await json<{ error: { code: string } }>(['agents', 'rotate', 'scout'], home, 1)
     expect(kept.error.code).toBe('conflict')

@@ -5,8 +5,7 @@ import { type Client, createClient } from '#client/client.ts'
 import {
   deleteAgent,
   type NewAgent,
-  setAgentQuota,
-  setAgentTier,
+  updateAgent,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
 import { eventually } from '../support/eventually.ts'
@@ -80,6 +79,53 @@ test('every metered answer names the policy and what is left; the others do not'
   expect((await count(agent)).headers.get('ratelimit')).toMatch(/^"day";r=9;/)
 })
 
+test('own figures win over the tier, and a change of them acts at once', async () => {
+  const agent = await known({ agentId: 'shaped', burst: 3, concurrent: 1 })
+  const { relational } = gateway.platform.engines
+  const policy = async () => (await count(agent)).headers.get('ratelimit-policy')
+  expect(await policy()).toBe(
+    '"second";q=3;w=1, "day";q=10000;w=86400, "concurrent";q=1;qu="concurrent-requests"',
+  )
+  await eventually('the burst is met', async () => {
+    const answers = await Promise.all(Array.from({ length: 5 }, () => count(agent)))
+    return answers.every(({ status }) => status === 429) ? true : undefined
+  })
+  await waitUntilPublished(
+    relational,
+    (await updateAgent(relational, 'shaped', { burst: 500, concurrent: null })).outboxId,
+  )
+  expect(await policy()).toBe(
+    '"second";q=500;w=1, "day";q=10000;w=86400, "concurrent";q=5;qu="concurrent-requests"',
+  )
+  const { json } = await send(agent, '/v1/debug/agent/shaped')
+  expect(json.quota).toMatchObject({ burst: { limit: 500 }, concurrent: { limit: 5 } })
+})
+
+test('a viewer reads and searches; what it would write is 403 and audited, until its access is another', async () => {
+  const agent = await known({ agentId: 'onlooker', access: 'viewer' })
+  const point = { id: 'seen', vector: axisVector(1) }
+  const upsert = () => send(agent, '/v1/vectors/upsert', { body: { collection: 'posts', points: [point] } })
+  const remove = () =>
+    send(agent, '/v1/vectors/delete', { method: 'DELETE', body: { collection: 'posts', ids: ['seen'] } })
+  expect((await count(agent)).status).toBe(200)
+  const search = { collection: 'posts', vector: axisVector(1) }
+  expect((await send(agent, '/v1/vectors/search', { body: search })).status).toBe(200)
+  for (const { status, json } of [await upsert(), await remove()]) {
+    expect([status, json.code]).toEqual([403, 'forbidden'])
+  }
+  const { json } = await send(agent, '/v1/debug/agent/onlooker')
+  const refused = (json.operations as { outcome: string; operation: string }[]).filter(
+    ({ outcome }) => outcome === 'forbidden',
+  )
+  expect(refused.map(({ operation }) => operation).sort()).toEqual(['delete', 'upsert'])
+  const { relational } = gateway.platform.engines
+  await waitUntilPublished(
+    relational,
+    (await updateAgent(relational, 'onlooker', { access: 'member' })).outboxId,
+  )
+  expect([(await upsert()).status, (await remove()).status]).toEqual([202, 202])
+})
+
 test('the quota holds: 429 quota_exceeded until 00:00 UTC; a higher one acts at once', async () => {
   const agent = await known({ agentId: 'few', quota: 3 })
   for (let n = 0; n < 3; n++) expect((await count(agent)).status).toBe(200)
@@ -89,12 +135,15 @@ test('the quota holds: 429 quota_exceeded until 00:00 UTC; a higher one acts at 
   expect(Date.now() + (refused.json.retryAfter as number) * 1_000).toBeGreaterThan(midnight - 5_000)
   expect(Number(refused.headers.get('retry-after'))).toBe(Math.ceil(refused.json.retryAfter as number))
   const { relational } = gateway.platform.engines
-  await waitUntilPublished(relational, (await setAgentQuota(relational, 'few', 4)).outboxId)
+  await waitUntilPublished(relational, (await updateAgent(relational, 'few', { quota: 4 })).outboxId)
   expect([(await count(agent)).status, (await count(agent)).status]).toEqual([200, 429])
-  await waitUntilPublished(relational, (await setAgentTier(relational, 'few', 'infra-architect')).outboxId)
+  await waitUntilPublished(
+    relational,
+    (await updateAgent(relational, 'few', { tier: 'infra-architect' })).outboxId,
+  )
   // An own quota holds in every tier.
   expect((await count(agent)).status).toBe(429)
-  await waitUntilPublished(relational, (await setAgentQuota(relational, 'few', null)).outboxId)
+  await waitUntilPublished(relational, (await updateAgent(relational, 'few', { quota: null })).outboxId)
   for (let n = 0; n < 60; n++) expect((await count(agent)).status).toBe(200)
   expect((await count(agent)).headers.get('ratelimit')).toBeNull()
   await waitUntilPublished(relational, (await deleteAgent(relational, 'few')).outboxId)

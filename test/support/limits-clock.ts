@@ -52,7 +52,13 @@ function sharedOf(world: SharedWorld): SharedLimits {
   }
 }
 
-export const agentCaller: LimitedCaller = { uid: 'agent_1', tier: 'agent', quota: null }
+export const agentCaller: LimitedCaller = {
+  uid: 'agent_1',
+  tier: 'agent',
+  quota: null,
+  burst: null,
+  concurrent: null,
+}
 
 /** Moves the fake clock, with all timers and what they set going. */
 export async function pass(ms: number): Promise<void> {

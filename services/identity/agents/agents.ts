@@ -19,7 +19,9 @@ export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
 export type Tier = (typeof tiers)[number]
 
 export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
-const roleLengthMax = 64
+const labelLengthMax = 64
+/** More than this belongs to a tier without limits: the rule keeps a time for each operation of a second. */
+const ownFigureMax = 10_000
 const defaultRole = 'knowledge-worker'
 
 export interface Agent {
@@ -32,6 +34,9 @@ export interface Agent {
   tier: Tier
   /** Operations a day; null for the tier's own figure. */
   quota: number | null
+  /** Operations that begin within any one second, and at once; null for the tier's own figures. */
+  burst: number | null
+  concurrent: number | null
   /** OpenSSH form: `SHA256:<base64>`. */
   public_key_fingerprint: string
   version: number
@@ -39,14 +44,20 @@ export interface Agent {
   updated_at: Date
 }
 
-export interface NewAgent {
-  agentId: string
-  /** Default: the agent id. */
+/** What an operator may set. A figure wins over the tier's own; null gives that one back. */
+export interface AgentSettings {
   name?: string
   role?: string
   access?: Access
   tier?: Tier
   quota?: number | null
+  burst?: number | null
+  concurrent?: number | null
+}
+
+/** By default its name is the agent id. */
+export interface NewAgent extends AgentSettings {
+  agentId: string
 }
 
 /** What a change leaves: wait with `waitUntilPublished(relational, outboxId)` before saying that it acts everywhere. */
@@ -56,7 +67,7 @@ export interface AgentChanged {
 }
 
 const columns =
-  'uid, agent_id, name, role, access, tier, quota, public_key_fingerprint, version, created_at, updated_at'
+  'uid, agent_id, name, role, access, tier, quota, burst, concurrent, public_key_fingerprint, version, created_at, updated_at'
 
 /**
  * Makes an agent with a new Ed25519 key pair; the private key (PKCS#8 PEM) is in this answer and nowhere else. Throws
@@ -66,7 +77,12 @@ export async function provisionAgent(
   relational: Relational,
   input: NewAgent,
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  checkNewAgent(input)
+  if (!agentIdPattern.test(input.agentId)) {
+    throw invalid(
+      'An agent id has 1 to 64 letters, digits, dots, underscores or hyphens, and begins with a letter or digit.',
+    )
+  }
+  checkSettings(input)
   const key = generateAgentKey()
   const changed = await relational.transaction(async (tx) => {
     const agent = await insertAgent(tx, input, key)
@@ -101,7 +117,7 @@ export async function rotateAgent(
   const changed = await changeAgent(relational, agentId, 'rotated', async (tx, agent) => {
     await tx.query('delete from platform.challenges where agent_uid = $1', [agent.uid])
     await tx.query('delete from platform.gateway_keys where agent_uid = $1', [agent.uid])
-    return updateAgent(tx, agent.uid, 'public_key = $2, public_key_fingerprint = $3', [
+    return updateRow(tx, agent.uid, 'public_key = $2, public_key_fingerprint = $3', [
       key.publicKey,
       key.fingerprint,
     ])
@@ -118,51 +134,50 @@ export function deleteAgent(relational: Relational, agentId: string): Promise<Ag
   })
 }
 
-export function setAgentTier(relational: Relational, agentId: string, tier: Tier): Promise<AgentChanged> {
-  if (!tiers.includes(tier)) throw invalid(`The tier must be one of ${tiers.join(', ')}.`)
-  return changeAgent(relational, agentId, 'tier', (tx, agent) =>
-    updateAgent(tx, agent.uid, 'tier = $2', [tier]),
-  )
-}
-
-/** Operations a day; null gives the tier's own figure back. */
-export function setAgentQuota(
+/** Changes what is named and leaves the rest. Throws AppError `not_found` or `validation_failed`. */
+export async function updateAgent(
   relational: Relational,
   agentId: string,
-  quota: number | null,
+  settings: AgentSettings,
 ): Promise<AgentChanged> {
-  checkQuota(quota)
-  return changeAgent(relational, agentId, 'quota', (tx, agent) =>
-    updateAgent(tx, agent.uid, 'quota = $2', [quota]),
+  checkSettings(settings)
+  const changes = settable.filter((name) => settings[name] !== undefined)
+  if (changes.length === 0) throw invalid(`Name what is to change: ${settable.join(', ')}.`)
+  const assignments = changes.map((name, n) => `${name} = $${n + 2}`).join(', ')
+  const values = changes.map((name) => settings[name] as string | number | null)
+  return changeAgent(relational, agentId, 'updated', (tx, agent) =>
+    updateRow(tx, agent.uid, assignments, values),
   )
 }
 
-function checkNewAgent(input: NewAgent): void {
-  if (!agentIdPattern.test(input.agentId)) {
-    throw invalid(
-      'An agent id has 1 to 64 letters, digits, dots, underscores or hyphens, and begins with a letter or digit.',
-    )
-  }
-  for (const label of [input.role, input.name]) {
+/** Names of columns, too. */
+const settable = ['name', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent'] as const
+
+function checkSettings(settings: AgentSettings): void {
+  for (const label of [settings.role, settings.name]) {
     if (label === undefined) continue
     const length = [...label].length
-    if (length < 1 || length > roleLengthMax || label.includes('\0') || !label.isWellFormed()) {
-      throw invalid(`Role and name have 1 to ${roleLengthMax} characters.`)
+    if (length < 1 || length > labelLengthMax || label.includes('\0') || !label.isWellFormed()) {
+      throw invalid(`Role and name have 1 to ${labelLengthMax} characters.`)
     }
   }
-  if (input.access !== undefined && !accessLevels.includes(input.access)) {
+  if (settings.access !== undefined && !accessLevels.includes(settings.access)) {
     throw invalid(`The access must be one of ${accessLevels.join(', ')}.`)
   }
-  if (input.tier !== undefined && !tiers.includes(input.tier)) {
+  if (settings.tier !== undefined && !tiers.includes(settings.tier)) {
     throw invalid(`The tier must be one of ${tiers.join(', ')}.`)
   }
-  checkQuota(input.quota ?? null)
-}
-
-function checkQuota(quota: number | null): void {
-  if (quota !== null && !(Number.isSafeInteger(quota) && quota >= 0)) {
+  if (!isFigure(settings.quota, 0, Number.MAX_SAFE_INTEGER)) {
     throw invalid('The quota is a whole number of operations a day, 0 or more.')
   }
+  if (!isFigure(settings.burst, 1, ownFigureMax) || !isFigure(settings.concurrent, 1, ownFigureMax)) {
+    throw invalid(`Burst and concurrency are whole numbers from 1 to ${ownFigureMax}.`)
+  }
+}
+
+function isFigure(value: number | null | undefined, least: number, most: number): boolean {
+  if (value === null || value === undefined) return true
+  return Number.isSafeInteger(value) && value >= least && value <= most
 }
 
 async function insertAgent(
@@ -173,8 +188,8 @@ async function insertAgent(
   try {
     const { rows } = await tx.query<Agent>(
       `insert into platform.agents
-         (uid, agent_id, name, role, access, tier, quota, public_key, public_key_fingerprint)
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning ${columns}`,
+         (uid, agent_id, name, role, access, tier, quota, burst, concurrent, public_key, public_key_fingerprint)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
       [
         `agent_${ulid().toLowerCase()}`,
         input.agentId,
@@ -183,6 +198,8 @@ async function insertAgent(
         input.access ?? 'member',
         input.tier ?? 'agent',
         input.quota ?? null,
+        input.burst ?? null,
+        input.concurrent ?? null,
         key.publicKey,
         key.fingerprint,
       ],
@@ -215,7 +232,7 @@ function changeAgent(
   })
 }
 
-async function updateAgent(
+async function updateRow(
   tx: SqlExecutor,
   uid: string,
   assignments: string,

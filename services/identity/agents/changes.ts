@@ -33,6 +33,8 @@ export function writeAgentChange(
     access: agent.access,
     tier: agent.tier,
     quota: agent.quota,
+    burst: agent.burst,
+    concurrent: agent.concurrent,
     public_key_fingerprint: agent.public_key_fingerprint,
     version: agent.version,
     occurred_at: Date.now(),

@@ -12,7 +12,7 @@ import type { Closeable } from '#lib/resource.ts'
 import type { Publisher } from '#runtime/messages.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { agentsChanges } from '#topics/catalog.ts'
-import type { Access, Agent, Tier } from '../agents/agents.ts'
+import type { Access, Tier } from '../agents/agents.ts'
 
 export interface Caller {
   uid: string
@@ -21,7 +21,10 @@ export interface Caller {
   role: string
   access: Access
   tier: Tier
+  /** Its own figures; null for the tier's. */
   quota: number | null
+  burst: number | null
+  concurrent: number | null
 }
 
 export interface GatewayKeys extends Closeable {
@@ -58,9 +61,7 @@ interface CachedKey {
   checkedAt: number
 }
 
-type KeyRow = Pick<Agent, 'uid' | 'agent_id' | 'name' | 'role' | 'access' | 'tier' | 'quota'> & {
-  left_ms: number
-}
+type KeyRow = Omit<Caller, 'agentId'> & { agent_id: string; left_ms: number }
 
 /** SHA-256 of a key: the only form in which the platform keeps it. */
 export function hashKey(key: string): Buffer {
@@ -179,7 +180,7 @@ function createKeyCache() {
 
 async function askDatabase(relational: Relational, keyHash: string): Promise<CachedKey | undefined> {
   const { rows } = await relational.query<KeyRow>(
-    `select a.uid, a.agent_id, a.name, a.role, a.access, a.tier, a.quota,
+    `select a.uid, a.agent_id, a.name, a.role, a.access, a.tier, a.quota, a.burst, a.concurrent,
             (extract(epoch from k.expires_at - now()) * 1000)::bigint as left_ms
      from platform.gateway_keys k join platform.agents a on a.uid = k.agent_uid
      where k.hash = $1 and k.expires_at > now()`,
@@ -187,10 +188,10 @@ async function askDatabase(relational: Relational, keyHash: string): Promise<Cac
   )
   const row = rows[0]
   if (!row) return undefined
-  const { uid, agent_id, name, role, access, tier, quota, left_ms } = row
+  const { agent_id: agentId, left_ms, ...agent } = row
   const now = Date.now()
   return {
-    caller: { uid, agentId: agent_id, name, role, access, tier, quota },
+    caller: { ...agent, agentId },
     // The database's clock decides; this one only counts down.
     expiresAt: now + Number(left_ms),
     checkedAt: now,

@@ -89,6 +89,8 @@ const change = (agentId: string, version: number): AgentChange => ({
   access: 'member',
   tier: 'agent',
   quota: null,
+  burst: null,
+  concurrent: null,
   public_key_fingerprint: 'SHA256:x',
   version,
   occurred_at: 1,

@@ -10,6 +10,7 @@ import { callerOf } from '#services/identity/access/keyed.ts'
 import { showAgent } from '#services/identity/agents/agents.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 import { readSessions } from '#services/identity/gateway-keys/sessions.ts'
+import type { LimitedCaller } from '#services/limits/limiter.ts'
 import { limitsOf } from '#services/limits/tiers.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
@@ -108,7 +109,7 @@ function refuseStrangers(caller: Caller, asked: string): void {
   )
 }
 
-async function quotaOf(gateway: Gateway, agent: Pick<Caller, 'uid' | 'tier' | 'quota'>) {
+async function quotaOf(gateway: Gateway, agent: LimitedCaller) {
   const limits = limitsOf(agent)
   const used = limits.day === null ? null : await gateway.limiter.usedToday(agent)
   return {

@@ -7,6 +7,7 @@ import { problemResponses, recordHeaders } from '#runtime/http.ts'
 import { isReserved, reservedId } from '#services/audit/note-ids.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
 import type { Gateway } from '../gateway.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
 import { requireCollection } from '../points/point.ts'
@@ -27,6 +28,7 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().delete(
     '/delete',
     {
+      onRequest: leastAccess('member'),
       config: { operation: 'delete' },
       schema: {
         tags: ['vectors'],
@@ -40,7 +42,7 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
           202: acceptedOperation,
           ...problemResponses({
             ...commonProblems,
-            403: 'An id belongs to the platform.',
+            403: 'An id belongs to the platform, or the agent may only read.',
             502: 'The operation failed.',
           }),
         },

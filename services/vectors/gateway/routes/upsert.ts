@@ -12,6 +12,7 @@ import { idOfSeed } from '#runtime/idempotency.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import { idempotencyHeaders, idempotent } from '#services/identity/access/idempotent.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Reservation } from '../operations/backlog.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
@@ -40,6 +41,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
     '/upsert',
     {
       bodyLimit: upsertBodyBytesMax,
+      onRequest: leastAccess('member'),
       config: { operation: 'upsert' },
       // The parser has checked the body already, point by point.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
@@ -58,7 +60,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
           202: acceptedOperation,
           ...problemResponses({
             ...commonProblems,
-            403: 'An id belongs to the platform.',
+            403: 'An id belongs to the platform, or the agent may only read.',
             409: 'The Idempotency-Key was used with another body, or its first request is still running.',
             502: 'The operation failed.',
           }),

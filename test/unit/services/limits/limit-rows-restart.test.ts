@@ -9,7 +9,7 @@ import { createLimitRows } from '#services/limits/limit-rows.ts'
 import { createLimiter } from '#services/limits/limiter.ts'
 import { createMemoryRows } from '#services/limits/memory-rows.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { tryBegin } from '../../../support/limits-clock.ts'
+import { agentCaller, tryBegin } from '../../../support/limits-clock.ts'
 import { openEmptyRelational, silentLog } from '../../../support/relational.ts'
 
 let relational: Relational
@@ -30,13 +30,13 @@ const opening =
 
 async function begin(limiter: ReturnType<Open>, uid: string, times: number, quota = 1_000) {
   for (let n = 0; n < times; n++) {
-    const outcome = await tryBegin(limiter, { uid, tier: 'research-agent', quota })
+    const outcome = await tryBegin(limiter, { ...agentCaller, uid, tier: 'research-agent', quota })
     expect(outcome).toMatchObject({ ok: true })
     if (outcome.ok) outcome.end()
   }
 }
 const used = (limiter: ReturnType<Open>, uid: string) =>
-  limiter.usedToday({ uid, tier: 'research-agent', quota: 1_000 })
+  limiter.usedToday({ ...agentCaller, uid, tier: 'research-agent', quota: 1_000 })
 
 describe.each([
   ['shared', createLimitRows],
@@ -66,7 +66,7 @@ describe.each([
       await limiter.close()
     }
     const limiter = open()
-    expect(await tryBegin(limiter, { uid: `${kind}-few`, tier: 'agent', quota: 10 })).toMatchObject({
+    expect(await tryBegin(limiter, { ...agentCaller, uid: `${kind}-few`, quota: 10 })).toMatchObject({
       code: 'quota_exceeded',
     })
     await limiter.close()
@@ -81,7 +81,7 @@ describe.each([
           : relational.query(text, params),
     }
     const limiter = open(breakable)
-    const caller = { uid: `${kind}-away`, tier: 'research-agent', quota: 1_000 } as const
+    const caller = { ...agentCaller, uid: `${kind}-away`, tier: 'research-agent', quota: 1_000 } as const
     await begin(limiter, `${kind}-away`, 1)
     away = true
     let spent = 0

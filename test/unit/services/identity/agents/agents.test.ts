@@ -11,9 +11,8 @@ import {
   placePrivateKey,
   provisionAgent,
   rotateAgent,
-  setAgentQuota,
-  setAgentTier,
   showAgent,
+  updateAgent,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
 import { fingerprintOf, isSignedBy, publicKeyObject } from '#services/identity/agents/key-pair.ts'
@@ -81,21 +80,56 @@ test.each([
   { role: '' },
   { role: 'x'.repeat(65) },
   { tier: 'big' as 'agent' },
+  { burst: 0 },
+  { burst: 10_001 },
+  { concurrent: 0 },
+  { concurrent: 2.5 },
+  { access: 'owner' as 'admin' },
 ])('provisioning with %j is refused', async (fault) => {
   await expect(provisionAgent(relational, { agentId: 'faulty', ...fault })).rejects.toMatchObject({
     code: 'validation_failed',
   })
 })
 
+test('an update changes what is named and leaves the rest; null takes a figure back', async () => {
+  const made = { agentId: 'orca', quota: 5, burst: 100, concurrent: 9, access: 'viewer' } as const
+  const { agent } = await provisionAgent(relational, made)
+  expect(agent).toMatchObject({ quota: 5, burst: 100, concurrent: 9, access: 'viewer' })
+  await updateAgent(relational, 'ORCA', { burst: null, concurrent: 3, access: 'member', name: 'Orca' })
+  const { updated_at: _, version, ...changed } = await showAgent(relational, 'orca')
+  const { updated_at: __, ...before } = agent
+  expect({ ...changed, version: 1 }).toEqual({
+    ...{ ...before, version: 1 },
+    ...{ burst: null, concurrent: 3, access: 'member', name: 'Orca' },
+  })
+  expect(version).toBe(2)
+  for (const fault of [{}, { burst: 0 }, { role: 'a\0' }]) {
+    await expect(updateAgent(relational, 'orca', fault)).rejects.toMatchObject({ code: 'validation_failed' })
+  }
+  await expect(updateAgent(relational, 'nobody', { burst: 1 })).rejects.toMatchObject({ code: 'not_found' })
+  await expect(updateAgent(relational, 'a\0', { burst: 1 })).rejects.toMatchObject({ code: 'not_found' })
+})
+
 test('every change writes its outbox row in the same transaction, in order', async () => {
   await provisionAgent(relational, { agentId: 'atlas', quota: 5 })
-  await setAgentTier(relational, 'ATLAS', 'infra-architect')
-  await setAgentQuota(relational, 'atlas', null)
+  await updateAgent(relational, 'ATLAS', { tier: 'infra-architect', burst: 7 })
+  await updateAgent(relational, 'atlas', { quota: null })
   await rotateAgent(relational, 'atlas')
   await deleteAgent(relational, 'atlas')
   await expect(deleteAgent(relational, 'atlas')).rejects.toMatchObject({ code: 'not_found' })
   const rows = await outboxRows('atlas')
-  expect(rows.map((row) => row.value.change)).toEqual(['provisioned', 'tier', 'quota', 'rotated', 'deleted'])
+  expect(rows.map((row) => row.value.change)).toEqual([
+    'provisioned',
+    'updated',
+    'updated',
+    'rotated',
+    'deleted',
+  ])
+  expect(rows.map(({ value }) => [value.tier, value.quota, value.burst])).toEqual([
+    ['agent', 5, null],
+    ['infra-architect', 5, 7],
+    ...Array.from({ length: 3 }, () => ['infra-architect', null, 7]),
+  ])
   expect(rows.map((row) => row.value.version)).toEqual([1, 2, 3, 4, 5])
   expect((await listAgents(relational)).some((agent) => agent.agent_id === 'atlas')).toBe(false)
 })
