@@ -1,4 +1,7 @@
-/** Recognises names and addresses of this machine, and those at which machines of clouds find credentials. */
+/**
+ * Recognises names and addresses of this machine, and those at which machines of clouds find credentials; says which
+ * addresses belong to one client.
+ */
 
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
@@ -28,6 +31,29 @@ export function isLoopbackAddress(address: string): boolean {
 /** Addresses at which machines of clouds find their own credentials: nothing is sent there. */
 export function isLinkLocal(address: string): boolean {
   return listed(linkLocal, address)
+}
+
+/**
+ * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, because whoever has one address of it has
+ * all of them. An IPv4 address in IPv6 form is that address. Anything else is given back as it came.
+ */
+export function clientNetwork(address: string): string {
+  const plain = address.replace(/%.*$/, '').toLowerCase()
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(plain)?.[1]
+  if (mapped !== undefined && isIPv4(mapped)) return mapped
+  if (!isIPv6(plain)) return address
+  const [before = '', after] = plain.split('::')
+  const left = groupsOf(before)
+  const right = groupsOf(after ?? '')
+  // A dotted end holds two groups, but those are never among the first four that matter.
+  const dotted = plain.includes('.') ? 1 : 0
+  const zeros = Array<string>(Math.max(0, 8 - dotted - left.length - right.length)).fill('0')
+  const groups = [...left, ...zeros, ...right].slice(0, 4)
+  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`
+}
+
+function groupsOf(text: string): string[] {
+  return text === '' ? [] : text.split(':')
 }
 
 function listed(list: BlockList, address: string): boolean {

@@ -28,6 +28,8 @@ export interface SlidingWindows {
   waitMs(key: string, nowMs: number): number
   /** Counts an admitted call. */
   count(key: string, nowMs: number): void
+  /** Takes back what was counted at `nowMs`. */
+  uncount(key: string, nowMs: number): void
 }
 
 /**
@@ -50,6 +52,11 @@ export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: nu
       keys.set(key, times)
       times.push(nowMs)
       if (times.length > timesMax) times.shift()
+    },
+    uncount(key, nowMs) {
+      const times = keys.get(key) ?? []
+      const at = times.lastIndexOf(nowMs)
+      if (at >= 0) times.splice(at, 1)
     },
   }
 }

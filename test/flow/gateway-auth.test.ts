@@ -144,47 +144,77 @@ test.each([
   expect([refused.status, (refused.json.errors as { path: string }[])[0]?.path]).toEqual([422, path])
 })
 
-test('eight challenges may wait for an address; the ninth is refused and none is pushed out', async () => {
-  const { privateKeyPem } = await gateway.provision({ agentId: 'eager' })
-  const host = from()
-  const challenges = await Promise.all(Array.from({ length: 8 }, () => host.handshake('eager')))
-  expect(challenges.map((one) => one.status)).toEqual(new Array(8).fill(200))
-  const ninth = await host.handshake('eager')
-  expect([ninth.status, ninth.json.code]).toEqual([429, 'rate_limited'])
-  expect(ninth.json.retryAfter).toBeGreaterThan(50)
-  expect(ninth.json.retryAfter).toBeLessThanOrEqual(60)
-  expect((await from().handshake('eager')).status).toBe(200)
-  const first = signed(privateKeyPem, nonce + challenges[0]!.json.server_nonce)
-  expect((await host.verify('eager', first)).status).toBe(200)
-  expect((await host.handshake('eager')).status).toBe(200)
-})
-
-test('a handshake that is refused so has no audit record of its own', async () => {
-  await gateway.provision({ agentId: 'pushy' })
-  const host = from()
-  for (let n = 0; n < 12; n++) await host.handshake('pushy')
-  const records = await recordsOf(gateway.platform, auditEvents)
-  const begun = records.filter(({ value }) => value?.agent_id === 'pushy' && value.phase === 'begun')
-  expect(begun).toHaveLength(8)
-})
-
-test('at the same moment no more challenges than eight are given', async () => {
-  await gateway.provision({ agentId: 'burst' })
-  const host = from()
-  const answers = await Promise.all(Array.from({ length: 16 }, () => host.handshake('burst')))
-  expect(answers.filter((answer) => answer.status === 200)).toHaveLength(8)
-})
-
-test('an agent has at most 256 pending challenges', async () => {
-  const { uid } = await gateway.provision({ agentId: 'crowded' })
-  await gateway.platform.engines.relational.query(
-    `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at)
-     select $1, 'a' || n, 'x', 'y', now() + interval '30 seconds' from generate_series(1, 256) n`,
+const pendingOf = async (uid: string) => {
+  const { rows } = await gateway.platform.engines.relational.query<{ address: string }>(
+    'select address from platform.challenges where agent_uid = $1 order by id',
     [uid],
   )
-  const refused = await from().handshake('crowded')
-  expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited'])
-  expect(refused.json.retryAfter).toBeLessThanOrEqual(30)
+  return rows.map(({ address }) => address)
+}
+
+test('eight challenges wait for an address; the ninth pushes out the oldest there and no other', async () => {
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'eager' })
+  const elsewhere = from()
+  const other = await elsewhere.handshake('eager')
+  const host = from()
+  const challenges: Awaited<ReturnType<typeof host.handshake>>[] = []
+  for (let n = 0; n < 9; n++) challenges.push(await host.handshake('eager'))
+  expect(challenges.map((one) => one.status)).toEqual(new Array(9).fill(200))
+  expect(await pendingOf(uid)).toHaveLength(9)
+  const answer = (challenge: (typeof challenges)[number] | undefined) =>
+    signed(privateKeyPem, nonce + challenge?.json.server_nonce)
+  expect((await host.verify('eager', answer(challenges[0]))).json.code).toBe('invalid_signature')
+  expect((await host.verify('eager', answer(challenges[1]))).status).toBe(200)
+  expect((await elsewhere.verify('eager', answer(other))).status).toBe(200)
+})
+
+test('handshakes at the same moment leave eight challenges', async () => {
+  const { uid } = await gateway.provision({ agentId: 'burst' })
+  const host = from()
+  const answers = await Promise.all(Array.from({ length: 16 }, () => host.handshake('burst')))
+  expect(answers.map((answer) => answer.status)).toEqual(new Array(16).fill(200))
+  expect(await pendingOf(uid)).toHaveLength(8)
+})
+
+test('a flood from many addresses of a /64 pushes out its own challenges, and never those of others', async () => {
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'crowded' })
+  const host = from()
+  const own = await host.handshake('crowded')
+  await gateway.platform.engines.relational.query(
+    `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at)
+     select $1, case when n <= 250 then 'a' || n % 50 else 'b' || n end, 'x', 'y', now() + interval '30 seconds'
+     from generate_series(1, 255) n`,
+    [uid],
+  )
+  for (let n = 0; n < 12; n++) {
+    expect((await from(`2001:db8:5:5::${n + 1}`).handshake('crowded')).status).toBe(200)
+  }
+  const pending = await pendingOf(uid)
+  expect(pending).toHaveLength(256)
+  expect(pending.filter((address) => address === '2001:db8:5:5::/64')).toHaveLength(8)
+  expect(pending.filter((address) => address.startsWith('b'))).toHaveLength(5)
+  const signature = signed(privateKeyPem, nonce + own.json.server_nonce)
+  expect((await host.verify('crowded', signature)).status).toBe(200)
+})
+
+test('requests that are faulty count before they are checked: the 21st of a second is 429', async () => {
+  await gateway.provision({ agentId: 'sloppy' })
+  const host = from()
+  const sending = Array.from({ length: 60 }, () => host.handshake('sloppy', { nonce: 'short' }))
+  const statuses = (await Promise.all(sending)).map(({ status }) => status)
+  expect(statuses).toContain(429)
+  expect(statuses.filter((status) => status === 422).length).toBeGreaterThanOrEqual(20)
+})
+
+test('a handshake that is refused has no audit record of its own', async () => {
+  await gateway.provision({ agentId: 'pushy' })
+  const host = from()
+  const answers = await Promise.all(Array.from({ length: 40 }, () => host.handshake('pushy')))
+  const passed = answers.filter(({ status }) => status === 200).length
+  expect(passed).toBeLessThan(40)
+  const records = await recordsOf(gateway.platform, auditEvents)
+  const begun = records.filter(({ value }) => value?.agent_id === 'pushy' && value.phase === 'begun')
+  expect(begun).toHaveLength(passed)
 })
 
 test('a challenge that ran out is worth nothing', async () => {

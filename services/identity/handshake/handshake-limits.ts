@@ -1,6 +1,7 @@
-/** The rates of handshakes and verifications, of an address and of an agent there: refused before anything is looked up. */
+/** The rates of handshakes and verifications, of an address and of an agent there: refused before anything is read or looked up. */
 
 import { AppError } from '#lib/errors.ts'
+import { clientNetwork } from '#lib/hosts.ts'
 import { createSlidingWindows } from '#services/limits/sliding-window.ts'
 
 const perAgentAndAddress = [
@@ -9,27 +10,52 @@ const perAgentAndAddress = [
 ]
 const perAddress = [{ count: 100, windowMs: 1_000 }]
 const keysMax = 20_000
+/** Longer names are no agent ids. */
+const namedLengthMax = 65
 
 export interface HandshakeLimits {
-  /** Throws AppError `rate_limited`. */
-  admit(agentId: string, address: string): void
+  /** Counts a call of this address, before anything of it is read. Throws AppError `rate_limited`. */
+  admitAddress(address: string): AdmittedCall
 }
 
+/** A call that its address may make. */
+export interface AdmittedCall {
+  /**
+   * Counts it for the agent that it names, whatever that is, too; before anything of it is checked. Throws AppError
+   * `rate_limited`: then it takes nothing from its address.
+   */
+  admitAgent(named: unknown): void
+}
+
+/** All addresses of an IPv6 /64 count as one. */
 export function createHandshakeLimits(now: () => number = () => performance.now()): HandshakeLimits {
   const addresses = createSlidingWindows(perAddress, keysMax)
   const agents = createSlidingWindows(perAgentAndAddress, keysMax)
   return {
-    admit(agentId, address) {
-      const nowMs = now()
-      const pair = `${address} ${agentId}`
-      const waitMs = Math.max(addresses.waitMs(address, nowMs), agents.waitMs(pair, nowMs))
-      if (waitMs > 0) {
-        throw new AppError('rate_limited', 'Too many handshakes: wait for retryAfter seconds.', {
-          retryAfter: Math.ceil(waitMs) / 1_000,
-        })
+    admitAddress(address) {
+      const client = clientNetwork(address)
+      const calledAt = now()
+      refuseFor(addresses.waitMs(client, calledAt))
+      addresses.count(client, calledAt)
+      return {
+        admitAgent(named) {
+          // What is no agent id counts together: nobody has that name.
+          const agent = typeof named === 'string' ? named.slice(0, namedLengthMax) : ''
+          const pair = `${client} ${agent}`
+          const nowMs = now()
+          const waitMs = agents.waitMs(pair, nowMs)
+          if (waitMs > 0) addresses.uncount(client, calledAt)
+          refuseFor(waitMs)
+          agents.count(pair, nowMs)
+        },
       }
-      addresses.count(address, nowMs)
-      agents.count(pair, nowMs)
     },
   }
+}
+
+function refuseFor(waitMs: number): void {
+  if (waitMs <= 0) return
+  throw new AppError('rate_limited', 'Too many handshakes: wait for retryAfter seconds.', {
+    retryAfter: Math.ceil(waitMs) / 1_000,
+  })
 }

@@ -5,6 +5,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { clientNetwork } from '#lib/hosts.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { agentIdPattern } from '../agents/agents.ts'
@@ -29,9 +30,9 @@ export interface IssuedKey {
   expiresInS: number
 }
 
-/** `admit` comes first, before anything is looked up. */
+/** `admitAddress` and `admitAgent` come first, before anything is looked up. */
 export interface Handshakes extends HandshakeLimits, Closeable {
-  /** Throws AppError `unknown_agent`, or `rate_limited` while too many challenges wait for their answers. */
+  /** Throws AppError `unknown_agent`. A table that is full pushes out an older challenge: see `makeRoom`. */
   challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge>
   /** Throws AppError `invalid_signature` whatever is wrong. */
   verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
@@ -62,12 +63,11 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
       if (!agentIdPattern.test(agentId)) throw unknownAgent()
       const serverNonce = randomBytes(32).toString('hex')
       const fingerprint = await relational
-        .transaction((tx) => writeChallenge(tx, { agentId, clientNonce, serverNonce, address }))
+        .transaction((tx) =>
+          writeChallenge(tx, { agentId, clientNonce, serverNonce, address: clientNetwork(address) }),
+        )
         .catch((error) => {
-          const code = error instanceof AppError ? error.code : undefined
-          if (code === 'unknown_agent') known.delete(agentId)
-          // Its challenges were counted, so it exists.
-          if (code === 'rate_limited') known.set(agentId, true)
+          if (error instanceof AppError && error.code === 'unknown_agent') known.delete(agentId)
           throw error
         })
       known.set(agentId, true)
@@ -75,7 +75,7 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
     },
     async verify(agentId, signature, address) {
       if (!agentIdPattern.test(agentId)) throw invalidSignature()
-      const pending = await readPending(relational, agentId, address)
+      const pending = await readPending(relational, agentId, clientNetwork(address))
       if (pending.length === 0) known.delete(agentId)
       const matching = findSigned(pending, signature)
       if (!matching) throw invalidSignature()
@@ -101,6 +101,7 @@ interface NewChallenge {
   agentId: string
   clientNonce: string
   serverNonce: string
+  /** As `clientNetwork` gives it. */
   address: string
 }
 
@@ -114,7 +115,7 @@ async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise
   const agent = rows[0]
   if (!agent) throw unknownAgent()
   await tx.query('delete from platform.challenges where agent_uid = $1 and expires_at <= now()', [agent.uid])
-  await refuseWhenFull(tx, agent.uid, challenge.address)
+  await makeRoom(tx, agent.uid, challenge.address)
   await tx.query(
     `insert into platform.challenges (agent_uid, address, client_nonce, server_nonce, expires_at)
      values ($1, $2, $3, $4, now() + make_interval(secs => $5))`,
@@ -123,24 +124,24 @@ async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise
   return agent.public_key_fingerprint
 }
 
-/** The newest is refused and no older one is dropped: nobody can disturb another's handshake. */
-async function refuseWhenFull(tx: SqlExecutor, agentUid: string, address: string): Promise<void> {
-  const { rows } = await tx.query<{ pending: number; own: number; left_s: number; own_left_s: number }>(
-    `select count(*)::int as pending, count(*) filter (where address = $2)::int as own,
-            extract(epoch from min(expires_at) - now())::float8 as left_s,
-            extract(epoch from min(expires_at) filter (where address = $2) - now())::float8 as own_left_s
-     from platform.challenges where agent_uid = $1`,
-    [agentUid, address],
+/**
+ * A full table pushes out the oldest challenge of the address that holds the most of the agent's, so that a flood pushes
+ * out its own first and no flood keeps others from their handshakes. An address that is full pushes out its own.
+ */
+async function makeRoom(tx: SqlExecutor, agentUid: string, address: string): Promise<void> {
+  await tx.query(
+    `delete from platform.challenges where id in (
+       select id from (
+         select id, count(*) over () >= $3 as full_table, count(*) over (partition by address) as held,
+                address = $2 and count(*) over (partition by address) >= $4 as full_address
+         from platform.challenges where agent_uid = $1
+       ) as pending
+       where full_table or full_address
+       order by full_address desc, held desc, id
+       limit 1
+     )`,
+    [agentUid, address, pendingPerAgentMax, pendingPerAddressMax],
   )
-  const { pending, own, left_s, own_left_s } = rows[0]!
-  if (pending < pendingPerAgentMax && own < pendingPerAddressMax) return
-  const waitS = Math.max(
-    own >= pendingPerAddressMax ? own_left_s : 0,
-    pending >= pendingPerAgentMax ? left_s : 0,
-  )
-  throw new AppError('rate_limited', 'Too many handshakes wait for their verification.', {
-    retryAfter: Math.max(0.001, Math.ceil(waitS * 1_000) / 1_000),
-  })
 }
 
 interface Pending {

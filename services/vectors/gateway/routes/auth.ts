@@ -6,9 +6,17 @@ import { Type } from 'typebox'
 import type { AppError } from '#lib/errors.ts'
 import { problemResponses } from '#runtime/http.ts'
 import { audited, withAudit } from '#services/audit/trail/audited.ts'
+import type { AdmittedCall } from '#services/identity/handshake/handshake-limits.ts'
 import { challengeTtlS } from '#services/identity/handshake/handshakes.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** A handshake or verification that its address may make. */
+    handshake: AdmittedCall | null
+  }
+}
 
 const agentId = Type.String({ minLength: 1, maxLength: 64, examples: ['whale'] })
 
@@ -61,6 +69,24 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     // Fields of another name are faults of these bodies.
     collectionOf: () => null,
   })
+  // What comes too fast is refused before it is read, and counted whatever it holds.
+  scope.decorateRequest('handshake', null)
+  scope.addHook('onRequest', (request, _reply, done) => {
+    try {
+      request.handshake = gateway.handshakes.admitAddress(request.ip)
+    } catch (error) {
+      return done(error as Error)
+    }
+    done()
+  })
+  scope.addHook('preValidation', (request, _reply, done) => {
+    try {
+      request.handshake?.admitAgent(namedIn(request.body))
+    } catch (error) {
+      return done(error as Error)
+    }
+    done()
+  })
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
   app.post(
     '/handshake',
@@ -75,8 +101,7 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { agent_id, nonce } = request.body
-      gateway.handshakes.admit(agent_id, request.ip)
-      // Refused ones of a flood must have begun nothing: so the challenge comes before its audit record.
+      // Of an agent that is not known nothing is begun: so the challenge comes before its audit record.
       const challenge = await gateway.handshakes.challenge(agent_id, nonce, request.ip)
       request.agentId = agent_id
       await withAudit(gateway, request, reply, { agentId: agent_id }, async () => undefined)
@@ -101,7 +126,6 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { agent_id, signature } = request.body
-      gateway.handshakes.admit(agent_id, request.ip)
       const verify = () => gateway.handshakes.verify(agent_id, signature, request.ip)
       // Only agents of the platform have audit notes of their own.
       const known = await gateway.handshakes.isKnown(agent_id)
@@ -115,6 +139,10 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
   )
 }
 
+function namedIn(body: unknown): unknown {
+  return (body as { agent_id?: unknown } | null | undefined)?.agent_id
+}
+
 /**
  * The agent that a request names, if there is one. While the database is away nobody is known; the answer says so
  * already.
@@ -124,7 +152,7 @@ async function knownAgentOf(
   request: FastifyRequest,
   problem: AppError,
 ): Promise<string | null> {
-  const named = (request.body as { agent_id?: unknown } | null | undefined)?.agent_id
+  const named = namedIn(request.body)
   if (typeof named !== 'string' || problem.code === 'unknown_agent') return null
   if (problem.statusCode === 429) return handshakes.wasKnown(named) ? named : null
   const known = await handshakes.isKnown(named).catch(() => false)

@@ -1,0 +1,19 @@
+/** Which addresses belong to one client. */
+
+import { expect, test } from 'vitest'
+import { clientNetwork } from '#lib/hosts.ts'
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:1:2::ffff', '2001:db8:1:2::/64'],
+  ['2001:0db8:0001:0002::', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['2001:db8:1:2:3:4:203.0.113.7', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['unix', 'unix'],
+])('the client of %s is %s', (address, network) => {
+  expect(clientNetwork(address)).toBe(network)
+})
