@@ -52,6 +52,8 @@ export const deadlines = {
     limitsMs: 1_500,
     healthMs: 1_500,
     searchPgMs: 5_000,
+    /** In each such time a large body must bring some bytes. */
+    bodyPaceMs: 5_000,
     /** Within this time a caller learns that the log is away. */
     awayMs: 2_000,
   },

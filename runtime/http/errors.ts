@@ -45,7 +45,7 @@ function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppE
   }
   if (error.statusCode === 401) reply.header('www-authenticate', 'Bearer')
   // The rest of a body that was refused unread must not be taken for the next request.
-  if (error.statusCode === 413) reply.header('connection', 'close')
+  if (error.statusCode === 413 || error.statusCode === 408) reply.header('connection', 'close')
   reply
     .code(error.statusCode)
     .type(problemContentType)

@@ -1,9 +1,11 @@
 /** Requests that are wrong or meant to do harm: each gets a typed answer, and nothing of it is kept. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { sleep } from '#lib/backoff.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { holdRequest } from '../support/held-request.ts'
 import { recordsOf } from '../support/log-reading.ts'
 import { axisVector } from '../support/points.ts'
 
@@ -17,6 +19,7 @@ afterAll(() => gateway.close())
 
 const send = (path: string, given: BareCall = {}) => call(gateway.vectorUrl, path, { key, ...given })
 const vector = axisVector(1)
+const pad = 'x'.repeat(20_000)
 const numbers = `[${vector}]`
 const firstComponent = (value: string) => `[${[value, ...vector.slice(1)]}]`
 const upsertText = (point: string) =>
@@ -202,6 +205,32 @@ test('a body above the limit is 413, also when its length is not announced', asy
   )
   expect(upsert).toBe(413)
 })
+
+test('uploads that announce much and send one byte keep nobody from uploading, and end', async () => {
+  const keys = await Promise.all(
+    ['hoarder-1', 'hoarder-2'].map(async (agentId) => (await gateway.clientOf(agentId)).apiKey()),
+  )
+  const held = keys.flatMap((hoarder) =>
+    Array.from({ length: 5 }, () =>
+      holdRequest(gateway.vectorUrl, hoarder, {
+        ...{ path: '/v1/vectors/upsert', length: 64 * 1024 * 1024, sent: '{' },
+      }),
+    ),
+  )
+  const points = Array.from({ length: 40 }, (_, n) => ({
+    id: `p${n}`,
+    vector: new Array(1536).fill(0.1 + n),
+  }))
+  const body = {
+    collection: 'knowledgebase',
+    points: points.map((point) => ({ ...point, payload: { pad } })),
+  }
+  // Until the gateway has taken them.
+  await sleep(1_000)
+  expect((await send('/v1/vectors/upsert', { body })).status).toBe(202)
+  await vi.waitFor(() => expect(held.map((one) => one.status())).toEqual(new Array(10).fill(408)), 25_000)
+  for (const one of held) one.drop()
+}, 60_000)
 
 test('other content types are 415', async () => {
   const refused = await send('/v1/vectors/search', { body: '{}', headers: { 'content-type': 'text/plain' } })

@@ -9,13 +9,26 @@ export interface HeldRequest {
   drop(): void
 }
 
-/** Sends the head of a search and no byte of its body. */
-export function holdRequest(vectorUrl: string, key: string): HeldRequest {
+export interface HeldBody {
+  path?: string
+  /** What it announces. */
+  length?: number
+  /** What it sends of it. */
+  sent?: string
+}
+
+/** Sends the head of a request, by default a search, and not its whole body. */
+export function holdRequest(
+  vectorUrl: string,
+  key: string,
+  { path = '/v1/vectors/search', length = 100, sent = '' }: HeldBody = {},
+): HeldRequest {
   const { hostname, port } = new URL(vectorUrl)
   let answer = ''
   const socket = connect(Number(port), hostname, () => {
-    const head = ['POST /v1/vectors/search HTTP/1.1', `host: ${hostname}`, `authorization: Bearer ${key}`]
-    socket.write([...head, 'content-type: application/json', 'content-length: 100', '', ''].join('\r\n'))
+    const head = [`POST ${path} HTTP/1.1`, `host: ${hostname}`, `authorization: Bearer ${key}`]
+    const fields = ['content-type: application/json', `content-length: ${length}`]
+    socket.write([...head, ...fields, '', sent].join('\r\n'))
   })
   socket.setEncoding('utf8').on('data', (text: string) => {
     answer += text

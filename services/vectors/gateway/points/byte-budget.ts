@@ -1,44 +1,58 @@
-/** Limits the memory that big uploads take at the same time. */
+/** Shares the memory of uploads among the agents: what has arrived of a body and is not parsed yet. */
 
-import type { IncomingMessage } from 'node:http'
 import { AppError } from '#lib/errors.ts'
 
 export const upsertBodyBytesMax = 64 * 1024 * 1024
-/** Bytes of upserts that are received or parsed at once. */
+/** Of all agents together. */
 const budgetBytes = 8 * upsertBodyBytesMax
-/** Smaller bodies are limited by the number of connections. */
-const smallBytes = 256 * 1024
+/** Of one agent. */
+const shareBytes = 2 * upsertBodyBytesMax
 
 export interface ByteBudget {
-  /**
-   * Reserves bytes for the body that this request announces, until the request is closed. Throws AppError `overloaded`
-   * when too many are reserved.
-   */
-  take(request: IncomingMessage): void
+  /** An upload begins: what it announces counts for nothing. */
+  begin(agentId: string): Upload
+}
+
+export interface Upload {
+  /** Counts bytes that have arrived. Throws AppError `overloaded` when they are too many. */
+  arrived(bytes: number): void
+  /** Its bytes are parsed, or given up. */
+  end(): void
 }
 
 export function createByteBudget(): ByteBudget {
-  let taken = 0
+  const heldBy = new Map<string, number>()
+  let held = 0
+
+  function add(agentId: string, bytes: number): void {
+    const own = (heldBy.get(agentId) ?? 0) + bytes
+    held += bytes
+    if (own === 0) heldBy.delete(agentId)
+    else heldBy.set(agentId, own)
+  }
   return {
-    take(request) {
-      const bytes = announced(request)
-      if (bytes <= smallBytes) return
-      if (taken + bytes > budgetBytes) {
-        throw new AppError('overloaded', 'Too many large bodies are being received; try again in a second.', {
-          retryAfter: 1,
-        })
+    begin(agentId) {
+      let arrived = 0
+      return {
+        arrived(bytes) {
+          if ((heldBy.get(agentId) ?? 0) + bytes > shareBytes) {
+            throw tooMuch('Too many uploads of this agent arrive at once; send the next one after an answer.')
+          }
+          if (held + bytes > budgetBytes) {
+            throw tooMuch('Too many large bodies are being received; try again in a second.')
+          }
+          arrived += bytes
+          add(agentId, bytes)
+        },
+        end() {
+          add(agentId, -arrived)
+          arrived = 0
+        },
       }
-      taken += bytes
-      request.once('close', () => {
-        taken -= bytes
-      })
     },
   }
 }
 
-/** A body of unknown length may become as large as any. */
-function announced(request: IncomingMessage): number {
-  const length = request.headers['content-length']
-  if (length === undefined) return request.headers['transfer-encoding'] === undefined ? 0 : upsertBodyBytesMax
-  return Math.min(Number(length), upsertBodyBytesMax)
+function tooMuch(message: string): AppError {
+  return new AppError('overloaded', message, { retryAfter: 1 })
 }

@@ -29,14 +29,6 @@ const body = Type.Unsafe<ParsedUpsert>(
 /** The scope must be this route's own: it reads bodies in its own way. */
 export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
   parseUpsertsOnly(scope, gateway)
-  scope.addHook('onRequest', (request, _reply, done) => {
-    try {
-      gateway.receiving.take(request.raw)
-    } catch (error) {
-      return done(error as Error)
-    }
-    done()
-  })
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/upsert',
     {
@@ -61,6 +53,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
           ...problemResponses({
             ...commonProblems,
             403: 'An id belongs to the platform, or the agent may only read.',
+            408: 'The body arrives too slowly: send at least 16 KiB in every five seconds.',
             409: 'The Idempotency-Key was used with another body, or its first request is still running.',
             502: 'The operation failed.',
           }),
@@ -84,19 +77,27 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
 }
 
 /** Small bodies are parsed here, big ones in a thread; both by the same function. */
-function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsertThread'>): void {
+function parseUpsertsOnly(
+  scope: FastifyInstance,
+  gateway: Pick<Gateway, 'upsertThread' | 'receiving'>,
+): void {
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: IncomingMessage) => {
-      const bytes = await receiveBody(payload, upsertBodyBytesMax)
-      const hashed = request.headers['idempotency-key'] !== undefined
-      const parsed =
-        bytes.length > parsedOnLoopBytesMax
-          ? await gateway.upsertThread.parse(bytes, hashed)
-          : parseUpsert(bytes, hashed)
-      request.bodyHash = parsed.bodyHash === null ? null : Buffer.from(parsed.bodyHash, 'base64')
-      return parsed
+      const upload = gateway.receiving.begin(callerOf(request).agentId)
+      try {
+        const bytes = await receiveBody(payload, upsertBodyBytesMax, upload.arrived)
+        const hashed = request.headers['idempotency-key'] !== undefined
+        const parsed =
+          bytes.length > parsedOnLoopBytesMax
+            ? await gateway.upsertThread.parse(bytes, hashed)
+            : parseUpsert(bytes, hashed)
+        request.bodyHash = parsed.bodyHash === null ? null : Buffer.from(parsed.bodyHash, 'base64')
+        return parsed
+      } finally {
+        upload.end()
+      }
     },
   )
 }

@@ -2,7 +2,8 @@
 
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { AppError } from '#lib/errors.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
 
 function stream(headers: Record<string, string>): PassThrough & IncomingMessage {
@@ -34,6 +35,40 @@ describe('a body', () => {
     await expect(receiveBody(stream({ 'content-length': '11' }), 10)).rejects.toMatchObject({
       code: 'payload_too_large',
     })
+  })
+
+  test('that arrives too slowly is 408, and one that keeps the pace is taken', async () => {
+    vi.useFakeTimers()
+    try {
+      const body = (request: ReturnType<typeof stream>) =>
+        receiveBody(request, 100_000).catch((error: AppError) => error.statusCode)
+      const [slow, steady] = [stream({ 'content-length': '80000' }), stream({ 'content-length': '80000' })]
+      const [refused, taken] = [body(slow), body(steady)]
+      slow.write(Buffer.alloc(20_000))
+      for (let n = 0; n < 4; n++) {
+        steady.write(Buffer.alloc(20_000))
+        if (n === 1) slow.write('x')
+        await vi.advanceTimersByTimeAsync(5_000)
+      }
+      steady.end()
+      await vi.advanceTimersByTimeAsync(1)
+      expect(await refused).toBe(408)
+      expect(await taken).toHaveLength(80_000)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('whose bytes are refused as they arrive is not read further', async () => {
+    const request = stream({ 'content-length': '6' })
+    let seen = 0
+    const body = receiveBody(request, 10, (bytes) => {
+      seen += bytes
+      if (seen > 2) throw new AppError('overloaded', 'Too much.')
+    })
+    for (const piece of ['ab', 'cd', 'ef']) request.write(piece)
+    await expect(body).rejects.toMatchObject({ code: 'overloaded' })
+    expect(seen).toBe(4)
   })
 
   test('that is cut short is refused', async () => {

@@ -1,24 +1,36 @@
 /** How many bytes of upserts may arrive at the same time. */
 
-import { EventEmitter } from 'node:events'
-import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
-import { createByteBudget } from '#services/vectors/gateway/points/byte-budget.ts'
+import { createByteBudget, upsertBodyBytesMax } from '#services/vectors/gateway/points/byte-budget.ts'
 
-const requestOf = (headers: Record<string, string>) =>
-  Object.assign(new EventEmitter(), { headers }) as unknown as IncomingMessage
-const mebibytes = (n: number) => ({ 'content-length': String(n * 1024 * 1024) })
+const overloaded = expect.objectContaining({ code: 'overloaded', retryAfter: 1 })
 
-test('eight of the largest bodies fit at the same time; the next one fits when one of them is closed', () => {
+test('an agent holds at most two of the largest bodies, and takes nothing from others', () => {
   const budget = createByteBudget()
-  const first = requestOf({ 'transfer-encoding': 'chunked' })
-  budget.take(first)
-  for (let n = 0; n < 7; n++) budget.take(requestOf(mebibytes(64)))
-  expect(() => budget.take(requestOf(mebibytes(1)))).toThrowError(
-    expect.objectContaining({ code: 'overloaded', retryAfter: 1 }),
-  )
-  budget.take(requestOf({ 'content-length': '2000' }))
-  budget.take(requestOf({}))
-  first.emit('close')
-  budget.take(requestOf(mebibytes(64)))
+  const first = budget.begin('greedy')
+  first.arrived(upsertBodyBytesMax)
+  budget.begin('greedy').arrived(upsertBodyBytesMax)
+  const next = budget.begin('greedy')
+  expect(() => next.arrived(1)).toThrowError(overloaded)
+  next.end()
+  budget.begin('other').arrived(upsertBodyBytesMax)
+  first.end()
+  first.end()
+  budget.begin('greedy').arrived(upsertBodyBytesMax)
+  expect(() => budget.begin('greedy').arrived(1)).toThrowError(overloaded)
+})
+
+test('all agents together hold at most eight', () => {
+  const budget = createByteBudget()
+  const uploads = Array.from({ length: 8 }, (_, n) => budget.begin(`agent-${n}`))
+  for (const upload of uploads) upload.arrived(upsertBodyBytesMax)
+  expect(() => budget.begin('late').arrived(1)).toThrowError(overloaded)
+  uploads[0]!.end()
+  budget.begin('late').arrived(upsertBodyBytesMax)
+})
+
+test('uploads that only begin hold nothing', () => {
+  const budget = createByteBudget()
+  for (let n = 0; n < 1_000; n++) budget.begin('idle').arrived(1)
+  budget.begin('other').arrived(upsertBodyBytesMax)
 })
