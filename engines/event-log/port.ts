@@ -128,7 +128,10 @@ export interface EventLog extends Closeable {
   ): Promise<void>
   deleteGroup(group: string): Promise<void>
 
-  /** Resolves when the engine answers; throws AppError `log_unavailable` otherwise. */
+  /**
+   * Resolves when the engine answers; throws AppError `log_unavailable` otherwise. The embedded driver says what an append
+   * would meet: where its disk is full, or the last append failed, it tries one.
+   */
   ping(timeoutMs?: number): Promise<void>
 }
 

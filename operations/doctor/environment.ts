@@ -12,6 +12,8 @@ import { type Check, failedCheck } from './check.ts'
 import { pingEngines } from './ping.ts'
 
 const diskBytesMin = 1024 ** 3
+/** With less the next writes are refused. */
+const diskBytesLeast = 16 * 1024 ** 2
 const answerTimeoutMs = 3_000
 
 /** `openable` is false where opening the platform would fail, or would wait for an engine that is away. */
@@ -74,7 +76,8 @@ function checkHome(home: string): Check[] {
   const free = disk.bavail * disk.bsize
   const found = `${home}, ${Math.round(free / 1024 ** 2)} MiB free`
   if (free >= diskBytesMin) return [{ check, status: 'ok', found }]
-  return [{ check, status: 'warn', found, advice: 'Free some space: the log and the points are kept there.' }]
+  const status = free < diskBytesLeast ? 'fail' : 'warn'
+  return [{ check, status, found, advice: 'Free some space: the log and the points are kept there.' }]
 }
 
 /** Asks every interface that `run/addresses.json` names. */

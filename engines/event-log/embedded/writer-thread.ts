@@ -5,6 +5,7 @@ import type { TopicSpec } from '../port.ts'
 import { createCleaner } from './cleaner.ts'
 import { createClock } from './clock.ts'
 import { openForWriting } from './layout.ts'
+import { createWriteProbe, freeBytesBeside } from './write-probe.ts'
 import { createWriter, type WriteBatch } from './writer.ts'
 
 export interface WriterData {
@@ -30,7 +31,7 @@ function openParts() {
     believedAfterMs: expiryBelievesAfterMs,
   })
   const cleaner = createCleaner(db, writer, { clock, trimmed: (id, start) => emit('trimmed', { id, start }) })
-  return { db, writer, cleaner, loaded }
+  return { db, writer, cleaner, loaded, probe: createWriteProbe(db, freeBytesBeside(file)) }
 }
 
 /** A failed round is tried again with the next one; its message is sent to the main thread. */
@@ -57,7 +58,10 @@ const handlers = {
     return open.loaded
   },
   takeOver: (name: string) => parts().writer.takeOver(name),
-  write: (batch: WriteBatch) => parts().writer.write(batch),
+  write(batch: WriteBatch) {
+    const { writer, probe } = parts()
+    return probe.watch(batch.block.byteLength, () => writer.write(batch))
+  },
   createTopic: (spec: TopicSpec) => parts().writer.createTopic(spec),
   addPartitions: (spec: TopicSpec, from: number, total: number) =>
     parts().writer.addPartitions(spec, from, total),
@@ -66,7 +70,11 @@ const handlers = {
   deleteGroup: (group: string) => parts().writer.deleteGroup(group),
   compactNow: (topic: string) => parts().cleaner.compactNow(topic),
   sweepNow: () => parts().cleaner.sweep(),
-  ping: () => parts().db.prepare('select 1').get() !== undefined,
+  ping() {
+    const { db, probe } = parts()
+    probe.check()
+    return db.prepare('select 1').get() !== undefined
+  },
   /** Closing writes the last checkpoint and removes the WAL. */
   close() {
     open?.db.close()
