@@ -6,7 +6,14 @@ import { AppError } from '#lib/errors.ts'
 import { vectorDimension } from './collections.ts'
 import { checkOperations } from './operations.ts'
 import type { VectorStore } from './port.ts'
-import { CollectionMissing, createCall, createClient, type QdrantLog, unavailable } from './qdrant/calls.ts'
+import {
+  CollectionMissing,
+  createCall,
+  createClient,
+  createVectorSender,
+  type QdrantLog,
+  unavailable,
+} from './qdrant/calls.ts'
 import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
 import { tooOld } from './qdrant/version.ts'
@@ -40,7 +47,9 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const limitMs = timeoutMs * writeTimeoutFactor
   const call = createCall(log)
   const reader = createReader(client, call)
-  const writer = createWriter(createClient({ ...address, timeoutMs: null }), call, { dimension, limitMs })
+  const sender = createVectorSender(address)
+  const unlimited = createClient({ ...address, timeoutMs: null })
+  const writer = createWriter(unlimited, sender, call, { dimension, limitMs })
   const changing = createClient({ ...address, timeoutMs: timeoutMs * changeTimeoutFactor })
   const generations = createGenerations(changing, call, collections, dimension)
   const old = await withTimeout(tooOld(client, call), pingTimeoutMs, unavailable).catch(() => null)
@@ -106,6 +115,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       ),
     async close() {
       readiness.close()
+      await sender.close()
     },
   }
 }

@@ -2,8 +2,11 @@
 
 import { QdrantClient } from '@qdrant/js-client-rest'
 import type { Logger } from 'pino'
+import { Agent } from 'undici'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { type BodyPart, encodeBody } from './vector-body.ts'
 
 export interface QdrantAddress {
   url: string
@@ -24,19 +27,69 @@ export class CollectionMissing extends Error {
 }
 
 /** The key goes into a header and nowhere else: the client's own option prints a warning to the console. */
-export function createClient({ url, apiKey, timeoutMs }: QdrantAddress): QdrantClient {
-  const { origin, pathname } = new URL(url)
-  const prefix = pathname.replace(/\/+$/, '')
-  // A compressed answer costs about 40 ms more than a plain one.
-  const headers: Record<string, string> = { 'accept-encoding': 'identity' }
-  if (apiKey) headers['api-key'] = apiKey
+export function createClient(address: QdrantAddress): QdrantClient {
+  const { origin, prefix, headers } = partsOf(address)
   return new QdrantClient({
     url: origin,
     ...(prefix ? { prefix } : {}),
     headers,
-    timeout: timeoutMs ?? Number.POSITIVE_INFINITY,
+    timeout: address.timeoutMs ?? Number.POSITIVE_INFINITY,
     checkCompatibility: false,
   })
+}
+
+/** Writes that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
+export interface VectorSender extends Closeable {
+  /** Rejects with what `createCall` translates. `path` begins with a slash. */
+  send(method: 'PUT' | 'POST', path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<void>
+}
+
+export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>): VectorSender {
+  const { origin, prefix, headers } = partsOf(address)
+  const agent = new Agent()
+  return {
+    async send(method, path, body, signal) {
+      const answer = await agent.request({
+        origin,
+        path: prefix + path,
+        method,
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: encodeBody(body),
+        signal,
+      })
+      const text = await answer.body.text()
+      if (answer.statusCode !== 200) throw new Refused(answer.statusCode, text)
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+/** An answer that says no, in the form of the client's own errors. */
+class Refused extends Error {
+  readonly status: number
+  readonly data: unknown
+
+  constructor(status: number, text: string) {
+    super(`Qdrant answered ${status}`)
+    this.status = status
+    this.data = readJson(text)
+  }
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function partsOf({ url, apiKey }: Omit<QdrantAddress, 'timeoutMs'>) {
+  const { origin, pathname } = new URL(url)
+  // A compressed answer costs about 40 ms more than a plain one.
+  const headers: Record<string, string> = { 'accept-encoding': 'identity' }
+  if (apiKey) headers['api-key'] = apiKey
+  return { origin, prefix: pathname.replace(/\/+$/, ''), headers }
 }
 
 export type Call = <T>(what: string, work: () => Promise<T>) => Promise<T>

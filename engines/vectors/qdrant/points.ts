@@ -6,6 +6,7 @@
 import { v5 } from 'uuid'
 import { filterTokens, payloadTokens } from '../filter-tokens.ts'
 import type { Filter, LogPosition, Payload, PointOperation, ScrolledPoint } from '../port.ts'
+import type { BodyPart } from './vector-body.ts'
 
 /** Root of the namespaces: one per collection, so that the same id differs from collection to collection. */
 const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
@@ -40,20 +41,21 @@ export function createPointIds(collection: string): (id: string) => string {
 
 export interface QdrantPoint {
   id: string
-  vector: number[]
+  vector: Float32Array
   payload: StoredPayload
 }
 
-/** Qdrant refuses typed arrays. Every value has its word here: there is no such thing as too many. */
+/** Every value has its word here: there is no such thing as too many. */
 export function toQdrantPoint(operation: PointOperation, pointId: string, dimension: number): QdrantPoint {
   const { id, position } = operation
   if (operation.kind === 'delete') {
-    const vector = new Array<number>(dimension).fill(0).with(0, 1)
+    const vector = new Float32Array(dimension)
+    vector[0] = 1
     return { id: pointId, vector, payload: { id, ...position, deletedAt: Date.now() } }
   }
   return {
     id: pointId,
-    vector: Array.from(operation.vector),
+    vector: operation.vector,
     payload: {
       id,
       ...position,
@@ -103,6 +105,16 @@ export function olderThan({ epoch, offset }: LogPosition) {
       },
     ],
   }
+}
+
+/** JSON of an upsert of these points under one condition. */
+export function upsertBody(points: readonly QdrantPoint[], condition: object): BodyPart[] {
+  const parts: BodyPart[] = []
+  for (const { id, payload, vector } of points) {
+    const begin = parts.length === 0 ? '{"points":[' : '},'
+    parts.push(`${begin}{"id":"${id}","payload":${JSON.stringify(payload)},"vector":`, vector)
+  }
+  return [...parts, `}],"update_filter":${JSON.stringify(condition)}}`]
 }
 
 /** The names of what a read needs: the id always. */

@@ -3,7 +3,7 @@
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { comparePositions, isNewer, newestPerId } from '../operations.ts'
 import type { PointOperation } from '../port.ts'
-import type { Call } from './calls.ts'
+import type { Call, VectorSender } from './calls.ts'
 import {
   createPointIds,
   deletedAtField,
@@ -13,6 +13,7 @@ import {
   type QdrantPoint,
   storedPosition,
   toQdrantPoint,
+  upsertBody,
 } from './points.ts'
 
 export interface QdrantWriter {
@@ -24,6 +25,7 @@ export interface QdrantWriter {
 /** `client` must have no time limit of its own: it would take the place of the one here, and of the caller's signal. */
 export function createWriter(
   client: QdrantClient,
+  sender: Pick<VectorSender, 'send'>,
   call: Call,
   { dimension, limitMs }: { dimension: number; limitMs: number },
 ): QdrantWriter {
@@ -33,7 +35,7 @@ export function createWriter(
   function request<T>(
     what: string,
     signal: AbortSignal | undefined,
-    work: (init: RequestInit) => Promise<T>,
+    work: (init: { signal: AbortSignal }) => Promise<T>,
   ) {
     const init = () => ({
       signal: AbortSignal.any([AbortSignal.timeout(limitMs), ...(signal ? [signal] : [])]),
@@ -47,21 +49,18 @@ export function createWriter(
    * left, and found by reading the positions back. They are sent again, each with its own condition.
    */
   async function writeBatch(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<void> {
-    const lowest = batch[0]!.payload
-    await request('upsert', signal, (init) =>
-      api.upsertPoints(
-        { collection_name: name, wait: true, points: batch, update_filter: olderThan(lowest) },
-        init,
-      ),
-    )
+    const points = `/collections/${encodeURIComponent(name)}/points`
+    const body = upsertBody(batch, olderThan(batch[0]!.payload))
+    await request('upsert', signal, (init) => sender.send('PUT', `${points}?wait=true`, body, init.signal))
     if (batch.length === 1) return
     const left = await notTaken(name, batch, signal)
     if (left.length === 0) return
-    const operations = left.map((point) => ({
-      upsert: { points: [point], update_filter: olderThan(point.payload) },
-    }))
+    const each = left.flatMap((point, n) => [
+      n === 0 ? '{"operations":[{"upsert":' : '},{"upsert":',
+      ...upsertBody([point], olderThan(point.payload)),
+    ])
     await request('upsert-each', signal, (init) =>
-      api.batchUpdate({ collection_name: name, wait: true, operations }, init),
+      sender.send('POST', `${points}/batch?wait=true`, [...each, '}]}'], init.signal),
     )
   }
   async function notTaken(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<QdrantPoint[]> {
