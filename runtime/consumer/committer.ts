@@ -1,7 +1,7 @@
 /**
  * Commits the progress of one partition: one commit at a time, each with the newest state, after `beforeCommit`. It
  * keeps the one promise about commits: few a second, and a kill repeats no more than what was in flight and what was
- * settled in the last moments.
+ * settled in the last moments. What `beforeCommit` has made known is not repeated either, so its commits are fewer.
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { commitEveryMs } from './limits.ts'
+import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
 export interface CommitterOptions {
@@ -30,17 +30,21 @@ const again = { baseMs: 40, maxMs: 1_000 }
 
 export class Committer {
   readonly #options: CommitterOptions
-  /** Counts the states that somebody wants committed; #written is the newest of them that is. */
+  /** Counts the states that somebody wants committed; #written is the newest of them that is, #known that is made known. */
   #wanted = 0
+  #known = 0
   #written = 0
   /** `beforeCommit` was called for what lies before it. */
   #announced: number
   #running = false
   #begunAt = Number.NEGATIVE_INFINITY
+  #committedAt = Number.NEGATIVE_INFINITY
   /** When what is settled should be committed at the latest: in the commit under way, and behind it. */
   #carriedBy = Number.POSITIVE_INFINITY
   #settledBy = Number.POSITIVE_INFINITY
   #rest = new AbortController()
+  /** Aborts when more is wanted. */
+  #untilMore = new AbortController()
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
   constructor(options: CommitterOptions) {
@@ -70,6 +74,7 @@ export class Committer {
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
   commitSoon(): void {
     this.#wanted++
+    this.#untilMore.abort()
     if (this.#running || this.#options.gone.aborted) return
     this.#running = true
     void this.#run()
@@ -93,7 +98,9 @@ export class Committer {
       this.#begunAt = performance.now()
       this.#carriedBy = Math.min(this.#carriedBy, this.#settledBy)
       this.#settledBy = Number.POSITIVE_INFINITY
-      if (await this.#commit()) this.#written = version
+      const state = this.#options.snapshot()
+      if (await this.#makeKnown(state.offset)) this.#known = version
+      if (this.#isDue() && (await this.#commit(state))) this.#written = version
       this.#answer()
     }
     this.#running = false
@@ -101,25 +108,43 @@ export class Committer {
 
   /** At once after a pause, else at the next of the times that all partitions share: so they share requests, too. */
   async #untilNextTime(): Promise<void> {
-    const now = performance.now()
-    if (now - this.#begunAt >= commitEveryMs) return nextTurn()
-    this.#rest = new AbortController()
-    await sleep(Math.ceil(commitEveryMs - (now % commitEveryMs)), this.#rest.signal)
+    if (this.#known === this.#wanted && !this.#isDue()) {
+      this.#untilMore = new AbortController()
+      await this.#restUntilNext(knownCommitEveryMs, this.#untilMore.signal)
+    }
+    if (this.#waiters.length > 0 || this.#options.gone.aborted) return
+    if (performance.now() - this.#begunAt >= commitEveryMs) return nextTurn()
+    await this.#restUntilNext(commitEveryMs)
   }
 
-  async #commit(): Promise<boolean> {
-    const { partition, consumer, log, gone, beforeCommit } = this.#options
-    const { offset, metadata } = this.#options.snapshot()
-    if (beforeCommit && offset > this.#announced) {
-      const announced = await retryUntilDone(
-        'beforeCommit',
-        () => beforeCommit(partition, offset - 1),
-        gone,
-        log,
-      )
-      if (!announced) return false
+  async #restUntilNext(everyMs: number, more?: AbortSignal): Promise<void> {
+    this.#rest = new AbortController()
+    const signals = more ? [this.#rest.signal, more] : [this.#rest.signal]
+    await sleep(Math.ceil(everyMs - (performance.now() % everyMs)), AbortSignal.any(signals))
+  }
+
+  #isDue(): boolean {
+    if (!this.#options.beforeCommit || this.#waiters.length > 0) return true
+    const timeOf = (ms: number) => Math.floor(ms / knownCommitEveryMs)
+    return timeOf(performance.now()) > timeOf(this.#committedAt)
+  }
+
+  /** False when nothing was made known: there is no `beforeCommit`, or the partition is gone. */
+  async #makeKnown(offset: number): Promise<boolean> {
+    const { partition, log, gone, beforeCommit } = this.#options
+    if (!beforeCommit) return false
+    if (offset > this.#announced) {
+      const announce = () => beforeCommit(partition, offset - 1)
+      if (!(await retryUntilDone('beforeCommit', announce, gone, log))) return false
       this.#announced = offset
     }
+    this.#carriedBy = Number.POSITIVE_INFINITY
+    return true
+  }
+
+  async #commit({ offset, metadata }: { offset: number; metadata: string }): Promise<boolean> {
+    const { partition, consumer, log, gone } = this.#options
+    this.#committedAt = performance.now()
     for (let n = 0; !gone.aborted; n++) {
       try {
         const result = await consumer.commit(partition, offset, metadata)

@@ -27,6 +27,8 @@ export const longCallMs = 100
 export const recordOverheadBytes = 400
 /** While work goes on, partitions commit together this often. What was settled three times as long ago has to be committed. */
 export const commitEveryMs = 20
+/** What `beforeCommit` has made known is not worked on again by anyone: its commit waits for more, until the next of these times. */
+export const knownCommitEveryMs = 200
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000
 /** A partition without work writes its position again after this long, so that an idle partition is not taken for a stale one. */

@@ -54,7 +54,10 @@ export interface ConsumerOptions<S extends SchemaName> {
   blamesRecords?: boolean
   /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
   probe?(engine: string): Promise<void>
-  /** Called after records of a partition are settled and before their commit; must be durable when it resolves. */
+  /**
+   * Called after records of a partition are settled and before their commit; must be durable when it resolves. A later
+   * owner learns of it by `onAssigned` and goes on behind it: so the commit itself may follow later.
+   */
   beforeCommit?(partition: number, throughOffset: number): Promise<void>
   /**
    * What a dead letter keeps of a record that is parked, for topics whose records may hold what must never be written

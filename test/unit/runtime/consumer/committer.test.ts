@@ -5,10 +5,16 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
 import { Committer } from '#runtime/consumer/committer.ts'
-import { commitEveryMs } from '#runtime/consumer/limits.ts'
+import { commitEveryMs, knownCommitEveryMs } from '#runtime/consumer/limits.ts'
 import { eventually } from '#test/support/eventually.ts'
 
-function open({ commit = async () => 'committed' as const }: { commit?: () => Promise<CommitResult> }) {
+function open({
+  commit = async () => 'committed' as const,
+  beforeCommit,
+}: {
+  commit?: () => Promise<CommitResult>
+  beforeCommit?: (partition: number, through: number) => Promise<void>
+}) {
   const commits: number[] = []
   const gone = new AbortController()
   onTestFinished(() => gone.abort())
@@ -24,7 +30,7 @@ function open({ commit = async () => 'committed' as const }: { commit?: () => Pr
     } as unknown as GroupConsumer,
     log: pino({ level: 'silent' }),
     gone: gone.signal,
-    beforeCommit: undefined,
+    beforeCommit,
     snapshot: () => ({ offset: settled, metadata: '' }),
     onCommitted: () => {},
     onLost: () => {},
@@ -93,4 +99,30 @@ test('while a commit does not get through, what was settled holds work back; the
   stuck.resolve()
   await eventually('it is through', () => !committer.behind)
   expect(commits).toEqual([1])
+})
+
+test('what is made known at the usual times is committed less often; the last state is, and a flush is at once', async () => {
+  const known: number[] = []
+  const beforeCommit = async (_partition: number, through: number) => void known.push(through + 1)
+  const { committer, commits, settle } = open({ beforeCommit })
+  const begunAt = performance.now()
+  for (let n = 1; n <= 20; n++) {
+    settle()
+    await eventually('it is known', () => known.at(-1) === n)
+  }
+  expect(commits.length).toBeLessThanOrEqual((performance.now() - begunAt) / knownCommitEveryMs + 2)
+  await eventually('all are committed', () => commits.at(-1) === 20)
+  settle()
+  expect(await committer.flush()).toBe(true)
+  expect(commits.at(-1)).toBe(21)
+})
+
+test('what is known holds no work back while its commit waits', async () => {
+  const { committer, commits, settle } = open({ beforeCommit: async () => {} })
+  settle()
+  await eventually('the first is committed', () => commits.at(-1) === 1)
+  settle()
+  await sleep(knownCommitEveryMs / 2)
+  expect(committer.behind).toBe(false)
+  await eventually('the second is committed', () => commits.at(-1) === 2)
 })
