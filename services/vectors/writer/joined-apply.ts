@@ -12,6 +12,8 @@ export type ApplyPoints = (
 
 /** Operations that one engine call takes at most; more go into the next one. */
 const joinedOperationsMax = 2_000
+/** While a call is under way, what comes waits for its end to go together, but no longer than this. */
+const gatherMsMax = 50
 
 class Caller {
   readonly collection: string
@@ -59,14 +61,22 @@ class Caller {
 
 /**
  * Each partition has a batch of its own, and a request of many points touches all of them: what comes within one turn
- * of the event loop is written by one call, because the price of a call (a message to the engine, a transaction) is
- * paid once then. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one
+ * of the event loop, or while a call is under way, is written by one call, because the price of a call (a message to the
+ * engine, a transaction, a report of progress) is paid once then. A call that takes long holds no other up. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one
  * learns of its own fault alone. A joined call is aborted when all its callers are; until then it is of use to some.
  */
 export function joinApplies(apply: VectorStore['apply'], generation: number): ApplyPoints {
   let waiting: Caller[] = []
+  let underWay = 0
+  let gathering: NodeJS.Timeout | undefined
 
   async function write(part: Caller[]): Promise<void> {
+    underWay++
+    await tryTogether(part)
+    underWay--
+    if (underWay === 0 && waiting.length > 0) setImmediate(writeWaiting)
+  }
+  async function tryTogether(part: Caller[]): Promise<void> {
     const callers = part.filter((one) => !one.gone)
     if (callers.length === 0) return
     const abandoned = new AbortController()
@@ -88,16 +98,22 @@ export function joinApplies(apply: VectorStore['apply'], generation: number): Ap
     }
   }
 
+  function writeWaiting(): void {
+    clearTimeout(gathering)
+    const together = waiting
+    waiting = []
+    for (const part of partsOf(together)) void write(part)
+  }
+
   return (collection, operations, options) => {
-    if (waiting.length === 0) {
-      setImmediate(() => {
-        const together = waiting
-        waiting = []
-        for (const part of partsOf(together)) void write(part)
-      })
-    }
     const caller = new Caller(collection, operations, options)
-    waiting.push(caller)
+    if (caller.alone) void write([caller])
+    else {
+      waiting.push(caller)
+      if (waiting.length > 1) return caller.promise
+      if (underWay === 0) setImmediate(writeWaiting)
+      else gathering = setTimeout(writeWaiting, gatherMsMax)
+    }
     return caller.promise
   }
 }
@@ -105,8 +121,7 @@ export function joinApplies(apply: VectorStore['apply'], generation: number): Ap
 /** What one call each may take: callers of one collection, whole, up to the most operations. */
 function partsOf(together: Caller[]): Caller[][] {
   const parts: Caller[][] = []
-  const [alone, joined] = [together.filter((one) => one.alone), together.filter((one) => !one.alone)]
-  for (const ofCollection of Map.groupBy(joined, (one) => one.collection).values()) {
+  for (const ofCollection of Map.groupBy(together, (one) => one.collection).values()) {
     let size = 0
     for (const one of ofCollection) {
       size += one.operations.length
@@ -117,5 +132,5 @@ function partsOf(together: Caller[]): Caller[][] {
       parts.at(-1)!.push(one)
     }
   }
-  return [...parts, ...alone.map((one) => [one])]
+  return parts
 }
