@@ -195,7 +195,7 @@ function rowsOf(
   const what = `requests of ${pointsPerRequest}, ${stage}`
   const floor = bare.clientMs + bare.qdrantMs
   const peer = { what: 'bare client and its Qdrant', value: floor }
-  const judged = bar !== undefined && stage.startsWith('without')
+  const judged = stage.startsWith('without')
   return [
     {
       what: `${what}: applied`,
