@@ -2,10 +2,14 @@
 // Runs the `flotilla` command on the Node that this package pins, whatever Node started this file (20 or later).
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
+const require = createRequire(import.meta.url)
 const main = fileURLToPath(new URL('../cli/main.ts', import.meta.url))
+// Compiled code is kept from one run to the next, also by threads and processes that are started from here: without it
+// most of a start is taking the types out of every file. A folder that cannot be written to does no harm.
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/compiled/', import.meta.url))
 const major = Number(process.versions.node.split('.')[0])
 
 const localSearch = new Set(['index-jsonl', 'search', 'get', 'stats'])
@@ -18,10 +22,13 @@ const stidx = new URL('../packages/stidx/', import.meta.url)
 // Without development dependencies it is not built: the platform runs its sources then.
 const isBuilt = existsSync(new URL('dist/stidx-search.js', stidx))
 
-if (isLocal && isBuilt) {
+if (verb === '--version' && words.length === 0) {
+  console.log(require('../package.json').version)
+} else if (isLocal && isBuilt) {
   // The package's own command runs on any Node from 20 on and loads nothing of the platform.
-  createRequire(import.meta.url)(fileURLToPath(new URL('bin/stidx.cjs', stidx)))
+  require(fileURLToPath(new URL('bin/stidx.cjs', stidx)))
 } else if (major >= 24) {
+  module.enableCompileCache()
   await import('../cli/main.ts')
 } else {
   runPinned()
@@ -29,7 +36,6 @@ if (isLocal && isBuilt) {
 
 /** The pinned runtime comes with npm as an optional dependency for the platform at hand. */
 function pinnedNode() {
-  const require = createRequire(import.meta.url)
   const system = process.platform === 'win32' ? 'win' : process.platform
   for (const name of [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]) {
     try {

@@ -291,4 +291,14 @@ describe('flotilla', patient, () => {
     writeFileSync(join(own, 'package.json'), '{"type":"module"}')
     expect(run(join(own, 'bin/flotilla.js'), ['get', 'n1', '--json'], folder).code).toBe(0)
   })
+
+  it('loads nothing at all to say its version', () => {
+    const own = temporaryFolder()
+    cpSync(launcher, join(own, 'bin/flotilla.js'))
+    writeFileSync(join(own, 'package.json'), '{"type":"module","version":"1.2.3"}')
+    expect(run(join(own, 'bin/flotilla.js'), ['--version'], own)).toMatchObject({
+      code: 0,
+      stdout: '1.2.3\n',
+    })
+  })
 })
