@@ -4,19 +4,26 @@ import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pg
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
+import { ensureCluster } from './pglite-cluster.ts'
+import { startParams } from './pglite-options.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { parsedTypes, type TextResult } from './sql-values.ts'
 
 export interface PgliteThreadData {
   directory: string
+  sharedBuffersMb: number
   /** A transaction that is open for longer is rolled back, because everything else waits behind it. */
   transactionMsMax: number
 }
 
 export type PgliteThread = typeof handlers
 
-const { directory, transactionMsMax } = ownData<PgliteThreadData>()
-const db = await PGlite.create(directory, { extensions: { vector } })
+const { directory, sharedBuffersMb, transactionMsMax } = ownData<PgliteThreadData>()
+await ensureCluster(directory)
+const db = await PGlite.create(directory, {
+  extensions: { vector },
+  startParams: startParams(sharedBuffersMb),
+})
 
 // PGlite converts values by its own rules; ours are applied on the caller's side, so text must pass as it is.
 const asIs = (text: unknown) => text as string

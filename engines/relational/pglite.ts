@@ -1,6 +1,7 @@
 /** The embedded relational engine: PGlite with pgvector in a thread of its own. */
 
 import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -16,6 +17,8 @@ export interface PgliteOptions {
   /** Holds the cluster; owned by this process alone (two would destroy each other's rows without an error). */
   directory: string
   log: Logger
+  /** Memory for pages of tables, taken at once. Default 16. */
+  sharedBuffersMb?: number
   /** A caller waits this long at most, its turn included; a transaction may be open as long. Default 30,000. */
   statementTimeoutMs?: number
 }
@@ -40,12 +43,10 @@ const startTimeoutMs = deadlines.embedded.databaseOpenMs
  */
 export async function openPglite(options: PgliteOptions): Promise<Pglite> {
   const timeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
-  mkdirSync(options.directory, { recursive: true, mode: 0o700 })
-  const supervisor = createSupervisor(
-    { directory: options.directory, transactionMsMax: timeoutMs },
-    options.log,
-  )
-  const calls: Calls = { supervisor, timeoutMs, log: options.log }
+  mkdirSync(dirname(options.directory), { recursive: true, mode: 0o700 })
+  const { directory, sharedBuffersMb = 16, log } = options
+  const supervisor = createSupervisor({ directory, sharedBuffersMb, transactionMsMax: timeoutMs }, log)
+  const calls: Calls = { supervisor, timeoutMs, log }
   const guard = createTransactionGuard()
   try {
     await bounded(calls, (thread) => thread.call.started(), startTimeoutMs)

@@ -26,7 +26,7 @@ const soon = () => Date.now() + 60_000
 /** The thread itself, for what depends on times: the port's own time-outs must not meddle. */
 async function openThread(transactionMsMax: number) {
   const directory = await copyCluster(temporaryFolder())
-  const supervisor = createSupervisor({ directory, transactionMsMax }, silentLog)
+  const supervisor = createSupervisor({ directory, sharedBuffersMb: 16, transactionMsMax }, silentLog)
   onTestFinished(() => supervisor.close())
   const { call } = supervisor.get()
   await call.query('create table t (n int)', undefined, soon())
@@ -95,7 +95,7 @@ test('an unusable folder is a clear fault', async () => {
 
 test('a thread that died is started again, and its listeners are notified again', async () => {
   const directory = await copyCluster(temporaryFolder())
-  const supervisor = createSupervisor({ directory, transactionMsMax: 30_000 }, silentLog)
+  const supervisor = createSupervisor({ directory, sharedBuffersMb: 16, transactionMsMax: 30_000 }, silentLog)
   onTestFinished(() => supervisor.close())
   const payloads: string[] = []
   await supervisor.listen('news', (payload) => payloads.push(payload))
