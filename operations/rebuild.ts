@@ -13,7 +13,12 @@ import {
   relationalIndex,
   vectorsIndex,
 } from '#services/vectors/index/indexes.ts'
-import { beginRebuild, type RebuildParts, readRebuildStatus } from '#services/vectors/index/rebuild.ts'
+import {
+  beginRebuild,
+  listGenerations,
+  type RebuildParts,
+  readRebuildStatus,
+} from '#services/vectors/index/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
@@ -21,6 +26,8 @@ const pollMs = 250
 const leaseMs = deadlines.lease.rebuildMs
 /** A rebuild moves only while the index's writer runs: after this long without one, the operator gets a hint. */
 const idleMs = 10_000
+/** For the writer to take an engine into use that nothing had opened before. */
+const inUseMs = 10_000
 
 interface RebuildResult {
   index: Index['name']
@@ -41,6 +48,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
     async run({ platform, output, signal }: OperationContext<string>): Promise<RebuildResult> {
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
+      if (platform.choices[engine].embedded) await untilInUse(parts, signal)
       const lease = { name: `rebuild-${index.name}`, holder: platform.instanceId, ttlMs: leaseMs }
       const generation = await withLease(parts.relational, lease, () => beginRebuild(parts))
       if (generation === undefined) {
@@ -53,6 +61,17 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
       return { index: index.name, generation, records, took_ms: Date.now() - startedAt }
     },
   })
+}
+
+/** An embedded engine that was opened for this alone gets its first generation from its writer, within a second. */
+async function untilInUse({ relational, index, engine }: RebuildParts, signal: AbortSignal): Promise<void> {
+  const until = Date.now() + inUseMs
+  while (Date.now() < until && !signal.aborted) {
+    const live = await engine.liveGeneration()
+    const known = await listGenerations(relational, index)
+    if (known.some(({ generation, state }) => generation === live && state !== 'retired')) return
+    await sleep(pollMs, signal)
+  }
 }
 
 /** Resolves with the number of records once the generation is live. */

@@ -21,13 +21,17 @@ export interface MirrorFolder {
   closed(): void
 }
 
+/** Whether a cluster that can be trusted is there; changes nothing. */
+export function holdsCluster(directory: string, boot = bootId()): boolean {
+  const paths = pathsOf(directory)
+  return existsSync(paths.cluster) && reasonToDiscard({ ...paths, boot }) === undefined
+}
+
 const bootFile = '/proc/sys/kernel/random/boot_id'
 
 /** `boot` names this run of the machine; null where the system does not say; then no unclean stop is trusted. */
 export function openMirrorFolder(directory: string, boot = bootId()): MirrorFolder {
-  const cluster = join(directory, 'cluster')
-  const openMark = join(directory, 'OPEN')
-  const madeMark = join(directory, 'MADE')
+  const { cluster, openMark, madeMark } = pathsOf(directory)
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const discarded = reasonToDiscard({ cluster, openMark, madeMark, boot })
   if (discarded) {
@@ -51,6 +55,14 @@ export function openMirrorFolder(directory: string, boot = bootId()): MirrorFold
       rmSync(openMark, { force: true })
       syncPath(directory)
     },
+  }
+}
+
+function pathsOf(directory: string) {
+  return {
+    cluster: join(directory, 'cluster'),
+    openMark: join(directory, 'OPEN'),
+    madeMark: join(directory, 'MADE'),
   }
 }
 

@@ -20,6 +20,8 @@ export interface MirrorDriver {
   log: Logger
   /** Opens the engine; called once, and again after it failed. */
   open(): Promise<OpenedMirror>
+  /** What is there before `open`; absent where the engine runs anyway. */
+  resting?(): 'closed' | 'absent'
   /** Called once the tables are ready. */
   prepared?(): void
   close(): Promise<void>
@@ -59,6 +61,7 @@ export function createMirror(parts: MirrorDriver): Mirror {
   return {
     driver: parts.driver,
     write,
+    state: () => (ready || !parts.resting ? 'open' : parts.resting()),
     async prepare() {
       await engine()
     },

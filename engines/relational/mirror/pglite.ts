@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino'
 import { openPglite, type Pglite } from '../pglite.ts'
-import { type MirrorFolder, openMirrorFolder } from './folder.ts'
+import { holdsCluster, type MirrorFolder, openMirrorFolder } from './folder.ts'
 import { createMirror } from './mirror.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { readerRole } from './tables.ts'
@@ -29,6 +29,7 @@ export function openPgliteMirror(options: { directory: string; log: Logger }): M
         async finishGeneration() {},
       }
     },
+    resting: () => (holdsCluster(directory) ? 'closed' : 'absent'),
     prepared: () => folder?.made(),
     async close() {
       const engine = await opened?.catch(() => undefined)

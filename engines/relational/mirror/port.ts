@@ -55,6 +55,11 @@ export interface MirrorTarget {
 export interface Mirror extends Closeable {
   readonly driver: 'postgres' | 'embedded'
 
+  /**
+   * `closed`, `absent`: an embedded engine that nothing has used yet, so that it takes no memory; its tables are there,
+   * or will be made fresh when it is opened.
+   */
+  state(): 'open' | 'closed' | 'absent'
   /** Brings tables, indexes, the reading role and its grants up to date. Every other call does it by itself. */
   prepare(): Promise<void>
 

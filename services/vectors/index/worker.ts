@@ -25,11 +25,11 @@ const readRowsMs = 500
 const rowsValidMs = 500
 const pruneMs = 3_600_000
 
-/** `before` is called until it succeeds, before anything is written. */
+/** `before` is called until it resolves with true, before anything is read or written. */
 export async function startIndexWriter(
   context: WriterContext,
   writer: IndexWriter,
-  before?: (parts: RebuildParts) => Promise<void>,
+  before?: (parts: RebuildParts) => Promise<boolean>,
 ): Promise<Closeable> {
   const stopping = new AbortController()
   const { eventLog, relational } = context.engines
@@ -58,7 +58,7 @@ interface Running {
   writer: IndexWriter
   progressTail: ProgressTail
   groups: Map<number, RunningConsumer>
-  before: ((parts: RebuildParts) => Promise<void>) | undefined
+  before: ((parts: RebuildParts) => Promise<boolean>) | undefined
 }
 
 function partsOf({ context, writer }: Running): RebuildParts {
@@ -72,7 +72,7 @@ async function followGenerations(running: Running): Promise<void> {
   const { context, writer, groups, progressTail } = running
   const parts = partsOf(running)
   if (groups.size === 0) {
-    await running.before?.(parts)
+    if (running.before && !(await running.before(parts))) return
     running.before = undefined
     await ensureLiveGeneration(parts)
   }

@@ -10,7 +10,7 @@ import type { IndexWriter } from '../index/generation-writer.ts'
 import { relationalIndex } from '../index/indexes.ts'
 import { startIndexWriter } from '../index/worker.ts'
 import { createGeneration } from './generation.ts'
-import { takeIntoUse } from './take-into-use.ts'
+import { isNeeded, takeIntoUse } from './take-into-use.ts'
 
 /** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
@@ -54,7 +54,11 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
         ...(pace ? { pace } : {}),
       }),
   }
-  const worker = await startIndexWriter(context, writer, (parts) => takeIntoUse(mirror, parts, context.log))
+  const worker = await startIndexWriter(context, writer, async (parts) => {
+    if (!(await isNeeded(mirror, parts))) return false
+    await takeIntoUse(mirror, parts, context.log)
+    return true
+  })
   return {
     async close() {
       stopping.abort()

@@ -1,8 +1,29 @@
-/** Makes the mirror's tables and the rows about its generations agree before anything is written. */
+/**
+ * Says when the mirror has work, and makes its tables and the rows about its generations agree before anything is
+ * written.
+ */
 
 import type { Logger } from 'pino'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { groupOfGeneration, listGenerations, prepareGroup, type RebuildParts } from '../index/rebuild.ts'
+
+/**
+ * False while an embedded mirror may remain closed: nothing has used it, its tables are there if they ever were, no
+ * rebuild is under way, and its group has read all of the log.
+ */
+export async function isNeeded(mirror: Mirror, parts: RebuildParts): Promise<boolean> {
+  const state = mirror.state()
+  if (state === 'open') return true
+  const { relational, index, eventLog, physicalName } = parts
+  const generations = await listGenerations(relational, index)
+  if (state === 'absent' && generations.length > 0) return true
+  if (generations.some(({ state }) => state === 'building' || state === 'switching')) return true
+  const live = generations.find(({ state }) => state === 'live')?.generation ?? 1
+  const { committed } = await eventLog.groupState(groupOfGeneration(index, live), physicalName)
+  const read = new Map(committed.map((one) => [one.partition, one.offset]))
+  const ranges = await eventLog.offsets(physicalName)
+  return ranges.some(({ partition, start, end }) => end > Math.max(start, read.get(partition) ?? 0))
+}
 
 /**
  * Fresh tables (at the first start, or after a mirror was lost) get a generation number that was never used, so that no

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror/folder.ts'
+import { holdsCluster, type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror/folder.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
 function fill(folder: MirrorFolder): void {
@@ -54,5 +54,19 @@ describe('the cluster of the embedded mirror', () => {
     const directory = temporaryFolder()
     fill(openMirrorFolder(directory, 'boot-1'))
     expect(openMirrorFolder(directory, 'boot-1').discarded).toBe('it was never finished')
+  })
+
+  it('counts as there only when it would be kept, and asking changes nothing', () => {
+    const directory = temporaryFolder()
+    expect(holdsCluster(directory, 'boot-1')).toBe(false)
+    expect(existsSync(join(directory, 'OPEN'))).toBe(false)
+    const folder = openMirrorFolder(directory, 'boot-1')
+    fill(folder)
+    expect(holdsCluster(directory, 'boot-1')).toBe(false)
+    folder.made()
+    expect(holdsCluster(directory, 'boot-1')).toBe(true)
+    expect(holdsCluster(directory, 'boot-2')).toBe(false)
+    folder.closed()
+    expect(holdsCluster(directory, 'boot-2')).toBe(true)
   })
 })
