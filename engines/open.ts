@@ -114,7 +114,7 @@ export interface OpenEnginesOptions {
   log: Logger
 }
 
-/** Opens what is needed, once each; closes it in reverse, also when one of them does not open. */
+/** Opens what is needed, once each and all at the same time; closes it again, also when one of them does not open. */
 export async function openEngines(
   options: OpenEnginesOptions,
 ): Promise<{ engines: Partial<OpenEngines> } & Closeable> {
@@ -122,13 +122,11 @@ export async function openEngines(
     options.log.error({ engine: name, err: error }, 'engine.close-failed'),
   )
   const engines: Partial<OpenEngines> = {}
-  try {
-    for (const name of new Set(options.needs)) {
-      await openOne(name, engines, options, scope)
-    }
-  } catch (error) {
+  const opening = [...new Set(options.needs)].map((name) => openOne(name, engines, options, scope))
+  const failed = (await Promise.allSettled(opening)).find((result) => result.status === 'rejected')
+  if (failed) {
     await scope.close()
-    throw error
+    throw failed.reason
   }
   return { engines, close: () => scope.close() }
 }
