@@ -4,6 +4,7 @@ import { clientBench } from '../packages/client/bench/client.ts'
 import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
+import { footprintBench } from './footprint.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
@@ -27,4 +28,5 @@ export const benches: readonly Bench[] = [
   meteringBench,
   upsertDistributedBench,
   searchDistributedBench,
+  footprintBench,
 ]

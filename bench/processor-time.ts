@@ -1,4 +1,4 @@
-/** The processor time that processes have used, read from /proc: so these benches run on Linux alone. */
+/** What processes take of the machine, read from /proc: so these benches run on Linux alone. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -10,6 +10,27 @@ export function processorSeconds(pid: number): number {
   const own = readTimes(pid)
   if (!own) throw new Error(`process ${pid} is not there, or this system has no /proc`)
   return (own.ended + ticksOf(pid, childrenByParent())) / ticksPerSecond
+}
+
+/** Seconds of those children of a process, and of theirs, that have ended. */
+export function endedSeconds(pid: number): number {
+  return (readTimes(pid)?.ended ?? 0) / ticksPerSecond
+}
+
+/** RSS of a process and of all below it, as `ps` shows it for each. */
+export function residentBytes(pid: number): number {
+  const children = childrenByParent()
+  const sum = (one: number): number =>
+    residentOf(one) + (children.get(one) ?? []).reduce((bytes, child) => bytes + sum(child), 0)
+  return sum(pid)
+}
+
+function residentOf(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024
+  } catch {
+    return 0
+  }
 }
 
 function ticksOf(pid: number, children: Map<number, number[]>): number {
