@@ -34,6 +34,14 @@ const textOnly: QueryOptions = {
   serializers: Object.fromEntries(oids.map((oid) => [oid, asIs])),
 }
 
+/**
+ * Single-user Postgres makes no checkpoint by itself before it is closed, and its log would grow for ever. How much a
+ * statement writes to it is guessed from its own size.
+ */
+const checkpointBytes = 32 * 2 ** 20
+const statementBytes = 1_024
+let written = 0
+
 let chain: Promise<unknown> = Promise.resolve()
 let transactions = 0
 let current: { id: number; end(): void } | undefined
@@ -75,6 +83,7 @@ const handlers = {
   },
   async copy(id: number, statement: string, data: Uint8Array<ArrayBuffer>): Promise<number> {
     assertCurrent(id)
+    written += data.length
     return (await translated(() => db.query(statement, [], { blob: new Blob([data]) }))).affectedRows ?? 0
   },
   /** Resolves with the command tag of the commit. A rollback may end a transaction that is gone already. */
@@ -110,12 +119,21 @@ function inTurn<T>(deadline: number, work: () => Promise<T>): Promise<T> {
       throw relationalUnavailable(new Error('the statement waited too long for its turn'))
     return work()
   })
-  chain = turn.catch(() => {})
+  chain = turn.catch(() => {}).then(checkpointIfDue)
   return turn
+}
+
+/** Between two turns no transaction is open. */
+async function checkpointIfDue(): Promise<void> {
+  if (written < checkpointBytes) return
+  written = 0
+  await db.exec('checkpoint').catch(() => {})
 }
 
 /** Without parameters the text may hold several statements; the last one's result counts. */
 async function run(text: string, params: (string | null)[] | undefined): Promise<TextResult> {
+  written += statementBytes + text.length
+  for (const param of params ?? []) written += param?.length ?? 0
   const result = await translated(async () =>
     params === undefined || params.length === 0
       ? (await db.exec(text, textOnly)).at(-1)

@@ -1,21 +1,17 @@
-/** An embedded relational engine for tests: its cluster is copied from one that was made once for this checkout. */
+/** An embedded relational engine for tests. */
 
-import { randomUUID } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import { openPglite } from '#engines/relational/pglite.ts'
+import { ensureCluster } from '#engines/relational/pglite-cluster.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
 
 export const silentLog = pino({ level: 'silent' })
-
-const cache = fileURLToPath(new URL('../../node_modules/.cache/flotilla-tests/', import.meta.url))
-const packageFile = new URL('../../node_modules/@electric-sql/pglite/package.json', import.meta.url)
 
 /** An engine with all migrations, closed when the running test ends. */
 export async function openTestRelational(options: { statementTimeoutMs?: number } = {}): Promise<Relational> {
@@ -40,25 +36,9 @@ export async function openEmptyRelational(
   }
 }
 
-/** An empty cluster inside of `folder`: copying one takes a fraction of the seconds that making one takes. */
+/** An empty cluster inside of `folder`. */
 export async function copyCluster(folder: string): Promise<string> {
   const directory = join(folder, 'postgres')
-  cpSync(await template(), directory, { recursive: true })
+  await ensureCluster(directory)
   return directory
-}
-
-async function template(): Promise<string> {
-  const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }
-  const finished = join(cache, `cluster-${version}`)
-  if (existsSync(finished)) return finished
-  mkdirSync(cache, { recursive: true })
-  const building = join(cache, `building-${randomUUID()}`)
-  await (await openPglite({ directory: building, log: silentLog })).close()
-  try {
-    renameSync(building, finished)
-  } catch {
-    // Another test process was faster: its cluster is as good.
-    rmSync(building, { recursive: true, force: true })
-  }
-  return finished
 }

@@ -1,8 +1,10 @@
 /** What is special about the embedded Postgres: its thread, its deaths and its time limits. */
 
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { openPglite } from '#engines/relational/pglite.ts'
@@ -135,3 +137,19 @@ test('kill -9 in the middle of writing loses no row that was acknowledged', asyn
   expect(rows[0]!.last).toBeGreaterThanOrEqual(acknowledged())
   expect(rows[0]!.n).toBe(rows[0]!.last)
 })
+
+test('its log on disk is cut while it runs, also when it is never closed', async () => {
+  const directory = await copyCluster(temporaryFolder())
+  const relational = await openPglite({ directory, log: silentLog })
+  onTestFinished(() => relational.close())
+  await relational.query('create table t (line text)')
+  const rows = Array.from({ length: 10_000 }, () => [randomBytes(960).toString('hex')])
+  for (let copied = 0; copied < 4; copied++) {
+    await relational.copy('t', [{ name: 'line', type: 'text' }], rows)
+  }
+  await relational.query('select 1')
+  const names = readdirSync(join(directory, 'pg_wal'), { withFileTypes: true }).filter((one) => one.isFile())
+  const bytes = names.map(({ name }) => statSync(join(directory, 'pg_wal', name)).size)
+  // What was copied is twice as much.
+  expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(50_000_000)
+}, 120_000)
