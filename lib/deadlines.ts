@@ -14,7 +14,7 @@ export const deadlines = {
     logLeaveMs: 500,
     /** Where the log is, and what it holds: brokers, offsets, producer ids. */
     logAskMs: 2_000,
-    logHeartbeatMs: 3_000,
+    logHeartbeatMs: 1_500,
     /** How long a broker holds a fetch back while there is nothing, and a write until its followers have it. */
     logFetchWaitMs: 2_500,
     logBrokerWriteMs: 4_000,
@@ -57,7 +57,7 @@ export const deadlines = {
     /** Within this time a caller learns that the log is away. */
     awayMs: 2_000,
   },
-  /** One call of a worker's handler; a member that takes over waits this long for one of its predecessor. */
+  /** One call of a worker's handler. */
   handler: {
     vectorWriterMs: 30_000,
     relationalWriterMs: 120_000,
@@ -72,11 +72,16 @@ export const deadlines = {
     outboxMs: 2_000,
     fleetEventsMs: 5_000,
   },
-  /** Without a heartbeat for this long a member loses its partitions. */
+  /** Members of consumer groups. */
   session: {
-    defaultMs: 10_000,
-    courierMs: 6_000,
+    /** Without a heartbeat for this long a member loses its partitions; Kafka's own limits allow no less. */
+    timeoutMs: 6_000,
     heartbeatMs: 1_000,
+    /** A member that does not join again within this time when the group shares out is left out. */
+    rebalanceMs: 10_000,
+    /** A partition that moves: its calls go on for a while, are aborted, their outcomes committed; then the next has it. */
+    handOverCallsMs: 500,
+    handOverMs: 2_000,
   },
   /** The holder of a lease may act for this long after it was last renewed. */
   lease: {
@@ -158,10 +163,22 @@ export const orders: readonly Order[] = [
     'the end of silence',
     (d) => [d.engine.logRequestMs + d.engine.logAskMs + d.engine.logConnectMs, d.silenceMs],
   ],
-  ['a heartbeat', "the courier's session", (d) => [d.engine.logHeartbeatMs, d.session.courierMs]],
-  ['a commit', "the courier's session", (d) => [d.engine.logCommitMs, d.session.courierMs]],
-  ["the courier's session", 'a session', (d) => [d.session.courierMs, d.session.defaultMs]],
-  ['three heartbeats', "the courier's session", (d) => [3 * d.session.heartbeatMs, d.session.courierMs]],
+  [
+    'two heartbeats without an answer, and their pauses',
+    'a session',
+    ({ engine, session }) => [2 * (engine.logHeartbeatMs + session.heartbeatMs), session.timeoutMs],
+  ],
+  ['a commit', 'a session', (d) => [d.engine.logCommitMs, d.session.timeoutMs]],
+  [
+    'the drain of a partition that moves',
+    'its hand-over',
+    ({ session, stop }) => [
+      session.handOverCallsMs + stop.abortedCallsMs + stop.lastCommitMs,
+      session.handOverMs,
+    ],
+  ],
+  ['a hand-over', 'a session', (d) => [d.session.handOverMs, d.session.timeoutMs]],
+  ['a session', 'a rebalance', (d) => [d.session.timeoutMs, d.session.rebalanceMs]],
   ['three sends of the outbox', 'its lease', (d) => [3 * d.publish.outboxMs, d.lease.outboxMs]],
   [
     'the drain of a member',

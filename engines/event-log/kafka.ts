@@ -21,7 +21,6 @@ import type { EventLog } from './port.ts'
 
 export type { KafkaOptions }
 
-const sessionTimeoutMs = deadlines.session.defaultMs
 const fetchBytesMax = 1_048_576
 const pingTimeoutMs = deadlines.engine.pingMs
 
@@ -89,7 +88,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
       facts.forget(name)
     },
     consume: async ({ listener, ...given }) =>
-      remember(openConsumer({ sessionTimeoutMs, fetchBytesMax, ...given }, listener, reading)),
+      remember(openConsumer({ fetchBytesMax, ...given }, listener, reading)),
     tail: async (tail) => remember(openTail(tail, reading)),
     async ping(timeoutMs = pingTimeoutMs) {
       await admin.ask((client) => client.describeCluster(), timeoutMs)

@@ -158,8 +158,6 @@ export interface GroupState {
 export interface ConsumeOptions {
   group: string
   topic: string
-  /** A member that is silent for this long loses its partitions. Default 10,000. */
-  sessionTimeoutMs?: number
   /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
   fetchBytesMax?: number
   listener: ConsumerListener
@@ -167,11 +165,6 @@ export interface ConsumeOptions {
 
 export interface GainedPartition extends PartitionRange {
   committed: CommittedPosition | null
-  /**
-   * What is known of the owner before: `none` has no call of its own running any more (there never was one, or its
-   * process is gone for sure); `unknown` may still have one running.
-   */
-  former: 'none' | 'unknown'
 }
 
 export interface ConsumerListener {
@@ -180,6 +173,12 @@ export interface ConsumerListener {
    * resolves with the offset to start at for each (a partition left out stays silent until `seek`).
    */
   assigned(gained: GainedPartition[]): Promise<Map<number, number>>
+  /**
+   * Another member is to have these: finish or abort their work, and commit it. They are owned until the promise resolves
+   * (at most for `deadlines.session.handOverMs`); then comes `lost`, and only then the next owner. A member whose session
+   * ended is not asked.
+   */
+  revoked?(partitions: number[]): Promise<void>
   /** These are lost as of now: abort their work; commits for them answer `lost`. Kept partitions go on undisturbed. */
   lost(partitions: number[]): void
   /**

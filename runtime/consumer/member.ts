@@ -3,6 +3,7 @@
 import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { EngineBreaker } from './engine-breaker.ts'
@@ -16,6 +17,9 @@ import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
 import type { Shares } from './record-buffer.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
+
+const { handOverCallsMs } = deadlines.session
+const { callsMs: stopCallsMs } = deadlines.stop
 
 export class Member implements LaneConsumer {
   readonly #dependencies: ConsumerDependencies
@@ -31,7 +35,7 @@ export class Member implements LaneConsumer {
   readonly #refused = new Map<number, string>()
   /** The last assignment of each partition; an older one that is still being worked out is void. */
   readonly #gains = new Map<number, symbol>()
-  /** Ends of calls that ran when a partition was lost: the partition may come back sooner. */
+  /** Ends of calls that ran when a partition was lost: the partition may come back sooner, and waits for them. */
   readonly #leaving = new Map<number, Promise<void>>()
   readonly #closing = new AbortController()
   #ticker: NodeJS.Timeout | undefined
@@ -73,12 +77,11 @@ export class Member implements LaneConsumer {
   }
 
   async join(): Promise<void> {
-    const { group, sessionTimeoutMs, callTimeoutMs } = this.#options
+    const { group, callTimeoutMs } = this.#options
     try {
       const consumer = await this.#dependencies.eventLog.consume({
         group,
         topic: this.#topicName,
-        ...(sessionTimeoutMs === undefined ? {} : { sessionTimeoutMs }),
         listener: this.#listener(),
       })
       this.#joined.resolve(consumer)
@@ -143,7 +146,7 @@ export class Member implements LaneConsumer {
   async #leave(): Promise<void> {
     this.#closing.abort()
     for (const partition of this.#partitions.values()) partition.buffer.setStopped(true)
-    await Promise.all([...this.#partitions.values()].map((partition) => partition.drain()))
+    await Promise.all([...this.#partitions.values()].map((partition) => partition.drain(stopCallsMs)))
     this.#group.breaker.close()
     clearInterval(this.#ticker)
     this.#unregister()
@@ -167,6 +170,10 @@ export class Member implements LaneConsumer {
   #listener(): ConsumerListener {
     return {
       assigned: async (gained) => await this.#gain(await this.#joined.promise, gained),
+      revoked: async (partitions) => {
+        const moving = partitions.map((id) => this.#partitions.get(id)?.drain(handOverCallsMs))
+        await Promise.all(moving)
+      },
       lost: (partitions) => {
         for (const id of partitions) this.#lose(id)
       },
@@ -177,25 +184,19 @@ export class Member implements LaneConsumer {
 
   async #gain(consumer: GroupConsumer, gained: GainedPartition[]): Promise<Map<number, number>> {
     const gain = Symbol('gain')
-    const gainedAt = performance.now()
     for (const { partition } of gained) this.#gains.set(partition, gain)
     const handedOver = await this.#askPositions(gained, gain)
     const starts = new Map<number, number>()
     for (const one of gained) {
       if (this.#gains.get(one.partition) !== gain || this.#closing.signal.aborted) continue
-      const readFrom = this.#start(consumer, one, handedOver.get(one.partition), gainedAt)
+      const readFrom = this.#start(consumer, one, handedOver.get(one.partition))
       if (readFrom !== null) starts.set(one.partition, readFrom)
     }
     return starts
   }
 
   /** The first offset to read, or null when the partition must not start. */
-  #start(
-    consumer: GroupConsumer,
-    gained: GainedPartition,
-    handedOver: number | undefined,
-    gainedAt: number,
-  ): number | null {
+  #start(consumer: GroupConsumer, gained: GainedPartition, handedOver: number | undefined): number | null {
     const id = gained.partition
     const start = decideStart(gained, handedOver, this.#options.topic.cleanup, Date.now())
     if (start.kind === 'stop') {
@@ -207,16 +208,9 @@ export class Member implements LaneConsumer {
       const place = { partition: id, position: start.position }
       this.#log.warn(place, 'commit metadata has an unknown format: it is ignored')
     }
-    // Whoever takes over commits before its first call. Calls of our own are waited for below, by themselves.
-    if (start.saved.owner === this.#group.token) start.saved.released = true
-    const awaited = gained.former === 'unknown' && !start.saved.released
-    const waitMs = awaited ? Math.max(0, this.#options.callTimeoutMs - (performance.now() - gainedAt)) : 0
-    const formerDone = Promise.all([
-      this.#leaving.get(id),
-      waitMs > 0 ? sleep(waitMs, this.#closing.signal) : null,
-    ])
     const { end } = gained
-    const partition = new Partition({ group: this.#group, consumer, id, start, end, formerDone })
+    const ownCalls = this.#leaving.get(id)
+    const partition = new Partition({ group: this.#group, consumer, id, start, end, ownCalls })
     this.#partitions.set(id, partition)
     // What the worker knows to be done is committed without waiting for a record: lag is read from commits.
     if (start.position > (gained.committed?.offset ?? start.position)) partition.open()

@@ -45,7 +45,7 @@ export interface CallPermission {
   readonly group: GroupContext
   /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
   readonly ending: AbortSignal
-  /** True when no call of an earlier owner can run any more and its fate is known; the first question finds out. */
+  /** True when no call of an earlier term runs here and the former owner's fate is known; the first question finds out. */
   open(): boolean
   /** True when a call may start now. */
   mayCall(): boolean

@@ -24,8 +24,8 @@ export interface PartitionOptions {
   start: Extract<Start, { kind: 'start' }>
   /** The end of the log when the partition was gained. */
   end: number
-  /** Resolves when no call of an earlier owner can be running any more. */
-  formerDone: Promise<unknown>
+  /** Resolves when no call runs any more that this member made when it had the partition before. */
+  ownCalls: Promise<void> | undefined
 }
 
 export class Partition implements RunnerHost {
@@ -42,7 +42,7 @@ export class Partition implements RunnerHost {
   readonly #gone = new AbortController()
   readonly #lost = new AbortController()
   readonly #ending = new AbortController()
-  readonly #formerDone: Promise<unknown>
+  readonly #ownCalls: Promise<void> | undefined
   /** The owner before, where it matters whether it died in its work. */
   readonly #suspect: number | null
   /** Calls start after the commit that says so: the next owner must not take the former one's release for ours. */
@@ -55,7 +55,7 @@ export class Partition implements RunnerHost {
   readonly #reading: Reading
   #callWaiters: (() => void)[] = []
 
-  constructor({ group, consumer, id, start, end, formerDone }: PartitionOptions) {
+  constructor({ group, consumer, id, start, end, ownCalls }: PartitionOptions) {
     this.group = group
     this.id = id
     this.#consumer = consumer
@@ -64,7 +64,7 @@ export class Partition implements RunnerHost {
     this.#committed = start.position
     this.#reading = new Reading(start)
     this.#progressedAtMs = start.saved.progressedAtMs
-    this.#formerDone = formerDone
+    this.#ownCalls = ownCalls
     this.buffer = new RecordBuffer({
       // The other half is for what is under way, or waits in lanes.
       bytesMax: () => group.shareBytes() / 2,
@@ -214,11 +214,11 @@ export class Partition implements RunnerHost {
     this.#log.error({ why }, 'partition stopped: it needs an operator')
   }
 
-  /** No call starts any more; those that run may end; their outcomes are committed, with the release. */
-  async drain(): Promise<void> {
+  /** No call starts any more; those that run may end for `callsMs`; their outcomes are committed, with the release. */
+  async drain(callsMs: number): Promise<void> {
     if (this.#gone.signal.aborted) return
     const { calls } = this.group
-    const { callsMs, abortedCallsMs, lastCommitMs } = deadlines.stop
+    const { abortedCallsMs, lastCommitMs } = deadlines.stop
     this.#ending.abort()
     this.pump()
     await Promise.race([this.runner.idle(), sleep(callsMs)])
@@ -234,7 +234,7 @@ export class Partition implements RunnerHost {
 
   async #open(): Promise<void> {
     this.#opened = 'soon'
-    await Promise.race([this.#formerDone, aborted(this.ending)])
+    await Promise.race([this.#ownCalls, aborted(this.ending)])
     if (this.#suspect !== null && (await this.group.hasDied(this.#suspect))) this.guard.formerDied()
     if (this.#ending.signal.aborted || !(await this.committer.flush())) return
     this.#opened = 'yes'

@@ -45,8 +45,6 @@ export interface ConsumerOptions<S extends SchemaName> {
   /** Retries of a record before it is parked (outcome `retry`). */
   retriesMax: number
   backoff: { baseMs: number; maxMs: number }
-  /** A member that sends no heartbeat for this long loses its partitions. Default 10,000. */
-  sessionTimeoutMs?: number
   /**
    * True: a record whose handling ends the process again and again is parked. False where a position may stay the same
    * for long through no fault of its record. Default: true without an `engine`.

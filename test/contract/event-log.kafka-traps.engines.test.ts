@@ -81,21 +81,6 @@ test('records that expire under a reader stop it with an alarm; its committed po
   await eventually('it goes on', () => member.records.length === 8)
 })
 
-test('the first member of a new group knows that it had no predecessor, also where positions were set', async () => {
-  const log = await open()
-  const topic = await topicOf(log)
-  await log.append(topic, 0, numbered(3))
-  const group = `traps-${randomUUID()}`
-  await log.setPositions(group, topic, [{ partition: 0, offset: 1 }])
-  const first = await join(log, { group, topic })
-  await eventually('it reads', () => first.records.length === 2)
-  expect(first.gained[0]!.former).toBe('none')
-  await first.consumer.close()
-  const second = await join(log, { group, topic })
-  await eventually('it reads', () => second.records.length === 2)
-  expect(second.gained[0]!.former).toBe('unknown')
-})
-
 test('a member that owns partitions without records commits, without having received anything', async () => {
   const log = await open()
   const topic = await topicOf(log, 3)

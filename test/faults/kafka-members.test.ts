@@ -33,7 +33,6 @@ async function joinSlow(name: string, topic: string, group: string, ledger: Ledg
   const consumer = await log.consume({
     group,
     topic,
-    sessionTimeoutMs: 6_000,
     listener: {
       async assigned(gained) {
         for (const { partition } of gained) terms.set(partition, (terms.get(partition) ?? 0) + 1)

@@ -25,7 +25,7 @@ import { databaseUrl, registryUrl } from '../support/servers.ts'
 import type { Notice } from './paused-publishers-child.ts'
 
 const childFile = fileURLToPath(new URL('./paused-publishers-child.ts', import.meta.url))
-/** A lease of 15 s, or a session of 10 s and the wait for what a former owner may still do. */
+/** A lease of 15 s or a session of 6 s; the rest is for a busy machine. */
 const takeoverMsMax = 90_000
 
 let kafka: KafkaCluster

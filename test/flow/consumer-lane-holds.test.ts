@@ -105,7 +105,7 @@ describe('a head that is held', () => {
           return done
         },
       })
-      await log.members.at(-1)!.gain([0], 'unknown')
+      await log.members.at(-1)!.gain([0])
       await eventually('it is committed', () => lastCommit(log).offset === 1)
       expect(calls).toBe(blamesRecords ? 0 : 1)
       expect((await harness.deadLetters()).size).toBe(blamesRecords ? 1 : 0)

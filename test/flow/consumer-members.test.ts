@@ -28,7 +28,7 @@ describe('a record that ends the process', () => {
       log.clientId = `process-${log.members.length}`
       await harness.startBatches({ ...options, callTimeoutMs: 600 })
       const member = log.members.at(-1)!
-      await member.gain([0], 'none')
+      await member.gain([0])
       return member
     }
     for (let kill = 1; kill <= 2; kill++) {

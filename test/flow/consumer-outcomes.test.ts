@@ -53,7 +53,7 @@ describe('an index writer whose engine hangs', () => {
     for (let life = 0; life < 2; life++) {
       const consumer = await harness.startBatches({ callTimeoutMs: 60_000, retriesMax: 0, handle })
       if (life === 0) await harness.add(0, entries(1))
-      await log.members[life]!.gain([0], 'unknown')
+      await log.members[life]!.gain([0])
       await eventually('it hangs', () => consumer.state().inFlight === 1)
       await consumer.close()
     }
@@ -71,7 +71,7 @@ describe('a record that hangs while its partition moves from member to member', 
       if (whose === 'of several processes') log.clientId = `process-${n}`
       await harness.startBatches({ callTimeoutMs: 100, retriesMax: 1_000, handle })
       const calls = state.attempts.length
-      await log.members[n]!.gain([0], 'unknown')
+      await log.members[n]!.gain([0])
       await eventually('it hangs here', () => state.attempts.length > calls)
       if (n < 10) log.members[n]!.lose([0])
     }

@@ -21,7 +21,9 @@ import { AppError } from '#lib/errors.ts'
 /** One member of a group; the test gives and takes its partitions. */
 export interface MemoryMember extends GroupConsumer {
   /** Hands partitions over; resolves when `assigned` has answered and reading has begun. */
-  gain(partitions: number[], former?: 'none' | 'unknown'): Promise<void>
+  gain(partitions: number[]): Promise<void>
+  /** Asks it to finish its work on these, then takes them. */
+  handOver(partitions: number[]): Promise<void>
   lose(partitions: number[]): void
   /** What `alive()` answers. */
   connected: boolean
@@ -190,15 +192,19 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       answers: [],
       paused: new Set(),
       delivered: 0,
-      async gain(partitions, former = 'none') {
+      async gain(partitions) {
         for (const id of partitions) owned.add(id)
         const gained = partitions.map((id): GainedPartition => {
           const { start, end } = partitionOf(topic, id)
           const committed = positions.get(`${group}|${topic}|${id}`) ?? null
-          return { partition: id, start, end, committed, former }
+          return { partition: id, start, end, committed }
         })
         const starts = await listener.assigned(gained)
         for (const [id, offset] of starts) if (owned.has(id)) member.seek(id, offset)
+      },
+      async handOver(partitions) {
+        await listener.revoked?.(partitions)
+        member.lose(partitions)
       },
       lose(partitions) {
         for (const id of partitions) {

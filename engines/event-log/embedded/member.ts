@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
 import type { Positions } from './positions.ts'
-import { type Member, noteLoss, type Subscription } from './subscription.ts'
+import type { Member, Subscription } from './subscription.ts'
 import { rangeOf } from './topics.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -15,6 +15,7 @@ export const fetchBytesDefault = 1_048_576
 const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
 const commitTimeoutMs = deadlines.engine.logCommitMs
+const { handOverMs } = deadlines.session
 /** Between two tries to start what was gained, while the file takes no writes. */
 const startAgain = { baseMs: 100, maxMs: 2_000 }
 
@@ -53,7 +54,6 @@ export function createMember(
     const reader = readers.get(partition)
     if (!reader) return
     readers.delete(partition)
-    noteLoss(subscription, parts.positions, partition, reader)
     reader.stop()
   }
 
@@ -77,7 +77,6 @@ export function createMember(
       ([partition]): GainedPartition => ({
         ...rangeOf(topic.partitions[partition]!),
         committed: parts.positions.get(group, topic.spec.name, partition),
-        former: subscription.unfinished.has(partition) ? 'unknown' : 'none',
       }),
     )
     if (gains.length === 0) return
@@ -116,7 +115,14 @@ export function createMember(
       for (const [partition, reader] of gained) readers.set(partition, reader)
       void start(gained)
     },
-    lose(partitions) {
+    async handOver(partitions) {
+      try {
+        const late = () => new Error('handing over takes too long')
+        await withTimeout(Promise.resolve(listener.revoked?.(partitions)), handOverMs, late)
+      } catch (error) {
+        parts.fault(error)
+      }
+      if (closed) return
       for (const partition of partitions) drop(partition)
       try {
         listener.lost(partitions)

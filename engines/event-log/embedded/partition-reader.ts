@@ -25,8 +25,6 @@ export interface ReaderOptions {
 export interface PartitionReader {
   /** Next offset to be delivered; null while it reads nothing. */
   position(): number | null
-  /** Behind the last record that was ever delivered. */
-  deliveredTo(): number
   /** True once it was given a position. */
   started(): boolean
   seek(offset: number): void
@@ -45,7 +43,6 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   const { state, bytesMax } = options
   /** Next to be delivered. */
   let position: number | null = null
-  let deliveredTo = 0
   let started = false
   let paused = false
   let stopped = false
@@ -74,7 +71,6 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   function deliver(records: StoredRecord[], next: number): void {
     position = next
     if (records.length === 0) return
-    deliveredTo = Math.max(deliveredTo, next)
     delivering = true
     reportThrown(options.fault, () => options.records(records))
     delivering = false
@@ -135,7 +131,6 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
 
   return {
     position: () => position,
-    deliveredTo: () => deliveredTo,
     started: () => started,
     seek(offset) {
       if (stopped) return

@@ -3,7 +3,7 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { CommitResult, ConsumerListener, GainedPartition, GroupConsumer } from '../port.ts'
+import type { CommitResult, ConsumerListener, GroupConsumer } from '../port.ts'
 import { gatherCommits } from './commits.ts'
 import { refusalOf } from './faults.ts'
 import { GroupSession, type SessionOptions } from './group-session.ts'
@@ -16,6 +16,7 @@ export interface MemberOptions extends SessionOptions {
 
 const metadataBytesMax = 4_096
 const commitTimeoutMs = deadlines.engine.logCommitMs
+const { handOverMs } = deadlines.session
 const retryPause = { baseMs: 100, maxMs: 2_000 }
 
 export function openConsumer(
@@ -36,12 +37,23 @@ export function openConsumer(
   )
   const commitTogether = gatherCommits<Joined>((joined, positions) => session.commit(joined, positions))
 
-  function assigned(joined: Joined): void {
-    const { gained, lost } = owned.take(joined)
+  async function assigned(joined: Joined): Promise<void> {
+    const { gained, lost, revoked } = owned.take(joined)
     lose(lost)
     for (const { partition } of gained) reader.add(partition)
-    // A group's first generation has no former owners; in later ones there may be one that still works.
-    if (gained.length > 0) void takeOver(gained, joined.generation === 1 ? 'none' : 'unknown')
+    if (gained.length > 0) void takeOver(gained)
+    if (revoked.length > 0) await handOver(revoked)
+  }
+  /** The group waits meanwhile: nobody else has these before this member has joined again. */
+  async function handOver(partitions: number[]): Promise<void> {
+    reader.remove(partitions)
+    try {
+      const late = () => new Error('handing over takes too long')
+      await withTimeout(Promise.resolve(listener.revoked?.(partitions)), handOverMs, late)
+    } catch (error) {
+      log.warn({ group, topic, error: describeError(error) }, 'partitions go to another member as they are')
+    }
+    lose(owned.release(partitions))
   }
   function lose(partitions: number[]): void {
     if (partitions.length === 0 || stop.signal.aborted) return
@@ -49,19 +61,19 @@ export function openConsumer(
     listener.lost(partitions)
   }
   /** Tries until it succeeds or none of the partitions is owned any more. */
-  async function takeOver(gained: OwnedPartition[], former: GainedPartition['former']): Promise<void> {
+  async function takeOver(gained: OwnedPartition[]): Promise<void> {
     for (let failures = 0; !stop.signal.aborted; failures++) {
       const still = gained.filter(owned.holds)
       if (still.length === 0) return
       try {
-        return await prepare(still, former)
+        return await prepare(still)
       } catch (error) {
         log.warn({ group, topic, error: describeError(error) }, 'taking over partitions: trying again')
         await sleep(backoffMs(failures, retryPause), stop.signal)
       }
     }
   }
-  async function prepare(gained: OwnedPartition[], former: GainedPartition['former']): Promise<void> {
+  async function prepare(gained: OwnedPartition[]): Promise<void> {
     const numbers = gained.map(({ partition }) => partition)
     const [found, committed] = await Promise.all([ranges.ranges(topic, numbers), session.committed(numbers)])
     const still = gained.filter(owned.holds)
@@ -71,7 +83,6 @@ export function openConsumer(
       still.map(({ partition }) => ({
         ...found.find((range) => range.partition === partition)!,
         committed: committed.find((one) => one.partition === partition) ?? null,
-        former,
       })),
     )
     const sought = reader.positions()

@@ -23,22 +23,22 @@ import type { Joined } from './owned-partitions.ts'
 export interface SessionOptions {
   group: string
   topic: string
-  sessionTimeoutMs: number
 }
 
 export interface SessionListener {
   /** What is owned now, for the next assignment. */
   claim(): Omit<Claim, 'memberId'>
-  /** The coordinator has answered with an assignment. */
-  assigned(joined: Joined): void
+  /** The coordinator has answered with an assignment. Resolves when what it takes away is handed over. */
+  assigned(joined: Joined): Promise<void>
   /** Not a member any more: all that was owned is lost. It joins as a new one. */
   ended(): void
 }
 
 const protocolType = 'consumer'
-const rebalanceTimeoutMsMin = 10_000
-const heartbeatPauseMsMax = deadlines.session.heartbeatMs
-const heartbeatTimeoutMsMax = deadlines.engine.logHeartbeatMs
+const sessionTimeoutMs = deadlines.session.timeoutMs
+const rebalanceTimeoutMs = deadlines.session.rebalanceMs
+const heartbeatPauseMs = deadlines.session.heartbeatMs
+const heartbeatTimeoutMs = deadlines.engine.logHeartbeatMs
 /**
  * The coordinator may hold a join or a sync back for as long as the rebalance lasts. One that got no answer in this time
  * is repeated under the same member id on another connection, and takes the place of the first.
@@ -80,7 +80,7 @@ export class GroupSession implements Closeable {
     this.#options = options
     this.#listener = listener
     this.#log = log
-    this.#heartbeats = cluster.connections(Math.min(heartbeatTimeoutMsMax, options.sessionTimeoutMs / 4))
+    this.#heartbeats = cluster.connections(heartbeatTimeoutMs)
     this.#calls = cluster.connections(callTimeoutMs)
     void this.#live()
   }
@@ -88,7 +88,7 @@ export class GroupSession implements Closeable {
   /** True while a heartbeat, sent less than the session's time ago, was accepted. */
   alive(): boolean {
     const age = performance.now() - this.#lastSign
-    return this.#current !== undefined && age < this.#options.sessionTimeoutMs
+    return this.#current !== undefined && age < sessionTimeoutMs
   }
 
   committed(partitions: number[]): Promise<CommittedPosition[]> {
@@ -175,18 +175,18 @@ export class GroupSession implements Closeable {
         ),
       )
       signal.throwIfAborted()
-      return this.#joined(generationId, sentAt, synced.assignment)
+      return await this.#joined(generationId, sentAt, synced.assignment)
     } finally {
       signal.removeEventListener('abort', cut)
       void connections.close()
     }
   }
 
-  #joined(generation: number, sentAt: number, assignment: Buffer): boolean {
+  async #joined(generation: number, sentAt: number, assignment: Buffer): Promise<boolean> {
     const { partitions, again } = decodeAssignment(this.#options.topic, assignment)
     this.#lastSign = sentAt
-    this.#current = { generation, memberId: this.#memberId, partitions }
-    this.#listener.assigned(this.#current)
+    this.#current = { generation, memberId: this.#memberId, partitions, again }
+    await this.#listener.assigned(this.#current)
     return again
   }
 
@@ -200,14 +200,14 @@ export class GroupSession implements Closeable {
   }
 
   #requestJoin(connections: Connections): Promise<joinGroupV9.JoinGroupResponse> {
-    const { group, topic, sessionTimeoutMs } = this.#options
+    const { group, topic } = this.#options
     const protocols = [{ name: assignerName, metadata: encodeClaim(topic, this.#listener.claim()) }]
     return this.#ask(connections, (to) =>
       joinGroupV9.api.async(
         to,
         group,
         sessionTimeoutMs,
-        Math.max(sessionTimeoutMs, rebalanceTimeoutMsMin),
+        rebalanceTimeoutMs,
         this.#memberId,
         null,
         protocolType,
@@ -236,8 +236,7 @@ export class GroupSession implements Closeable {
 
   /** Sends heartbeats until it is time to join again. */
   async #stay(): Promise<void> {
-    const { group, sessionTimeoutMs } = this.#options
-    const heartbeatPauseMs = Math.min(heartbeatPauseMsMax, sessionTimeoutMs / 5)
+    const { group } = this.#options
     for (let pauseMs = heartbeatPauseMs; ; ) {
       await sleep(pauseMs, this.#stop.signal)
       void this.#lookForGrowth()

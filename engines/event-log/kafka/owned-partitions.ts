@@ -7,6 +7,8 @@ export interface Joined {
   generation: number
   memberId: string
   partitions: number[]
+  /** What is on its way to another member has no owner in this generation: the group shares out once more. */
+  again: boolean
 }
 
 /** One ownership: a partition that was lost and gained again is another one. */
@@ -23,7 +25,10 @@ export interface OwnedPartitions {
   all(): number[]
   member(): Joined | undefined
   claim(): Omit<Claim, 'memberId'>
-  take(joined: Joined): { gained: OwnedPartition[]; lost: number[] }
+  /** `revoked` are owned until `release`: nobody else has them before this member has joined again. */
+  take(joined: Joined): { gained: OwnedPartition[]; lost: number[]; revoked: number[] }
+  /** Forgets these; returns those that were owned. */
+  release(partitions: number[]): number[]
   /** Forgets everything; returns what was owned. */
   clear(): number[]
 }
@@ -41,15 +46,17 @@ export function createOwnedPartitions(): OwnedPartitions {
       // A generation in between that this member did not see: others may have owned, and worked on, its partitions.
       const consecutive = member !== undefined && [0, 1].includes(joined.generation - member.generation)
       const kept = consecutive ? joined.partitions.filter((partition) => byNumber.has(partition)) : []
-      const lost = [...byNumber.keys()].filter((partition) => !kept.includes(partition))
+      const taken = [...byNumber.keys()].filter((partition) => !kept.includes(partition))
+      const [lost, revoked] = consecutive && joined.again ? [[], taken] : [taken, []]
       for (const partition of lost) byNumber.delete(partition)
       const gained = joined.partitions
         .filter((partition) => !kept.includes(partition))
         .map((partition) => ({ partition, announced: false }))
       for (const owned of gained) byNumber.set(owned.partition, owned)
       member = joined
-      return { gained, lost }
+      return { gained, lost, revoked }
     },
+    release: (partitions) => partitions.filter((partition) => byNumber.delete(partition)),
     clear() {
       const lost = [...byNumber.keys()]
       byNumber.clear()

@@ -24,7 +24,6 @@ export interface IndexWriter {
   engine: GenerationEngine & { ping(): Promise<void> }
   batchRecordsMax: number
   batchBytesMax: number
-  /** A new owner of a partition waits this long for calls of a dead one that may still run. */
   callTimeoutMs: number
   openGeneration(parts: GenerationParts): GenerationHandler
 }

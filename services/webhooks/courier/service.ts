@@ -36,8 +36,6 @@ const courierGroup = 'webhook-courier'
 const topic = webhooksDeliveries
 /** A call ends by its own time-out; the consumer's is there in case that fails. */
 const callTimeoutMs = deadlines.handler.courierMs
-/** How long a member that was killed keeps its partitions; Kafka allows no less. */
-const sessionTimeoutMs = deadlines.session.courierMs
 const stateEveryMs = 10_000
 const skipEveryMs = 1_000
 const trimEveryMs = 60_000
@@ -125,7 +123,6 @@ function join({
       topic,
       concurrency: callsPerTargetMax,
       callTimeoutMs,
-      sessionTimeoutMs,
       // These retries are only for calls that the runtime gave up: the courier's own retries are held heads.
       retriesMax: Number.MAX_SAFE_INTEGER,
       backoff: { baseMs: 250, maxMs: 60_000 },

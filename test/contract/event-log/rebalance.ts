@@ -1,7 +1,8 @@
 /** Two members: what moves, what stays undisturbed, who may commit. */
 
 import { describe, expect, test } from 'vitest'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { CommitResult, EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { commit, join, type Member, numbered, range, record, type World } from './world.ts'
@@ -146,7 +147,7 @@ function describeOwnership(world: World): void {
     const second = await join(await world.client(), { group, topic })
     await eventually('one partition moves', () => first.lost.length === 1 && second.gained.length === 1)
     const moved = first.lost[0]!
-    expect(second.gained[0]).toMatchObject({ partition: moved, former: 'unknown' })
+    expect(second.gained[0]).toMatchObject({ partition: moved })
     expect(second.gained[0]!.committed!.offset).toBe(3)
     expect(await commit(second.consumer, moved, 5, 'mine')).toBe('committed')
     expect(await first.consumer.commit(moved, 10, 'late')).toBe('lost')
@@ -157,6 +158,43 @@ function describeOwnership(world: World): void {
       metadata: 'mine',
     })
     expect(await commit(first.consumer, 1 - moved, 10)).toBe('committed')
+  })
+
+  test('a member is asked before a partition moves; what it commits then is what the next owner finds', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 2 })
+    for (const partition of [0, 1]) await log.append(topic, partition, numbered(10))
+    const group = world.name('group')
+    const asked: { partitions: number[]; lost: number; results: CommitResult[] }[] = []
+    const first = await join(log, {
+      group,
+      topic,
+      async onRevoked(partitions, consumer) {
+        // Long enough for a next owner that does not wait.
+        await sleep(300)
+        const commits = partitions.map((partition) => commit(consumer, partition, 7, 'finished'))
+        asked.push({ partitions, lost: first.lost.length, results: await Promise.all(commits) })
+      },
+    })
+    await eventually('the first reads all', () => first.records.length === 20)
+    const second = await join(await world.client(), { group, topic })
+    await eventually('one partition moves', () => second.gained.length === 1)
+    const moved = second.gained[0]!.partition
+    expect(asked).toEqual([{ partitions: [moved], lost: 0, results: ['committed'] }])
+    expect(first.lost).toEqual([moved])
+    expect(second.gained[0]!.committed).toMatchObject({ offset: 7, metadata: 'finished' })
+  })
+
+  test('a member that does not let go of a partition holds up neither its next owner nor the others for long', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 2 })
+    const group = world.name('group')
+    const never = new Promise<never>(() => {})
+    const first = await join(log, { group, topic, onRevoked: () => never })
+    await eventually('the first owns both', () => first.gained.length === 2)
+    const second = await join(await world.client(), { group, topic })
+    await eventually('one partition moves', () => second.gained.length === 1)
+    expect(first.lost).toEqual([second.gained[0]!.partition])
   })
 
   test('nothing of a partition reaches a member after it lost it', async () => {

@@ -84,10 +84,16 @@ export async function join(
     topic: string
     fetchBytesMax?: number
     start?: (gained: GainedPartition) => number | null
+    onRevoked?: (partitions: number[], consumer: GroupConsumer) => Promise<void>
     onRecords?: (partition: number, records: StoredRecord[]) => void
   },
 ): Promise<Member> {
-  const { start = (gained) => gained.committed?.offset ?? gained.start, onRecords, ...rest } = options
+  const {
+    start = (gained) => gained.committed?.offset ?? gained.start,
+    onRevoked,
+    onRecords,
+    ...rest
+  } = options
   const member: Omit<Member, 'consumer'> = {
     gained: [],
     lost: [],
@@ -98,6 +104,7 @@ export async function join(
   const consumer = await log.consume({
     ...rest,
     listener: {
+      revoked: async (partitions) => onRevoked?.(partitions, consumer),
       async assigned(gained) {
         member.gained.push(...gained)
         const positions = new Map<number, number>()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type EmbeddedLog, type EmbeddedLogOptions, openEmbeddedLog } from '#engines/event-log/embedded.ts'
-import type { GainedPartition, TopicSpec } from '#engines/event-log/port.ts'
+import type { TopicSpec } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 import {
@@ -220,27 +220,7 @@ describe('listening', () => {
     expect(String(faults[0])).toContain('not today')
   })
 
-  test('a partition whose former owner finished and committed all comes with former none', async () => {
-    const { log } = await openWithTopic()
-    await log.append('things', 0, numbered(4))
-    const formers: GainedPartition['former'][] = []
-    for (const committed of [4, 2, 4]) {
-      const member = await joinGroup(log, { group: 'g', topic: 'things' })
-      await eventually(
-        'it reads to the end',
-        () => member.gained.length === 1 && member.records.at(-1)?.offset !== 2,
-      )
-      if (formers.length === 0) await eventually('all are read', () => member.records.length === 4)
-      formers.push(member.gained[0]!.former)
-      member.consumer.seek(0, 0)
-      await eventually('all are read again', () => member.records.at(-1)?.offset === 3)
-      await member.consumer.commit(0, committed, '')
-      await member.consumer.close()
-    }
-    expect(formers).toEqual(['none', 'none', 'unknown'])
-  })
-
-  test('after a restart no former owner can still be working', async () => {
+  test('a member whose log was closed commits nothing, and the next one finds what it committed before', async () => {
     const { log, directory } = await openWithTopic()
     await log.append('things', 0, numbered(4))
     const before = await joinGroup(log, { group: 'g', topic: 'things' })
@@ -251,7 +231,7 @@ describe('listening', () => {
     expect(await before.consumer.commit(0, 4, '')).toBe('lost')
     const after = await joinGroup(await open(directory), { group: 'g', topic: 'things' })
     await eventually('the rest is read', () => after.records.length === 3)
-    expect(after.gained[0]).toMatchObject({ former: 'none', committed: { offset: 1, metadata: 'x' } })
+    expect(after.gained[0]).toMatchObject({ committed: { offset: 1, metadata: 'x' } })
   })
 
   test('a paused member holds one block in memory, however much is waiting', async () => {

@@ -55,7 +55,12 @@ describe('sticky assignment', () => {
 })
 
 describe('owned partitions', () => {
-  const joined = (generation: number, ...partitions: number[]) => ({ generation, memberId: 'm', partitions })
+  const joined = (generation: number, ...partitions: number[]) => ({
+    generation,
+    memberId: 'm',
+    partitions,
+    again: false,
+  })
 
   test('from one generation to the next, what stays is the same ownership', () => {
     const partitions = createOwnedPartitions()
@@ -67,12 +72,23 @@ describe('owned partitions', () => {
     expect(partitions.holds(kept)).toBe(true)
   })
 
+  test('what is on its way to another member is owned until it is released, and claimed no more then', () => {
+    const partitions = createOwnedPartitions()
+    partitions.take(joined(4, 0, 1))
+    const before = partitions.get(1)!
+    const { lost, revoked } = partitions.take({ ...joined(5, 0), again: true })
+    expect({ lost, revoked, held: partitions.holds(before) }).toEqual({ lost: [], revoked: [1], held: true })
+    expect(partitions.member()!.generation).toBe(5)
+    expect(partitions.release([1, 7])).toEqual([1])
+    expect(partitions.claim()).toEqual({ generation: 5, partitions: [0] })
+  })
+
   test('a generation that was missed, or a group that began from scratch: everything was lost in between', () => {
     for (const next of [6, 1]) {
       const partitions = createOwnedPartitions()
       partitions.take(joined(4, 0))
       const before = partitions.get(0)!
-      const { gained, lost } = partitions.take(joined(next, 0))
+      const { gained, lost } = partitions.take({ ...joined(next, 0), again: true })
       expect([gained.length, lost]).toEqual([1, [0]])
       expect(partitions.holds(before)).toBe(false)
     }
