@@ -19,6 +19,8 @@ import { processorSeconds } from './processor-time.ts'
 export interface DistributedEngines {
   kafka: KafkaCluster
   qdrantUrl: string
+  /** The environment that names these engines. */
+  env: Record<string, string>
   /** Processes of the `flotilla` command on these engines. */
   processes: Processes
   /** Processor seconds that each has used so far. */
@@ -43,17 +45,18 @@ export async function openDistributedEngines(
     openQdrant(executable),
   ])
   const [kafka, registry, postgres, qdrant] = servers
-  const processes = createProcesses({
+  const env = {
     KAFKA_BROKERS: kafka.brokers.join(','),
     SCHEMA_REGISTRY_URL: registry.url,
     DATABASE_URL: postgres.url,
     QDRANT_URL: qdrant.url,
-    LOG_LEVEL: 'error',
-  })
+  }
+  const processes = createProcesses({ ...env, LOG_LEVEL: 'error' })
   report('  three brokers, registry, Postgres and Qdrant serve')
   return {
     kafka,
     qdrantUrl: qdrant.url,
+    env,
     processes,
     used: (platform = []) => ({
       platform: platform.reduce((sum, { child }) => sum + processorSeconds(child.pid!), 0),

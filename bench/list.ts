@@ -5,6 +5,7 @@ import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { footprintBench } from './footprint.ts'
+import { failoverBench } from './failover.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
@@ -29,4 +30,5 @@ export const benches: readonly Bench[] = [
   upsertDistributedBench,
   searchDistributedBench,
   footprintBench,
+  failoverBench,
 ]
