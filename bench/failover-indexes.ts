@@ -11,17 +11,17 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../test/support/eventually.ts'
 
 export interface IndexLoad extends Closeable {
-  /** Measures anew from now on. */
+  /** Begins a new measurement. */
   begin(): void
   /** The longest that a record of any partition has waited for this index since `begin`, in seconds. */
   worst(index: Index): number
-  /** Resolves when nothing waits for this index that was written more than half a second ago. */
+  /** Resolves when nothing waits for this index that was written more than a second ago. */
   even(index: Index): Promise<void>
 }
 
-const everyMs = 100
+const everyMs = 250
 const lookEveryMs = 20
-const evenMs = 500
+const evenMs = 1_000
 const evenWithinMs = 90_000
 
 /** Records that are acknowledged and not in the index, by partition, oldest first. */
@@ -52,7 +52,7 @@ class Watch {
   }
 }
 
-/** Ten records a second in each partition. The indexes exist already. */
+/** Four records a second in each partition. The indexes exist already. */
 export async function openIndexLoad({
   engines,
   codec,

@@ -9,6 +9,8 @@ import { sleep } from '#lib/backoff.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { relationalIndex, vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { vectorsCommands, webhooksDeliveries } from '#topics/catalog.ts'
+import type { Topic } from '#topics/topic.ts'
 import type { Processes, ServiceProcess } from '../test/support/distributed-process.ts'
 import { eventually } from '../test/support/eventually.ts'
 import { axisVector } from '../test/support/points.ts'
@@ -21,8 +23,9 @@ import { openTargetLoad } from './failover-targets.ts'
 const killedMax = 10
 const readableMax = 8
 const movedMax = 2
-/** After a process came or went: what follows from it is over by then. */
+/** After a member came or went: what follows from it is over by then. */
 const settleMs = 2_000
+const joinedWithinMs = 60_000
 
 type Report = (text: string) => void
 
@@ -108,14 +111,11 @@ async function restartAlone(processes: Processes, home: string, report: Report):
 
 /** Two writers of each index: one is killed; of the vector-writers another joins, one leaves, both are restarted. */
 async function failOfWriters(processes: Processes, platform: Platform, report: Report): Promise<BenchRow[]> {
-  const start = (name: string) => processes.start([name])
+  const start = (service: string, members: number) =>
+    startMember(processes, platform, { service, members, topic: vectorsCommands })
   const writer = vectorsIndex.writer
-  const [first, second, ...mirrors] = await Promise.all([
-    start(writer),
-    start(writer),
-    start(relationalIndex.writer),
-    start(relationalIndex.writer),
-  ])
+  const twoOf = async (service: string) => [await start(service, 1), await start(service, 2)]
+  const [[first, second], mirrors] = await Promise.all([twoOf(writer), twoOf(relationalIndex.writer)])
   const load = await openIndexLoad(platform)
   const rows: BenchRow[] = []
   const measure = async (what: string, index: typeof vectorsIndex, max: number) => {
@@ -155,11 +155,11 @@ async function failOfWriters(processes: Processes, platform: Platform, report: R
     )
     await end(mirrors[1]!)
     const running = [second!]
-    await moves('scale-out, one vector-writer to two', async () => running.push(await start(writer)))
+    await moves('scale-out, one vector-writer to two', async () => running.push(await start(writer, 2)))
     await moves('scale-in, two vector-writers to one', () => end(running.shift()!))
-    running.push(await start(writer))
+    running.push(await start(writer, 2))
     await sleep(settleMs)
-    await moves('rolling restart of two vector-writers', () => restartAll(running, () => start(writer)))
+    await moves('rolling restart of two vector-writers', () => restartAll(running, () => start(writer, 2)))
     await Promise.all(running.map(end))
     return rows
   } finally {
@@ -176,7 +176,13 @@ async function movesOfCourier(
   const load = await openTargetLoad(platform)
   const file = join(home, 'targets.yaml')
   writeFileSync(file, load.targetsFile)
-  const start = () => processes.start(['webhook-courier'], { more: { WEBHOOK_TARGETS_FILE: file } })
+  const start = (members: number) =>
+    startMember(processes, platform, {
+      service: 'webhook-courier',
+      topic: webhooksDeliveries,
+      members,
+      more: { WEBHOOK_TARGETS_FILE: file },
+    })
   const rows: BenchRow[] = []
   const moves = async (what: string, work: () => Promise<unknown>) => {
     const { worst, repeats, events } = await load.during(async () => {
@@ -197,12 +203,12 @@ async function movesOfCourier(
     )
   }
   try {
-    const running = [await start()]
+    const running = [await start(1)]
     await load.during(() => sleep(settleMs))
-    await moves('scale-out, one webhook-courier to two', async () => running.push(await start()))
+    await moves('scale-out, one webhook-courier to two', async () => running.push(await start(2)))
     await moves('scale-in, two webhook-couriers to one', () => end(running.shift()!))
-    running.push(await start())
-    await moves('rolling restart of two webhook-couriers', () => restartAll(running, start))
+    running.push(await start(2))
+    await moves('rolling restart of two webhook-couriers', () => restartAll(running, () => start(2)))
     await Promise.all(running.map(end))
     return rows
   } finally {
@@ -210,12 +216,27 @@ async function movesOfCourier(
   }
 }
 
+/** One after the other, as an operator would: the next one when the group has the new one. */
 async function restartAll(running: ServiceProcess[], start: () => Promise<ServiceProcess>): Promise<void> {
   for (const _ of [...running]) {
     await end(running.shift()!)
     running.push(await start())
     await sleep(settleMs)
   }
+}
+
+/** Starts a process of this service and resolves when its group has so many members. */
+async function startMember(
+  processes: Processes,
+  { engines, publisher }: Platform,
+  member: { service: string; topic: Topic; members: number; more?: Record<string, string> },
+): Promise<ServiceProcess> {
+  const { service, topic, members, more = {} } = member
+  const { physicalName } = publisher.locationOf(topic)
+  const one = await processes.start([service], { more })
+  const joined = async () => (await engines.eventLog.groupState(service, physicalName)).members === members
+  await eventually(`${service} has ${members} members`, joined, joinedWithinMs)
+  return one
 }
 
 async function end(one: ServiceProcess): Promise<void> {

@@ -142,8 +142,8 @@ interface PartitionProgress {
 
 export interface ProgressKeeper {
   /**
-   * Goes on in gained partitions from their last record, and publishes that record again. Resolves with the first
-   * offset of each that is neither committed nor reported as applied.
+   * Goes on in gained partitions from their last record, and publishes that record again, which nobody waits for.
+   * Resolves with the first offset of each that is neither committed nor reported as applied.
    */
   assigned(partitions: { partition: number; committed: number | null }[]): Promise<Map<number, number>>
   /** Counts a record that could not be applied. */
@@ -186,7 +186,8 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
         partitions.set(partition, { appliedThrough, failures: last?.failures ?? 0, countedThrough })
         next.set(partition, appliedThrough + 1)
       }
-      await publishFor(gained.map((one) => one.partition))
+      // Nothing depends on it: a reader that missed the record learns it from the next one, or from a repeat.
+      publishFor(gained.map((one) => one.partition)).catch(() => {})
       return next
     },
     failed(partition, offset) {

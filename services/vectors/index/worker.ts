@@ -75,6 +75,8 @@ async function followGenerations(running: Running): Promise<void> {
     if (running.before && !(await running.before(parts))) return
     running.before = undefined
     await ensureLiveGeneration(parts)
+    // A partition that is gained goes on sooner where the progress is read already.
+    await progressTail.catchUp()
   }
   const readAt = Date.now()
   const wanted = generationsToWrite(await listGenerations(parts.relational, parts.index))
