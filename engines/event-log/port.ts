@@ -228,8 +228,13 @@ export interface TailOptions {
 export interface Tail extends Closeable {
   /** Resolves when the tail has once read up to the end offsets asked for at its start. */
   ready: Promise<void>
-  /** True when the position has reached, in every partition, an end offset that was asked for less than 1 s ago. */
+  /**
+   * True when the position has reached, in every partition, an end offset that was asked for less than 1 s ago. Where
+   * nobody called this or `caughtUp` for some seconds, the first answer may be false although nothing is missing.
+   */
   current(): boolean
+  /** As `current`, after the ends were asked for again where that is too long ago. Resolves within a second. */
+  caughtUp(): Promise<boolean>
   /** Next offset to be read, by partition. */
   positions(): Map<number, number>
 }

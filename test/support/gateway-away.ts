@@ -100,7 +100,12 @@ function withStaleTails(eventLog: Platform['engines']['eventLog'], away: Set<Par
       if (name !== 'tail') return Reflect.get(object, name) as unknown
       return async (...args: Parameters<typeof object.tail>) => {
         const tail = await object.tail(...args)
-        return { ...tail, current: () => !away.has('log') && tail.current() }
+        const reached = () => !away.has('log')
+        return {
+          ...tail,
+          current: () => reached() && tail.current(),
+          caughtUp: async () => reached() && (await tail.caughtUp()),
+        }
       }
     },
   })

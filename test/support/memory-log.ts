@@ -268,6 +268,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     return {
       ready,
       current: () => true,
+      caughtUp: async () => true,
       positions: () => new Map(next.entries()),
       async close() {
         pumps.delete(pump)

@@ -51,12 +51,15 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
   topic.watchers.add(grow)
   setImmediate(look)
 
+  const current = () =>
+    !closed &&
+    parts.alive() &&
+    [...readers].every(([state, reader]) => !state.gone && (reader.position() ?? -1) >= state.end)
+
   return {
     ready: ready.promise,
-    current: () =>
-      !closed &&
-      parts.alive() &&
-      [...readers].every(([state, reader]) => !state.gone && (reader.position() ?? -1) >= state.end),
+    current,
+    caughtUp: async () => current(),
     positions: () =>
       new Map([...readers].map(([state, reader]) => [state.partition, reader.position() ?? state.start])),
     async close() {

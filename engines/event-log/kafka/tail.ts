@@ -2,16 +2,19 @@
  * Reads every partition of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
-import { backoffMs, sleep } from '#lib/backoff.ts'
+import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
+import { createWakeup } from '#lib/wakeup.ts'
 import type { PartitionRange, Tail, TailOptions } from '../port.ts'
-import { openReader, type ReaderParts } from './reader.ts'
+import { openReader, type PartitionReader, type ReaderParts } from './reader.ts'
 
 const fetchBytesMax = 1_048_576
-/** Ends are asked for this often, so that an answer is always younger than a second while the log answers. */
+/** While somebody wants to know whether the tail is current, so that an answer is always younger than a second. */
 const pollMs = 350
 const freshMs = 1_000
-const checkMs = 25
+/** Nobody has asked for this long: then only partitions that were added are looked for. */
+const wantedMs = 10_000
+const addedEveryMs = 5_000
 const retryPause = { baseMs: 100, maxMs: 1_000 }
 
 interface Ends {
@@ -26,7 +29,14 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
   const stop = new AbortController()
   /** The last position of each partition, also while it is not read. */
   const reached = new Map<number, number>()
+  /** As asked for first, and last. */
+  let first: Ends | undefined
   let latest: Ends | undefined
+  let failures = 0
+  let wantedUntil = 0
+  const wanted = createWakeup()
+  /** Resolves when the ends were asked for once more, or records came. */
+  let step = Promise.withResolvers<void>()
   let closing: Promise<void> | undefined
 
   const reader = openReader(
@@ -36,11 +46,13 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
       records(partition, some) {
         const shown = some.at(-1)?.hidden ? some.slice(0, -1) : some
         if (shown.length > 0) records(partition, shown)
+        stepped()
       },
       misplaced(partition, { position, start, end }) {
         // What has expired is gone for everybody; a topic that was emptied or made again is read from its beginning.
         log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')
         startAt(partition, start)
+        stepped()
       },
     },
   )
@@ -56,19 +68,19 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     for (const [partition, position] of reader.positions()) reached.set(partition, position)
     return new Map(reached)
   }
-  function hasReached({ ends }: Ends): boolean {
-    const now = reader.positions()
-    return ends.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
+  function stepped(): void {
+    if (first && hasReached(reader, first)) ready.resolve()
+    step.resolve()
+    step = Promise.withResolvers()
   }
-  /** Begins to read; resolves with the ends at that time. */
-  async function open(): Promise<Ends> {
+  /** The first time it begins to read; later it begins to read what was added. */
+  async function ask(): Promise<Ends> {
     const askedAt = performance.now()
-    const found = await ranges.ranges(topic)
-    for (const range of found) begin(range, from)
-    return { askedAt, ends: found }
-  }
-  async function poll(): Promise<Ends> {
-    const askedAt = performance.now()
+    if (!first) {
+      const found = await ranges.ranges(topic)
+      for (const range of found) begin(range, from)
+      return { askedAt, ends: found }
+    }
     const ends = await ranges.ends(topic)
     const fresh = ends.map(({ partition }) => partition).filter((partition) => !reached.has(partition))
     // A partition that was added later is read whole: all of it came after the tail began.
@@ -76,46 +88,72 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     return { askedAt, ends }
   }
   async function live(): Promise<void> {
-    let first: Ends | undefined
-    let isReady = false
-    for (let failures = 0; !stop.signal.aborted; ) {
+    while (!stop.signal.aborted) {
       try {
-        latest = first ? await poll() : await open()
+        latest = await ask()
         first ??= latest
         failures = 0
       } catch (error) {
         log.debug({ topic, error: describeError(error) }, 'the tail could not ask for the ends')
-        await sleep(backoffMs(failures++, retryPause), stop.signal)
-        continue
+        failures++
       }
-      for (let left = pollMs; left > 0 && !stop.signal.aborted; left -= checkMs) {
-        isReady ||= hasReached(first)
-        if (isReady) ready.resolve()
-        await sleep(isReady ? left : Math.min(checkMs, left), stop.signal)
-        if (isReady) break
-      }
+      stepped()
+      const pauseMs = performance.now() < wantedUntil ? pollMs : addedEveryMs
+      if (failures > 0) await sleep(backoffMs(failures - 1, retryPause), stop.signal)
+      else await wanted.sleep(pauseMs, stop.signal)
     }
   }
   void live()
 
+  /** From now on the ends are asked for often. */
+  function want(): void {
+    const now = performance.now()
+    if (now >= wantedUntil) wanted.wake()
+    wantedUntil = now + wantedMs
+  }
+  function isCurrent(): boolean {
+    if (stop.signal.aborted || !latest || performance.now() - latest.askedAt >= freshMs) return false
+    return latest.ends.length > 0 && hasReached(reader, latest)
+  }
   async function close(): Promise<void> {
     stop.abort()
-    latest = undefined
     ready.reject(new Error('the tail was closed before it was ready'))
     positions()
+    step.resolve()
     await reader.close()
   }
   return {
     ready: ready.promise,
     positions,
-    current: () =>
-      latest !== undefined &&
-      performance.now() - latest.askedAt < freshMs &&
-      latest.ends.length > 0 &&
-      hasReached(latest),
+    current() {
+      want()
+      return isCurrent()
+    },
+    async caughtUp() {
+      want()
+      // A log that is away holds nobody up.
+      const over = () => isCurrent() || failures > 0 || stop.signal.aborted
+      await stepUntil(over, () => step.promise, freshMs)
+      return isCurrent()
+    },
     close() {
       closing ??= close()
       return closing
     },
+  }
+}
+
+function hasReached(reader: PartitionReader, { ends }: Ends): boolean {
+  const now = reader.positions()
+  return ends.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
+}
+
+/** Waits for one step after the other until it is over, for `ms` at most. */
+async function stepUntil(over: () => boolean, step: () => Promise<void>, ms: number): Promise<void> {
+  const late = () => new Error('no answer in time')
+  for (const until = performance.now() + ms; !over(); ) {
+    const leftMs = until - performance.now()
+    if (leftMs <= 0) return
+    await withTimeout(step(), leftMs, late).catch(() => {})
   }
 }

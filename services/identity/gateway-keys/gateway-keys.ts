@@ -92,9 +92,12 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
   )
 
   async function check(hash: string, cached: CachedKey | undefined): Promise<Caller> {
+    // After a quiet time the tail has to ask first whether it missed something.
+    const sure = cached !== undefined && (await tail.caughtUp())
+    if (sure && cache.get(hash) === cached && !isDue(cached)) return cached.caller
     let found: CachedKey | undefined
     try {
-      found = await look(hash, cached !== undefined && tail.current())
+      found = await look(hash, sure)
     } catch (error) {
       if (!cached || !isUnavailable(error) || !tail.current()) throw error
       cached.checkedAt = Date.now() - recheckMs + recheckAgainMs
@@ -132,7 +135,7 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
       const now = Date.now()
       if (cached) {
         if (cached.expiresAt <= now) throw refused()
-        if (now - cached.checkedAt < recheckMs && tail.current()) return cached.caller
+        if (!isDue(cached) && tail.current()) return cached.caller
       }
       const running = checking.get(keyHash)
       if (running) return running
@@ -150,6 +153,11 @@ export async function openGatewayKeys(parts: GatewayKeysParts): Promise<GatewayK
       await tail.close()
     },
   }
+}
+
+/** It is time to ask the database about it. */
+function isDue({ checkedAt }: CachedKey): boolean {
+  return Date.now() - checkedAt >= recheckMs
 }
 
 /** Keys by their hash, and the hashes of each agent. */

@@ -62,6 +62,21 @@ export function describeTails(world: World): void {
       await eventually('it has read on and is current', () => records.length === 110 && tail.current())
     })
 
+    test('asked whether it has caught up, it looks before it answers, also when nobody asked for long', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      await log.append(topic, 0, numbered(3))
+      const { tail, records } = await openTail(log, topic, 'beginning')
+      await tail.ready
+      // What was asked for at the start is too old by now.
+      await new Promise((resolve) => setTimeout(resolve, 1_100))
+      expect(await tail.caughtUp()).toBe(true)
+      await log.append(topic, 0, numbered(2, 3))
+      await eventually('it has read on', async () => (await tail.caughtUp()) && records.length === 5)
+      await tail.close()
+      expect(await tail.caughtUp()).toBe(false)
+    })
+
     test('a tail that was closed receives nothing more and is not current; closing again is fine', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
