@@ -68,6 +68,7 @@ export class Partition implements RunnerHost {
     this.buffer = new RecordBuffer({
       // The other half is for what is under way, or waits in lanes.
       bytesMax: () => group.shareBytes() / 2,
+      restMs: group.options.gatherMs ?? 0,
       pause: () => consumer.pause(id),
       resume: () => consumer.resume(id),
     })

@@ -8,6 +8,8 @@ import { Queue } from './queue.ts'
 export interface RecordBufferOptions {
   /** Bytes above which fetching stops; it goes on below a quarter of them. Asked each time. */
   bytesMax(): number
+  /** After records came, nothing is fetched for this long: what comes meanwhile is fetched together. Default 0. */
+  restMs?: number
   pause(): void
   resume(): void
 }
@@ -38,6 +40,7 @@ export class RecordBuffer {
   #paused = false
   #stopped = false
   #readingAgain = false
+  #rest: NodeJS.Timeout | undefined
 
   constructor(options: RecordBufferOptions) {
     this.#options = options
@@ -55,6 +58,8 @@ export class RecordBuffer {
     this.#count += records.length
     const { value, key } = records.at(-1)!
     this.#chunks.push({ records, bytes, block: (value ?? key)?.buffer, seen: false })
+    const { restMs = 0 } = this.#options
+    if (restMs > 0) this.#rest ??= setTimeout(() => this.#endRest(), restMs).unref()
     this.updateFetching()
   }
 
@@ -113,14 +118,22 @@ export class RecordBuffer {
     if (this.#bytes >= max || this.#count >= bufferedRecordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
     else if (this.#bytes <= max / 4 && this.#count <= bufferedRecordsMax / 4) this.#full = false
-    const pause = this.#stopped || (this.#full && !this.#readingAgain)
+    const rests = this.#rest !== undefined || this.#full
+    const pause = this.#stopped || (rests && !this.#readingAgain)
     if (pause === this.#paused) return
     this.#paused = pause
     if (pause) this.#options.pause()
     else this.#options.resume()
   }
 
+  #endRest(): void {
+    this.#rest = undefined
+    this.updateFetching()
+  }
+
   clear(): void {
+    clearTimeout(this.#rest)
+    this.#rest = undefined
     this.#chunks.clear()
     this.#at = 0
     this.#count = 0

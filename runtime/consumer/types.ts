@@ -50,6 +50,11 @@ export interface ConsumerOptions<S extends SchemaName> {
    * for long through no fault of its record. Default: true without an `engine`.
    */
   blamesRecords?: boolean
+  /**
+   * For work that nobody waits for: after records of a partition came, further ones are fetched this many ms later, and
+   * together. Default 0.
+   */
+  gatherMs?: number
   /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
   probe?(engine: string): Promise<void>
   /**

@@ -4,10 +4,11 @@ import type { OutgoingMessage } from '#runtime/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 
 /**
- * An end waits this long for others to go with it: an append for each would keep the log busy when the beginning of the
- * next request comes, for which a caller waits.
+ * An end waits this long for others to go with it: an append for each, and what reads it, would keep the log busy when
+ * the beginning of the next request comes, for which a caller waits. A kill loses the ends of this time: their notes
+ * read outcome `unknown`.
  */
-const gatherMs = 25
+const gatherMs = 200
 const gatheredMax = 200
 /** Ends that wait for the log at once; further ones are given up (their notes read outcome `unknown`). */
 const waitingMax = 20_000

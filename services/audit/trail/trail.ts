@@ -30,7 +30,7 @@ export interface AuditedRequest {
 export interface AuditEntry {
   /** Resolves when the beginning is in the log; rejects with AppError `log_unavailable` or `overloaded`. */
   acknowledged: Promise<void>
-  /** Writes the end some milliseconds later, without waiting. Only the first call counts. */
+  /** Writes the end some tenths of a second later, without waiting. Only the first call counts. */
   end(outcome: string, statusCode: number, tookMs: number): void
 }
 

@@ -29,6 +29,8 @@ const arrivalSampleMs = 500
 /** Beginning and end of up to 50 notes: rare large batches disturb fewer searches than frequent small ones. */
 const batchRecordsMax = 100
 const batchBytesMax = 1024 * 1024
+/** Nobody waits for notes: those of many searches become one publish, with all that it sets off. */
+const gatherMs = 500
 /** Covers a batch of every partition at the slow pace. */
 const callTimeoutMs = deadlines.handler.auditWriterMs
 const pruneEveryMs = 6 * 3_600_000
@@ -65,6 +67,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       topic: auditEvents,
       batchRecordsMax,
       batchBytesMax,
+      gatherMs,
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
