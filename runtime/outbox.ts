@@ -24,6 +24,7 @@ import {
   type OutgoingMessage,
   type Publisher,
 } from './messages.ts'
+import { noticeOn } from './notices.ts'
 import type { RefusedKeys } from './outbox/refused-keys.ts'
 
 /** Name of the lease, and the writer name of its holder. */
@@ -74,7 +75,7 @@ export interface OutboxRecord {
 export async function writeOutbox(tx: SqlExecutor, record: OutboxRecord): Promise<number> {
   const { rows } = await tx.query<{ id: number }>(
     `insert into platform.outbox (topic, key, event_id, value, headers)
-     values ($1, $2, $3, $4::jsonb, $5::jsonb) returning id`,
+     values ($1, $2, $3, $4::jsonb, $5::jsonb) returning id, ${noticeOn('flotilla_outbox')}`,
     [
       record.topic,
       record.key,

@@ -4,19 +4,23 @@ import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 
 export interface RepeatOptions {
   what: string
-  everyMs: number
+  /** The pause between two runs; a function is asked before each. */
+  everyMs: number | (() => number)
   signal: AbortSignal
   log: Logger
   /** Before the first time. Default 0. */
   firstAfterMs?: number
+  /** Ends a pause when there is work. */
+  wakeup?: Wakeup
 }
 
 /** Resolves after the signal aborted and the current run ended. A failure that lasts is logged once, when it begins. */
 export async function repeatUntil(options: RepeatOptions, work: () => Promise<unknown>): Promise<void> {
-  const { what, everyMs, signal, log } = options
+  const { what, everyMs, signal, log, wakeup = createWakeup() } = options
   let failing = false
   await sleep(options.firstAfterMs ?? 0, signal)
   while (!signal.aborted) {
@@ -28,7 +32,7 @@ export async function repeatUntil(options: RepeatOptions, work: () => Promise<un
       if (!failing) log.warn({ what, reason: describeError(error) }, 'repeat.failing')
       failing = true
     }
-    await sleep(everyMs, signal)
+    await wakeup.sleep(typeof everyMs === 'number' ? everyMs : everyMs(), signal)
   }
 }
 

@@ -2,15 +2,16 @@
 
 import { Gauge, type Registry } from 'prom-client'
 import { Type } from 'typebox'
-import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
+import { hearNotices, lookEveryMs } from '#runtime/notices.ts'
 import { RefusedKeys } from '#runtime/outbox/refused-keys.ts'
 import { type OutboxParts, withOutbox } from '#runtime/outbox.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 
-/** How often the active instance looks for rows, and the others for the lease. */
-const lookMs = 100
+/** How often the active instance looks while there is more to do, and the others look for the lease. */
+const busyLookMs = 100
 const standbyMs = 1_000
 const refusedMetric = 'flotilla_outbox_keys_refused'
 
@@ -31,25 +32,31 @@ async function startOutboxPublisher(context: Context): Promise<Closeable> {
   const refused = new RefusedKeys()
   const parts = { relational: engines.relational, publisher, log, holder: instanceId, refused }
   exposeRefused(metrics, refused)
+  const written = createWakeup()
+  const notices = hearNotices(parts, 'flotilla_outbox', written.wake)
   const loop = repeatUntil({ what: 'outbox', everyMs: standbyMs, signal, log }, () =>
-    publishWhileActive(parts, signal),
+    publishWhileActive(parts, written, signal),
   )
   return {
     async close() {
       stopping.abort()
       await loop
+      await notices.close()
     },
   }
 }
 
 /** Keeps the lease and publishes until it is lost or the service stops; nothing while another instance is active. */
-async function publishWhileActive(parts: OutboxParts, stopping: AbortSignal): Promise<void> {
+async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping: AbortSignal): Promise<void> {
   await withOutbox(parts, async (outbox) => {
     parts.log.info('outbox.active')
-    while (!stopping.aborted && !outbox.signal.aborted) {
+    const over = AbortSignal.any([stopping, outbox.signal])
+    while (!over.aborted) {
       const published = await outbox.publish()
       if (published > 0) parts.log.debug({ published }, 'outbox.published')
-      await sleep(lookMs, stopping)
+      // What a publish left for its lease, and rows whose keys rest, are announced by nobody.
+      const more = published > 0 || parts.refused.size > 0
+      await written.sleep(more ? busyLookMs : lookEveryMs, over)
     }
   })
 }

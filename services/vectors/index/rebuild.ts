@@ -2,8 +2,9 @@
  * Rebuilds an index while writes go on; the rows of platform.index_generations say how far that is.
  *
  * A rebuild makes an empty generation N and a reader group for it (`vector-writer.gN`, `relational-writer.gN`) that
- * starts at the beginning of the log; its row says `building`. Every instance of the writer reads the rows twice a
- * second and runs the groups that they name: while building, the live one and N. Near the end one instance (by lease)
+ * starts at the beginning of the log; its row says `building`. Every instance of the writer reads the rows when it hears
+ * that they changed (and every few seconds, twice a second while a rebuild runs), and runs the groups that they name:
+ * while building, the live one and N. Near the end one instance (by lease)
  * lets the engine finish N and sets `switching`: all stop the old group; the new one reaches every position that the
  * old one committed or published as progress; then the engine promotes N, and the row says `live`. Each step may be
  * repeated, so another instance can go on when one dies in between.
@@ -16,12 +17,13 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { noticeOn } from '#runtime/notices.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
 
 /** The new group may be this many records behind when the old one is stopped. */
 const nearRecords = 1_000
-/** After this time every instance has read the row: they read it twice a second. */
+/** Who had read the rows just before they changed has joined by now, and is counted among the old group's members. */
 const seenByAllMs = 2_500
 
 export type GenerationState = 'building' | 'switching' | 'live' | 'retired'
@@ -92,7 +94,8 @@ export async function beginRebuild(parts: RebuildParts): Promise<number> {
   await parts.engine.createGeneration(generation)
   await prepareGroup(parts, generation)
   await parts.relational.query(
-    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')`,
+    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')
+     returning ${noticeOn('flotilla_index_generations')}`,
     [parts.index.name, generation],
   )
   return generation
@@ -171,7 +174,8 @@ async function setState(
 ): Promise<void> {
   await executor.query(
     `update platform.index_generations set state = $4, updated_at = clock_timestamp()
-     where index_name = $1 and generation = $2 and state = $3`,
+     where index_name = $1 and generation = $2 and state = $3
+     returning ${noticeOn('flotilla_index_generations')}`,
     [index.name, generation, from, to],
   )
 }

@@ -1,12 +1,15 @@
 /**
  * Records that an index writer cannot get through although each is alone in its call: they raise an alarm, and an operator
- * may let the writer pass them. The rows of platform.stuck_records hold both; every writer reads them once a second.
+ * may let the writer pass them. The rows of platform.stuck_records hold both; every writer reads them when an operator
+ * has marked one, once a second while there is one, and every few seconds otherwise.
  */
 
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
+import { hearNotices, lookEveryMs, noticeOn } from '#runtime/notices.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 /** A group's records of one epoch of the topic. */
@@ -41,13 +44,13 @@ export interface StuckRecords extends Closeable {
 /** What a record is parked with when an operator passes it. */
 export const skippedReason = 'an operator passed it (flotilla groups skip)'
 
-const followMs = 1_000
+const followMs = { some: 1_000, none: lookEveryMs }
 const failuresUntilAlarm = 3
 const logEveryFailures = 20
 const reasonCharactersMax = 300
 
 export function openStuckRecords(
-  parts: StuckOf & { relational: SqlExecutor; log: Logger; metrics: Registry },
+  parts: StuckOf & { relational: Pick<Relational, 'query' | 'listen'>; log: Logger; metrics: Registry },
 ): StuckRecords {
   const { relational, log, group } = parts
   const failing = new Map<number, { offset: number; count: number }>()
@@ -55,6 +58,7 @@ export function openStuckRecords(
   /** Reports that are not written yet, the last of each partition. */
   const reports = new Map<number, RecordPlace & { reason: string }>()
   let skipped = new Set<string>()
+  let some = false
   const gauge = gaugeOf(parts.metrics)
 
   async function follow(): Promise<void> {
@@ -66,11 +70,15 @@ export function openStuckRecords(
     const over = rows.filter((row) => row.offset <= (settledThrough.get(row.partition) ?? -1))
     for (const row of over) await deleteRow(relational, parts, row)
     const left = rows.filter((row) => !over.includes(row))
+    some = left.length > 0
     skipped = new Set(left.filter((row) => row.skip).map(placeOf))
     gauge.set({ group }, left.filter((row) => row.reason !== null).length)
   }
 
-  const following = startRepeating({ what: 'stuck records', everyMs: followMs, log }, follow)
+  const reported = createWakeup()
+  const everyMs = () => (some || reports.size > 0 ? followMs.some : followMs.none)
+  const notices = hearNotices({ relational, log }, 'flotilla_stuck_records', reported.wake)
+  const following = startRepeating({ what: 'stuck records', everyMs, wakeup: reported, log }, follow)
   return {
     isSkipped: (partition, offset) => skipped.has(placeOf({ partition, offset })),
     failedAlone({ partition, offset, key }, reason) {
@@ -78,6 +86,7 @@ export function openStuckRecords(
       const count = last?.offset === offset ? last.count + 1 : 1
       failing.set(partition, { offset, count })
       if (count < failuresUntilAlarm) return
+      if (reports.size === 0 && !some) reported.wake()
       reports.set(partition, { partition, offset, key, reason: reason.slice(0, reasonCharactersMax) })
       if ((count - failuresUntilAlarm) % logEveryFailures !== 0) return
       const pass = `flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
@@ -87,7 +96,7 @@ export function openStuckRecords(
       settledThrough.set(partition, throughOffset)
     },
     async close() {
-      await following.close()
+      await Promise.all([following.close(), notices.close()])
       gauge.remove({ group })
     },
   }
@@ -102,7 +111,8 @@ export async function markSkipped(
   await relational.query(
     `insert into platform.stuck_records (reader_group, epoch, partition, "offset", record_key, skip)
      values ($1, $2, $3, $4, $5, true)
-     on conflict (reader_group, epoch, partition, "offset") do update set skip = true`,
+     on conflict (reader_group, epoch, partition, "offset") do update set skip = true
+     returning ${noticeOn('flotilla_stuck_records')}`,
     [of.group, of.epoch, partition, offset, textOf(key)],
   )
 }

@@ -4,9 +4,11 @@
 
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
-import { repeatUntil } from '#runtime/repeat.ts'
+import { hearNotices, lookEveryMs } from '#runtime/notices.ts'
+import { type RepeatOptions, repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { pruneFailures } from './failures.ts'
 import { type IndexWriter, startGenerationWriter, type WriterContext } from './generation-writer.ts'
@@ -20,7 +22,8 @@ import {
 } from './rebuild.ts'
 import { pruneStuck } from './stuck.ts'
 
-const readRowsMs = 500
+/** How often the rows are read while a rebuild runs. */
+const rebuildLookMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
 const pruneMs = 3_600_000
@@ -34,19 +37,29 @@ export async function startIndexWriter(
   const stopping = new AbortController()
   const { eventLog, relational } = context.engines
   const progressTail = await openProgressTail({ ...context, eventLog, index: writer.index })
-  const running: Running = { context, writer, progressTail, groups: new Map(), before }
-  const loop = (what: string, everyMs: number, work: () => Promise<unknown>) =>
-    repeatUntil({ what, everyMs, signal: stopping.signal, log: context.log }, work)
+  const running: Running = { context, writer, progressTail, groups: new Map(), rebuilding: false, before }
+  const { signal } = stopping
+  const loop = (
+    what: string,
+    everyMs: RepeatOptions['everyMs'],
+    work: () => Promise<unknown>,
+    wakeup = createWakeup(),
+  ) => repeatUntil({ what, everyMs, wakeup, signal, log: context.log }, work)
+  const changed = { generations: createWakeup(), rebuild: createWakeup() }
+  const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
+    for (const wakeup of Object.values(changed)) wakeup.wake()
+  })
+  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookEveryMs)
   const loops = [
-    loop('generations', readRowsMs, () => followGenerations(running)),
-    loop('rebuild', readRowsMs, () => stepUnderLease(running)),
+    loop('generations', lookMs, () => followGenerations(running), changed.generations),
+    loop('rebuild', lookMs, () => stepUnderLease(running), changed.rebuild),
     loop('failure rows', pruneMs, () => pruneFailures(relational)),
     loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational)),
   ]
   return {
     async close() {
       stopping.abort()
-      await Promise.all(loops)
+      await Promise.all([...loops, notices.close()])
       await Promise.all([...running.groups.values()].map((group) => group.close()))
       await progressTail.close()
     },
@@ -58,6 +71,8 @@ interface Running {
   writer: IndexWriter
   progressTail: ProgressTail
   groups: Map<number, RunningConsumer>
+  /** As the rows said last. */
+  rebuilding: boolean
   before: ((parts: RebuildParts) => Promise<boolean>) | undefined
 }
 
@@ -98,7 +113,8 @@ async function stepUnderLease(running: Running): Promise<void> {
   const { context, writer, progressTail } = running
   const parts = partsOf(running)
   const generations = await listGenerations(parts.relational, parts.index)
-  if (!generations.some((one) => one.state === 'building' || one.state === 'switching')) return
+  running.rebuilding = generations.some((one) => one.state === 'building' || one.state === 'switching')
+  if (!running.rebuilding) return
   const { epoch } = context.publisher.locationOf(vectorsCommands)
   const lease = {
     name: `switch-${writer.index.name}`,

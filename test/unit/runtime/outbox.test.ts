@@ -292,12 +292,8 @@ test('a row that the log refuses is found by halving, and holds back its own key
 
 test('the service counts refused keys in a metric, and not any more once their rows are mended', async () => {
   const { partsOf, changes } = await openWorld()
-  const { publisher, log } = partsOf('a')
   const metrics = new Registry()
-  const engines = { relational } as ServiceHost['engines']
-  const host = { engines, publisher, log, metrics, instanceId: 'a', env: {}, locations }
-  const service = await outboxPublisher.start(host as unknown as ServiceHost)
-  onTestFinished(() => service.close())
+  await startPublisher(partsOf('a'), metrics)
   const refused = () => metrics.getSingleMetricAsString('flotilla_outbox_keys_refused')
   await writeRefused('pulse')
   await write('whale', 1)
@@ -307,3 +303,30 @@ test('the service counts refused keys in a metric, and not any more once their r
   await eventually('it is published', async () => (await changes()).length === 2)
   await eventually('it is counted no more', async () => / 0$/.test(await refused()))
 })
+
+test('the service hears of a row at once, and asks for none while there is nothing', async () => {
+  const { partsOf, changes } = await openWorld()
+  let asked = 0
+  const query: Relational['query'] = (text, params) => {
+    if (text.includes('platform.outbox')) asked++
+    return relational.query(text, params)
+  }
+  await startPublisher({ ...partsOf('a'), relational: { ...relational, query } })
+  await eventually('it looks once', () => asked > 0)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  const before = asked
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  expect(asked - before).toBeLessThanOrEqual(1)
+  await write('pulse', 1)
+  await eventually('it is published', async () => (await changes()).length === 1, 3_000)
+})
+
+async function startPublisher(
+  { relational, publisher, log }: Pick<OutboxParts, 'relational' | 'publisher' | 'log'>,
+  metrics = new Registry(),
+): Promise<void> {
+  const engines = { relational } as ServiceHost['engines']
+  const host = { engines, publisher, log, metrics, instanceId: 'a', env: {}, locations }
+  const service = await outboxPublisher.start(host as unknown as ServiceHost)
+  onTestFinished(() => service.close())
+}

@@ -53,7 +53,8 @@ test('a record that fails alone again and again raises an alarm, until it is set
 test('a mark of an operator reaches the writer, and goes with the record', async () => {
   const { records, rows, of } = open('b')
   await markSkipped(relational, of, { partition: 0, offset: 5, key: 'posts/\0' })
-  await eventually('it is known', () => records.isSkipped(0, 5))
+  // Sooner than the writer looks by itself.
+  await eventually('it is known', () => records.isSkipped(0, 5), 3_000)
   expect([records.isSkipped(0, 6), records.isSkipped(1, 5)]).toEqual([false, false])
   records.settled(0, 5)
   await eventually('it is forgotten', async () => (await rows()).length === 0)

@@ -1,0 +1,55 @@
+/**
+ * Notices of changes in the database, by NOTIFY: who waits for a change hears of it at once and need not look for it
+ * often. A notice may be lost while a connection is made again, so everybody looks every few seconds as well.
+ */
+
+import type { Logger } from 'pino'
+import type { Relational } from '#engines/relational/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+
+/**
+ * Rows of the outbox were written; a row that says which generation of an index is written has changed; an operator
+ * wants a record passed.
+ */
+export type NoticeChannel = 'flotilla_outbox' | 'flotilla_index_generations' | 'flotilla_stuck_records'
+
+/** How often those who hear notices look for changes as well. */
+export const lookEveryMs = 5_000
+
+const listenAgain = { baseMs: 200, maxMs: 5_000 }
+
+/** The column of a `returning` that sends a notice when the transaction commits. */
+export function noticeOn(channel: NoticeChannel): string {
+  return `pg_notify('${channel}', '') as noticed`
+}
+
+/** Calls `heard` for each notice, and when listening begins; tries until the database lets it listen. */
+export function hearNotices(
+  { relational, log }: { relational: Pick<Relational, 'listen'>; log: Logger },
+  channel: NoticeChannel,
+  heard: () => void,
+): Closeable {
+  const stop = new AbortController()
+  async function listen(): Promise<(() => Promise<void>) | undefined> {
+    for (let tries = 0; !stop.signal.aborted; tries++) {
+      try {
+        const leave = await relational.listen(channel, heard)
+        heard()
+        return leave
+      } catch (error) {
+        log.debug({ channel, reason: describeError(error) }, 'notices.waiting')
+        await sleep(backoffMs(tries, listenAgain), stop.signal)
+      }
+    }
+    return undefined
+  }
+  const listening = listen()
+  return {
+    async close() {
+      stop.abort()
+      await (await listening)?.()
+    },
+  }
+}

@@ -1,0 +1,46 @@
+/** Notices of changes in the database. */
+
+import { expect, onTestFinished, test } from 'vitest'
+import { AppError } from '#lib/errors.ts'
+import { hearNotices, noticeOn } from '#runtime/notices.ts'
+import { eventually } from '#test/support/eventually.ts'
+import { openEmptyRelational, silentLog } from '#test/support/relational.ts'
+
+test('a notice comes when its transaction commits, and none when it is rolled back', async () => {
+  const relational = await openEmptyRelational()
+  onTestFinished(() => relational.close())
+  let heard = 0
+  const notices = hearNotices({ relational, log: silentLog }, 'flotilla_outbox', () => {
+    heard++
+  })
+  await eventually('it listens', () => heard === 1)
+  const notify = `select ${noticeOn('flotilla_outbox')}`
+  await relational.query(`select ${noticeOn('flotilla_stuck_records')}`)
+  await expect(
+    relational.transaction(async (tx) => {
+      await tx.query(notify)
+      throw new Error('rolled back')
+    }),
+  ).rejects.toThrow('rolled back')
+  await relational.transaction(async (tx) => void (await tx.query(notify)))
+  await eventually('it is heard', () => heard === 2)
+  await notices.close()
+  await relational.query(notify)
+  await relational.query('select 1')
+  expect(heard).toBe(2)
+})
+
+test('a database that is away is asked again until it listens; what was missed meanwhile is looked for', async () => {
+  let tries = 0
+  let heard = 0
+  const listen = async () => {
+    if (++tries < 3) throw new AppError('relational_engine_unavailable', 'away')
+    return async () => {}
+  }
+  const notices = hearNotices({ relational: { listen }, log: silentLog }, 'flotilla_outbox', () => {
+    heard++
+  })
+  await eventually('it listens', () => heard === 1)
+  expect(tries).toBe(3)
+  await notices.close()
+})
