@@ -54,9 +54,15 @@ interface SweepParts {
   ask(agent: LeasedAgent, giveBack: boolean): Promise<void>
 }
 
-export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepParts): { stop(): void } {
+export interface LeaseSweep {
+  /** From now on the active agents are looked at, until none is left. */
+  activate(agent: LeasedAgent): void
+  stop(): void
+}
+
+export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepParts): LeaseSweep {
   let asks = 0
-  let forgetAt = now() + forgetEveryMs
+  let timer: NodeJS.Timeout | undefined
 
   function askInBackground(agent: LeasedAgent, giveBack: boolean): void {
     if (asks >= asksMax) return
@@ -70,6 +76,7 @@ export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepPa
   function sweep(): void {
     const at = now()
     if (at < awayUntil()) return
+    if (active.size === 0) rest()
     for (const agent of active) {
       if (agent.asking) continue
       const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
@@ -77,11 +84,10 @@ export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepPa
       else if (agent.lease.runsOut(at, renewWithinMs)) askInBackground(agent, false)
       else if (idle && agent.lease.busy() === 0) active.delete(agent)
     }
-    if (at >= forgetAt) forget(at)
   }
   /** What is known of an agent is worth nothing once it holds nothing and no refusal holds. */
-  function forget(at: number): void {
-    forgetAt = at + forgetEveryMs
+  function forget(): void {
+    const at = now()
     for (const agent of agents.values()) {
       const quiet = at - agent.lease.lastUsedAt() > forgetEveryMs && agent.waiting === 0 && !agent.asking
       const refused = Math.max(agent.refused.second, agent.refused.day) > at
@@ -89,7 +95,21 @@ export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepPa
     }
   }
 
-  const timer = setInterval(sweep, sweepEveryMs)
-  timer.unref()
-  return { stop: () => clearInterval(timer) }
+  function rest(): void {
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  const forgetting = setInterval(forget, forgetEveryMs)
+  forgetting.unref()
+  return {
+    activate(agent) {
+      active.add(agent)
+      timer ??= setInterval(sweep, sweepEveryMs).unref()
+    },
+    stop() {
+      rest()
+      clearInterval(forgetting)
+    },
+  }
 }

@@ -115,7 +115,7 @@ export function createLimiter(parts: LimiterParts): Limiter {
   function started(agent: LeasedAgent): Operation {
     const begunAt = now()
     const running = agent.lease.begin(begunAt)
-    active.add(agent)
+    sweeping.activate(agent)
     const mayRefill = !agent.asking && agent.refillAt <= begunAt
     if (mayRefill && agent.lease.isLow(begunAt)) void ask(agent, {}).catch(() => {})
     let ended = false
@@ -138,7 +138,7 @@ export function createLimiter(parts: LimiterParts): Limiter {
   async function exchange(agent: LeasedAgent, wanted: Wanted): Promise<void> {
     const sentAt = now()
     const request = agent.lease.ask(wanted, sentAt)
-    active.add(agent)
+    sweeping.activate(agent)
     try {
       const answer = await withTimeout(shared.lease(request), askTimeoutMs, limitsAway)
       agent.lease.answered(request, answer, sentAt)

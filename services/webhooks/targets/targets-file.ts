@@ -16,8 +16,11 @@ const targetsMax = 1_000
 const faultsMax = 20
 /** Names are used in addresses, query lists and labels of metrics. */
 const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
-/** A change counts when two checks in a row saw the same: an editor may write a file piece by piece. */
-const checkEveryMs = 400
+/**
+ * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Two of them and a
+ * moment are within the two seconds that are promised.
+ */
+const checkEveryMs = 800
 
 export interface TargetsFileOptions {
   /** True: an absent file means no targets. */
