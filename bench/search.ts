@@ -42,6 +42,7 @@ async function throughGateway(report: (text: string) => void): Promise<BenchRow[
         unit: 'ms',
         measured: writing.p95,
         peer: { what: 'without', value: alone.gateway },
+        bar: { max: 2.5 },
         goal: { max: 2 },
       },
     ]
