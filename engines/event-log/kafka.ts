@@ -6,7 +6,7 @@ import { createBrokerTime } from './kafka/broker-time.ts'
 import { createClient, type KafkaOptions } from './kafka/client.ts'
 import { createCluster } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
-import { partitionNotFound } from './kafka/faults.ts'
+import { logUnavailable, partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
 import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
 import { createLogRanges } from './kafka/log-ranges.ts'
@@ -91,7 +91,9 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
       remember(openConsumer({ fetchBytesMax, ...given }, listener, reading)),
     tail: async (tail) => remember(openTail(tail, reading)),
     async ping(timeoutMs = pingTimeoutMs) {
-      await admin.ask((client) => client.describeCluster(), timeoutMs)
+      await cluster.ping(timeoutMs).catch((error: unknown) => {
+        throw logUnavailable(error)
+      })
     },
     close() {
       closing ??= close()

@@ -23,10 +23,14 @@ interface Client {
   connected: Promise<void>
   calls: number
   retired: boolean
+  /** Runs while it has no call. */
+  idle?: NodeJS.Timeout
 }
 
 const callTimeoutMs = deadlines.engine.logAdminMs
 const pauseMs = 100
+/** A client without calls is closed after this time: kafkajs wakes the process a thousand times a second for each connection. */
+const idleMs = 2_000
 
 /**
  * A client is thrown away after a failure: kafkajs refreshes the metadata of every topic that a client ever asked for,
@@ -38,6 +42,7 @@ export function createAdminCalls(kafka: Kafka): AdminCalls {
   let closed = false
 
   function take(): Client {
+    clearTimeout(current?.idle)
     if (current) return current
     const admin = kafka.admin()
     current = { admin, connected: connect(admin), calls: 0, retired: false }
@@ -48,6 +53,7 @@ export function createAdminCalls(kafka: Kafka): AdminCalls {
   function retire(client: Client): void {
     if (current === client) current = undefined
     client.retired = true
+    clearTimeout(client.idle)
     if (client.calls === 0) disconnect(client)
   }
   function disconnect(client: Client): void {
@@ -68,7 +74,10 @@ export function createAdminCalls(kafka: Kafka): AdminCalls {
       throw error
     } finally {
       client.calls--
-      if (client.retired && client.calls === 0) disconnect(client)
+      if (client.calls === 0) {
+        if (client.retired) disconnect(client)
+        else client.idle = setTimeout(() => retire(client), idleMs).unref()
+      }
     }
   }
   return {

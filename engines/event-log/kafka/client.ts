@@ -2,8 +2,9 @@
  * Creates kafkajs clients from the connection settings, with our logger and no retries (the driver repeats by
  * itself).
  *
- * kafkajs sets one timer with a negative time. It fires at once, as meant, but Node prints a TimeoutNegativeWarning
- * once a process; it is harmless, and `node --disable-warning=TimeoutNegativeWarning` hides it.
+ * kafkajs sets a timer with a negative time, again whenever it fires, as long as a connection is open. Node prints a
+ * TimeoutNegativeWarning once a process (`node --disable-warning=TimeoutNegativeWarning` hides it) and wakes up every
+ * millisecond, so connections are closed while there are no calls (admin.ts).
  */
 
 import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'

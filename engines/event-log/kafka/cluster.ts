@@ -7,7 +7,7 @@
  */
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
-import { withTimeout } from '#lib/backoff.ts'
+import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { KafkaOptions } from './client.ts'
@@ -50,6 +50,8 @@ export interface Cluster extends Closeable {
   refreshLeaders(topic: string): void
   /** A leader has moved, or a broker is gone: the next `leaders` asks. */
   forgetLeaders(topic: string): void
+  /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
+  ping(timeoutMs: number): Promise<void>
   /** The node id of the coordinator; asked at each call. Throws while there is none. */
   coordinator(kind: 'group' | 'transaction', key: string): Promise<number>
 }
@@ -59,6 +61,7 @@ type MetadataResponse = metadataV12.MetadataResponse
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
+const pingPauseMs = 100
 /** Of leaders: asked for again after the first, not used any more after the second. */
 const leadersAgeMs = { fresh: 5_000, known: 30_000 }
 /** Requests on one connection that wait for their answers. */
@@ -102,8 +105,11 @@ export function createCluster(options: KafkaOptions): Cluster {
     const all = [...brokers.values(), ...bootstrap]
     return all[next++ % all.length] as Address
   }
-  async function learnBroker(node: number): Promise<Address> {
+  async function learnBrokers(): Promise<void> {
     learn(await metadataV12.api.async(await asking.toAny(), [], false, false))
+  }
+  async function learnBroker(node: number): Promise<Address> {
+    await learnBrokers()
     const address = brokers.get(node)
     if (!address) throw new Error(`the cluster does not name broker ${node}`)
     return address
@@ -157,6 +163,18 @@ export function createCluster(options: KafkaOptions): Cluster {
     },
     refreshLeaders,
     forgetLeaders: (topic) => void topics.delete(topic),
+    async ping(timeoutMs) {
+      const end = performance.now() + timeoutMs
+      const late = () => new Error('no answer in time')
+      for (;;) {
+        try {
+          return await withTimeout(learnBrokers(), end - performance.now(), late)
+        } catch (error) {
+          if (performance.now() + pingPauseMs >= end) throw error
+          await sleep(pingPauseMs)
+        }
+      }
+    },
     async coordinator(kind, key) {
       const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])
       const found = answer.coordinators[0]
