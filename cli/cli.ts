@@ -4,6 +4,7 @@ import type { Command as Program } from 'commander'
 import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { systemFault } from '#lib/system-faults.ts'
 import type { Operation } from '#operations/operation.ts'
 import { execute } from './execute.ts'
 import { createOutput } from './output.ts'
@@ -84,11 +85,11 @@ const wrongUseCodes: ReadonlySet<string> = new Set(['bad_request', 'validation_f
 /** Prints what went wrong and returns the exit code. */
 export function reportError(error: unknown, json: boolean): number {
   // The client's ProblemError has a code of the same list; loading the client for its class would take long.
-  const known = error instanceof AppError || (error instanceof Error && error.name === 'ProblemError')
-  const message = known ? error.message : describeError(error)
-  const report = { code: known ? String((error as AppError).code) : 'internal_error', message }
+  const isProblem = error instanceof Error && error.name === 'ProblemError'
+  const known = error instanceof AppError || isProblem ? (error as AppError) : systemFault(error)
+  const report = { code: known?.code ?? 'internal_error', message: known?.message ?? describeError(error) }
   if (json) console.log(JSON.stringify({ error: report }))
-  else console.error(`${report.code}: ${message}`)
+  else console.error(`${report.code}: ${report.message}`)
   return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused
 }
 

@@ -1,10 +1,23 @@
 /** Opens the data directory for one owner at a time, held by a lock that ends with its process. */
 
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { AppError } from './errors.ts'
+import { AppError, describeError } from './errors.ts'
+import { makeFolder } from './folders.ts'
 import type { Closeable } from './resource.ts'
+import { explainSystemFault } from './system-faults.ts'
 
 export interface DataDirectory extends Closeable {
   /** Absolute. */
@@ -22,27 +35,94 @@ const ownerFile = 'owner.pid'
 
 /**
  * Makes the directory (mode 0700) and takes its lock: embedded engines would destroy each other's data in two
- * processes without any error. Throws AppError `data_directory_in_use` that names the owner's process id.
+ * processes without any error. Throws AppError `data_directory_in_use` that names the owner's process id, or
+ * `invalid_configuration` where nothing can be written.
  */
 export async function openDataDirectory(path: string): Promise<DataDirectory> {
   const root = resolve(path)
-  makeFolder(root)
-  const lock = takeLock(root)
-  writeFileSync(join(root, ownerFile), `${process.pid}\n`, { mode: 0o600 })
-  const runPath = join(root, 'run')
-  makeFolder(runPath)
+  let lock: DatabaseSync | undefined
+  try {
+    makePrivate(root)
+    lock = takeLock(root)
+    writeFileSync(join(root, ownerFile), `${process.pid}\n`, { mode: 0o600 })
+    makePrivate(join(root, 'run'))
+  } catch (error) {
+    lock?.close()
+    throw error instanceof AppError ? error : unusable(root, reasonOf(error, root))
+  }
+  const held = lock
   return {
     path: root,
-    runPath,
+    runPath: join(root, 'run'),
     folder(...names) {
       const folder = join(root, ...names)
-      makeFolder(folder)
+      makePrivate(folder)
       return folder
     },
     async close() {
-      if (lock.isOpen) lock.close()
+      if (held.isOpen) held.close()
     },
   }
+}
+
+/** File systems of Linux that show the kernel's own data and keep no files: /proc and /sys. */
+const kernelFileSystems: ReadonlySet<number> = new Set([0x9fa0, 0x62656572])
+
+/** Why the directory cannot be used, as AppError `invalid_configuration`, or null. Makes nothing. */
+export function dataDirectoryFault(path: string): AppError | null {
+  const root = resolve(path)
+  try {
+    const present = presentPart(root)
+    if (!statSync(present).isDirectory()) return unusable(root, 'it is a file, not a folder')
+    if (kernelFileSystems.has(statfsSync(present).type)) return unusable(root, `${present} keeps no files`)
+    accessSync(present, constants.W_OK | constants.X_OK)
+    return null
+  } catch (error) {
+    return unusable(root, reasonOf(error, root))
+  }
+}
+
+/** The path, or the deepest folder above it that exists. */
+function presentPart(path: string): string {
+  try {
+    statSync(path)
+    return path
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error
+    return presentPart(dirname(path))
+  }
+}
+
+/** The process id of the running owner, as far as it is known, or null. Makes nothing. */
+export function dataDirectoryOwner(path: string): string | null {
+  const root = resolve(path)
+  if (!existsSync(join(root, lockFile))) return null
+  try {
+    takeLock(root).close()
+    return null
+  } catch (error) {
+    return error instanceof AppError && error.code === 'data_directory_in_use' ? ownerOf(root) : null
+  }
+}
+
+function unusable(root: string, why: string): AppError {
+  return new AppError(
+    'invalid_configuration',
+    `FLOTILLA_HOME: the data directory ${root} cannot be used: ${why}. Correct that, or name another folder.`,
+  )
+}
+
+/** SQLite says only that it cannot open a file: opening something else says why. */
+function reasonOf(error: unknown, root: string): string {
+  const reason = explainSystemFault(error)
+  if (reason !== null) return reason
+  try {
+    accessSync(root, constants.W_OK)
+    closeSync(openSync(root, 'r'))
+  } catch (other) {
+    return explainSystemFault(other) ?? describeError(other)
+  }
+  return describeError(error)
 }
 
 /**
@@ -56,12 +136,15 @@ function takeLock(root: string): DatabaseSync {
     return lock
   } catch (error) {
     lock.close()
-    if (!isBusy(error)) throw error
-    throw new AppError(
-      'data_directory_in_use',
-      `${root} belongs to the running process ${ownerOf(root)}; stop that process, or set FLOTILLA_HOME to another folder.`,
-    )
+    throw isBusy(error) ? dataDirectoryInUse(root, ownerOf(root)) : error
   }
+}
+
+export function dataDirectoryInUse(root: string, owner: string): AppError {
+  return new AppError(
+    'data_directory_in_use',
+    `${root} belongs to the running process ${owner}; stop that process, or set FLOTILLA_HOME to another folder.`,
+  )
 }
 
 const sqliteBusy = 5
@@ -80,7 +163,7 @@ function ownerOf(root: string): string {
 }
 
 /** mkdir's mode is cut by the umask and leaves an existing folder as it is. */
-function makeFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+function makePrivate(path: string): void {
+  makeFolder(path)
   chmodSync(path, 0o700)
 }

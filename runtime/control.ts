@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { AppError, describeError, type ErrorCode } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { systemFault } from '#lib/system-faults.ts'
 import { isAlive, writeByRename } from './start/addresses.ts'
 
 /** The system's limit of a socket's path is 104 bytes on macOS and 108 on Linux. */
@@ -188,8 +189,9 @@ async function readRequest(request: IncomingMessage): Promise<ControlRequest> {
 
 /** The reader is the operator who owns the socket, so unexpected errors are reported too, shortened. */
 function errorLine(error: unknown): Line {
-  return error instanceof AppError
-    ? { kind: 'error', code: error.code, message: error.message }
+  const known = error instanceof AppError ? error : systemFault(error)
+  return known
+    ? { kind: 'error', code: known.code, message: known.message }
     : { kind: 'error', code: 'internal_error', message: describeError(error) }
 }
 

@@ -2,11 +2,11 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { openDataDirectory } from '#lib/data-directory.ts'
+import { dataDirectoryFault, dataDirectoryOwner, openDataDirectory } from '#lib/data-directory.ts'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/temporary.ts'
 
@@ -68,4 +68,34 @@ test('the name of an owner that is gone is no lock', async () => {
   const path = temporaryFolder()
   writeFileSync(join(path, 'owner.pid'), '1\n')
   await (await openDataDirectory(path)).close()
+})
+
+test('a place that cannot be used is named with the reason, before and at the opening, and nothing is made', async () => {
+  const folder = temporaryFolder()
+  const file = join(folder, 'file')
+  writeFileSync(file, '')
+  const places = [
+    [file, 'is a file'],
+    [join(file, 'below'), 'a file, not a folder'],
+    [join(folder, 'n'.repeat(300)), 'too long'],
+    ...(existsSync('/proc/self') ? [['/proc/flotilla/home', '']] : []),
+  ] as const
+  for (const [path, why] of places) {
+    const fault = { code: 'invalid_configuration', message: expect.stringMatching(`FLOTILLA_HOME.*${why}`) }
+    expect(dataDirectoryFault(path)).toMatchObject(fault)
+    await expect(openDataDirectory(path)).rejects.toMatchObject(fault)
+  }
+  const missing = join(folder, 'a', 'b')
+  expect(dataDirectoryFault(missing)).toBeNull()
+  expect([existsSync(join(folder, 'a')), existsSync(join(folder, 'run'))]).toEqual([false, false])
+})
+
+test('whether it has an owner is seen without making or taking anything', async () => {
+  const path = join(temporaryFolder(), 'home')
+  expect(dataDirectoryOwner(path)).toBeNull()
+  expect(existsSync(path)).toBe(false)
+  const directory = await openDataDirectory(path)
+  expect(dataDirectoryOwner(path)).toBe(String(process.pid))
+  await directory.close()
+  expect(dataDirectoryOwner(path)).toBeNull()
 })

@@ -1,0 +1,66 @@
+/** What the codes of the operating system mean, in words for the people who can do something about it. */
+
+import { AppError } from './errors.ts'
+
+const meanings: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  EROFS: 'the file system is read-only',
+  ENOENT: 'it is not there and cannot be made',
+  ENOTDIR: 'a part of the path is a file, not a folder',
+  EEXIST: 'it is a file, not a folder',
+  EISDIR: 'it is a folder, not a file',
+  ENAMETOOLONG: 'the path is too long',
+  ELOOP: 'its links lead in a circle',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  EFBIG: 'it would be larger than this process may write (ulimit -f)',
+  EMFILE: 'too many files are open: raise the limit (ulimit -n)',
+  ENFILE: 'the machine has too many files open',
+  ENOMEM: 'the machine has no memory left',
+}
+
+/** Faults of the machine and not of a path: another path would meet them as well. */
+const everywhere: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
+
+/** For example `the disk is full (ENOSPC)`; null for what is no known fault of the system. */
+export function explainSystemFault(error: unknown): string | null {
+  const code = codeOf(error)
+  return code === null ? null : `${meanings[code]} (${code})`
+}
+
+/** The fault, wherever it is in the chain of causes, as AppError `invalid_configuration`; null when there is none. */
+export function systemFault(error: unknown): AppError | null {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    const code = codeOf(at)
+    if (code === null) continue
+    const { path } = at as NodeJS.ErrnoException
+    const where = path === undefined || everywhere.has(code) ? '' : `${path}: `
+    return new AppError('invalid_configuration', `${where}${meanings[code]} (${code}).`, { cause: error })
+  }
+  return null
+}
+
+/** A running platform has some 260 files open before the first request comes. */
+const openFilesMin = 512
+
+/** Its types leave the content open; Windows has no such limits. */
+interface Report {
+  userLimits?: { open_files?: { soft?: number | 'unlimited' } }
+}
+
+/** Why this process may open too few files for a platform, as AppError `invalid_configuration`, or null. */
+export function openFilesFault(): AppError | null {
+  const { userLimits } = process.report.getReport() as Report
+  const limit = userLimits?.open_files?.soft
+  if (typeof limit !== 'number' || limit >= openFilesMin) return null
+  return new AppError(
+    'invalid_configuration',
+    `This process may open ${limit} files; it needs ${openFilesMin} at least: raise the limit (ulimit -n ${openFilesMin * 2}).`,
+  )
+}
+
+function codeOf(error: unknown): string | null {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' && Object.hasOwn(meanings, code) ? code : null
+}
