@@ -29,9 +29,25 @@ if (verb === '--version' && words.length === 0) {
   require(fileURLToPath(new URL('bin/stidx.cjs', stidx)))
 } else if (major >= 24) {
   module.enableCompileCache()
+  endWithNpm()
   await import('../cli/main.ts')
 } else {
+  endWithNpm()
   runPinned()
+}
+
+/**
+ * npm passes a signal to its shell alone, which ends without passing it on. This process has another parent then.
+ */
+function endWithNpm() {
+  if (!process.env.npm_lifecycle_event) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    process.kill(process.pid, 'SIGTERM')
+  }, 250)
+  watch.unref()
 }
 
 /** The pinned runtime comes with npm as an optional dependency for the platform at hand. */

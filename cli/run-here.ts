@@ -5,7 +5,7 @@ import type { Environment } from '#lib/config.ts'
 import { createScope } from '#lib/resource.ts'
 import type { Operation } from '#operations/operation.ts'
 import type { Output } from '#runtime/control.ts'
-import { createLog } from '#runtime/log.ts'
+import { createLog, logLevel } from '#runtime/log.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { startWorkers } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
@@ -25,7 +25,7 @@ export async function runHere<S extends TObject, R, I>(
   lock: boolean,
 ): Promise<R> {
   const { env, output, signal } = session
-  const log = createLog({ level: env.LOG_LEVEL || 'warn', pretty: process.stderr.isTTY })
+  const log = createLog({ level: logLevel(env, 'warn'), pretty: process.stderr.isTTY })
   // With distributed engines these services run elsewhere.
   const needed = lock ? services.filter(({ name }) => operation.services?.includes(name)) : []
   const workers = needed.filter((service) => service.kind === 'worker')

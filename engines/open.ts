@@ -7,7 +7,6 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { type Static, Type } from 'typebox'
-import { requireUrl } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
@@ -57,9 +56,6 @@ export interface EngineChoice {
 /** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
-  for (const name of ['SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL', 'EMBEDDINGS_URL'] as const) {
-    requireUrl(name, settings[name])
-  }
   return {
     eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
     // Both folders are read-only: any number of processes may share them.

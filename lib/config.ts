@@ -21,18 +21,63 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
   }
   const value = Value.Convert(schema as TSchema, Value.Default(schema as TSchema, raw))
   if (!Value.Check(schema as TSchema, value)) {
-    const faults = [...Value.Errors(schema as TSchema, value)].map((fault) => {
-      const name =
-        fault.instancePath.slice(1) ||
-        (fault as { params?: { requiredProperties?: string[] } }).params?.requiredProperties?.join(', ')
-      return `${name}: ${fault.message}`
-    })
-    throw new AppError(
-      'invalid_configuration',
-      `Correct these environment variables: ${[...new Set(faults)].join('; ')}`,
-    )
+    throw faultyVariables(new Map([...Value.Errors(schema as TSchema, value)].flatMap(faultOf)))
   }
   return value as Static<S>
+}
+
+/** One AppError `invalid_configuration` of what is wrong with which variables. */
+function faultyVariables(faults: ReadonlyMap<string, string>): AppError {
+  const errors = [...faults].map(([path, message]) => ({ path, message }))
+  const lines = errors.map(({ path, message }) => `${path} ${message}`)
+  return new AppError('invalid_configuration', `Correct these environment variables: ${lines.join('; ')}.`, {
+    errors,
+  })
+}
+
+interface SchemaFault {
+  instancePath: string
+  message: string
+  params: object
+}
+
+/** Name and fault; no value, because it may be a secret. */
+function faultOf({ instancePath, message, params }: SchemaFault): [name: string, message: string][] {
+  const { requiredProperties, allowedValues } = params as {
+    requiredProperties?: string[]
+    allowedValues?: unknown[]
+  }
+  if (requiredProperties) return requiredProperties.map((name) => [name, 'must be set'])
+  return [[instancePath.slice(1), allowedValues ? `must be one of ${allowedValues.join(', ')}` : message]]
+}
+
+/**
+ * Runs checks of the configuration and reports what all of them found as one AppError `invalid_configuration`. Each gets
+ * the environment without the variables that `schema` finds faulty, so that no fault is named twice.
+ */
+export function checkConfiguration(
+  schema: TObject,
+  env: Environment,
+  checks: readonly ((sound: Environment) => void)[],
+): void {
+  const found: AppError[] = []
+  const note = (check: () => unknown) => {
+    try {
+      check()
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'invalid_configuration')) throw error
+      found.push(error)
+    }
+  }
+  note(() => loadConfig(schema, env))
+  const faulty = new Set(found.flatMap(({ errors = [] }) => errors.map(({ path }) => path)))
+  const sound =
+    faulty.size === 0 ? env : Object.fromEntries(Object.entries(env).filter(([name]) => !faulty.has(name)))
+  for (const check of checks) note(() => check(sound))
+  if (found.length === 0) return
+  throw new AppError('invalid_configuration', [...new Set(found.map(({ message }) => message))].join('\n'), {
+    errors: found.flatMap(({ errors = [] }) => errors),
+  })
 }
 
 /** An optional setting that holds any text but the empty one. */
@@ -40,11 +85,13 @@ export function optionalText(description: string) {
   return Type.Optional(Type.String({ minLength: 1, description }))
 }
 
-/**
- * Throws AppError `invalid_configuration` when `url` is set and is not a URL; it may hold a password, so it is not
- * quoted.
- */
-export function requireUrl(name: string, url: string | undefined): void {
-  if (url === undefined || URL.canParse(url)) return
-  throw new AppError('invalid_configuration', `${name} is not a URL.`)
+/** An optional URL. It may hold a password, so no fault quotes it. */
+export function optionalUrl(description: string) {
+  return Type.Optional(
+    Type.Refine(
+      Type.String({ minLength: 1, description }),
+      (url) => URL.canParse(url),
+      () => 'is not a URL',
+    ),
+  )
 }

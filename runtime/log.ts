@@ -2,6 +2,22 @@
 
 import { type Logger, pino } from 'pino'
 import pretty from 'pino-pretty'
+import { Type } from 'typebox'
+import type { Environment } from '#lib/config.ts'
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+export const logSettings = Type.Object({
+  LOG_LEVEL: Type.Enum(levels, {
+    default: 'info',
+    description: '`trace`, `debug`, `info`, `warn`, `error`, `fatal` or `silent`; logs go to stderr',
+  }),
+})
+
+/** What LOG_LEVEL says; `otherwise` where it is unset or wrong, which the check of the settings reports. */
+export function logLevel(env: Environment, otherwise: string): string {
+  return levels.find((level) => level === env.LOG_LEVEL) ?? otherwise
+}
 
 export interface LogOptions {
   /** Default `info`. */

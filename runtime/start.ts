@@ -3,24 +3,29 @@
 import type { Logger } from 'pino'
 import { type TProperties, Type } from 'typebox'
 import { engineSettings, refuseSharing } from '#engines/open.ts'
-import { type Environment, loadConfig } from '#lib/config.ts'
+import { checkConfiguration, type Environment } from '#lib/config.ts'
+import { dataDirectoryFault, dataDirectoryInUse, dataDirectoryOwner } from '#lib/data-directory.ts'
 import { checkDeadlines, deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { openFilesFault } from '#lib/system-faults.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
+import { logSettings } from './log.ts'
 import { commonNeeds, openPlatform, type Platform } from './platform.ts'
 import type { EngineName, Service, ServiceHost, Worker } from './service.ts'
-import { choicesOf, homeSettings } from './settings.ts'
+import { choicesOf, homeOf, homeSettings } from './settings.ts'
 import { removeAddresses, writeAddresses } from './start/addresses.ts'
 import { createBound } from './start/bounded-close.ts'
 import {
-  checkLoopbackAddress,
   type HttpParts,
   portSettings,
   processSettings,
   startIngresses,
   startOps,
+  wantedPorts,
 } from './start/ingress.ts'
+import { type HeldPorts, holdPorts } from './start/ports.ts'
+import { warnOfUnknown } from './start/unknown-variables.ts'
 
 export { portSettings, processSettings } from './start/ingress.ts'
 
@@ -52,12 +57,7 @@ export async function startPlatform(options: StartOptions): Promise<RunningPlatf
   checkDeadlines()
   const chosen = chooseServices(options.services, options.chosen)
   checkSettings(options, chosen)
-  const needs = new Map(options.services.map((service) => [service.name, needsOf(service)]))
-  refuseSharing(
-    choicesOf(options.env),
-    needs,
-    chosen.map((service) => service.name),
-  )
+  warnOfUnknown(settingsOf(options.services), options.env, options.log)
   const scope = createScope((part, error) => {
     options.log.error({ part, reason: describeError(error) }, 'stop.failed')
   })
@@ -71,6 +71,7 @@ export async function startPlatform(options: StartOptions): Promise<RunningPlatf
 
 async function startInto(scope: Scope, options: StartOptions, chosen: Service[]): Promise<RunningPlatform> {
   const { env, log } = options
+  const ports = scope.add('ports', await takePorts(chosen, env))
   const platform = await openPlatform({
     env,
     needs: chosen.flatMap(needsOf),
@@ -89,7 +90,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
   scope.add('workers', bound(await startWorkers(workers, platform), deadlines.stop.workersMs))
   const state = { ready: false }
-  const parts: HttpParts = { scope, bound, platform, env, state }
+  const parts: HttpParts = { scope, bound, platform, env, ports, state }
   const addresses = await startIngresses(parts, ingresses)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {
@@ -124,20 +125,48 @@ function needsOf(service: Service): EngineName[] {
   return [...commonNeeds, ...service.needs]
 }
 
-/** Reports all faulty variables of engines, process and services in one message, before anything is opened. */
-function checkSettings(options: StartOptions, chosen: Service[]): void {
+/** Every variable that these services read. */
+export function settingsOf(services: readonly Service[]) {
   const properties: TProperties = {
     ...homeSettings.properties,
     ...engineSettings.properties,
     ...processSettings.properties,
+    ...logSettings.properties,
   }
-  for (const service of chosen) {
+  for (const service of services) {
     Object.assign(properties, service.config.properties, portSettings(service).properties)
   }
-  const settings = loadConfig(Type.Object(properties), options.env) as Record<string, unknown>
-  for (const service of chosen) {
-    checkLoopbackAddress(service, settings)
-    service.check?.(options.env)
+  return Type.Object(properties)
+}
+
+/** Reports all faults of the settings and of the files that they name in one message, before anything is opened. */
+export function checkSettings(
+  { services, env }: Pick<StartOptions, 'services' | 'env'>,
+  chosen: Service[],
+): void {
+  const needs = new Map(services.map((service) => [service.name, needsOf(service)]))
+  const names = chosen.map((service) => service.name)
+  checkConfiguration(settingsOf(chosen), env, [
+    // Without a faulty variable an engine would seem to be embedded.
+    (sound) => refuseSharing(choicesOf(sound), needs, sound === env ? names : [...needs.keys()]),
+    (sound) => refuse(dataDirectoryFault(homeOf(sound))),
+    () => refuse(openFilesFault()),
+    ...chosen.map((service) => (sound: Environment) => service.check?.(sound)),
+  ])
+}
+
+function refuse(fault: AppError | null): void {
+  if (fault) throw fault
+}
+
+/** A platform that runs on this data directory already is named as the reason, rather than the ports that it has. */
+async function takePorts(chosen: readonly Service[], env: Environment): Promise<HeldPorts> {
+  try {
+    return await holdPorts(wantedPorts(chosen, env))
+  } catch (error) {
+    const home = homeOf(env)
+    const owner = dataDirectoryOwner(home)
+    throw owner === null ? error : dataDirectoryInUse(home, owner)
   }
 }
 

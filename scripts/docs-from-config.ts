@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { TObject, TSchema } from 'typebox'
 import { engineSettings } from '#engines/open.ts'
+import { logSettings } from '#runtime/log.ts'
 import type { Service } from '#runtime/service.ts'
 import { homeSettings } from '#runtime/settings.ts'
 import { portSettings, processSettings } from '#runtime/start.ts'
@@ -32,7 +33,7 @@ export function configurationPage(all: readonly Service[]): string {
     '',
     ...tableOf(homeSettings),
     ...rowsOf(processSettings),
-    '| `LOG_LEVEL` | `info` | `trace`, `debug`, `info`, `warn`, `error` or `silent`; logs go to stderr |',
+    ...rowsOf(logSettings),
     ...all.flatMap(sectionOf),
     '',
   ].join('\n')

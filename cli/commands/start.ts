@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
-import { createLog } from '#runtime/log.ts'
+import { createLog, logLevel } from '#runtime/log.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -28,7 +28,7 @@ export function registerStart(program: Program, cli: Cli): void {
 /** Runs until the signal aborts; then drains, ten seconds at most, and ends the process with code 0. */
 async function start(names: string[], cli: Cli): Promise<void> {
   const { env, signal } = cli
-  const log = createLog({ level: env.LOG_LEVEL || 'info', pretty: process.stderr.isTTY })
+  const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
   const stopped = new Promise<void>((resolve) => {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })

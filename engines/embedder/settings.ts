@@ -1,10 +1,10 @@
 /** The environment variables that choose and reach the embedder. */
 
 import { type Static, Type } from 'typebox'
-import { optionalText } from '#lib/config.ts'
+import { optionalText, optionalUrl } from '#lib/config.ts'
 
 export const embedderSettings = Type.Object({
-  EMBEDDINGS_URL: optionalText('OpenAI-compatible endpoint; without it texts are embedded locally'),
+  EMBEDDINGS_URL: optionalUrl('OpenAI-compatible endpoint; without it texts are embedded locally'),
   EMBEDDINGS_API_KEY: optionalText('of that endpoint'),
   EMBEDDINGS_MODEL: optionalText('of that endpoint'),
 })

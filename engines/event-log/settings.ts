@@ -4,11 +4,19 @@ import { type Static, Type } from 'typebox'
 import { optionalText } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 
+const hostAndPort = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):\d{1,5}$/
+
 export const eventLogSettings = Type.Object({
-  KAFKA_BROKERS: optionalText('host:port, comma-separated; without it the log is embedded'),
+  KAFKA_BROKERS: Type.Optional(
+    Type.Refine(
+      Type.String({ description: 'host:port, comma-separated; without it the log is embedded' }),
+      (brokers) => brokers.split(',').every((broker) => hostAndPort.test(broker.trim())),
+      () => 'must be host:port, comma-separated',
+    ),
+  ),
   KAFKA_SSL: Type.Optional(Type.Boolean({ description: 'true for TLS' })),
   KAFKA_SASL_MECHANISM: Type.Optional(
-    Type.Union([Type.Literal('plain'), Type.Literal('scram-sha-256'), Type.Literal('scram-sha-512')], {
+    Type.Enum(['plain', 'scram-sha-256', 'scram-sha-512'], {
       description: '`plain`, `scram-sha-256` or `scram-sha-512`; with user and password',
     }),
   ),

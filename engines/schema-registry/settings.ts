@@ -1,8 +1,8 @@
 /** The environment variable that chooses and reaches the schema registry. */
 
 import { Type } from 'typebox'
-import { optionalText } from '#lib/config.ts'
+import { optionalUrl } from '#lib/config.ts'
 
 export const schemaRegistrySettings = Type.Object({
-  SCHEMA_REGISTRY_URL: optionalText('Confluent-compatible API; without it the schemas folder'),
+  SCHEMA_REGISTRY_URL: optionalUrl('Confluent-compatible API; without it the schemas folder'),
 })

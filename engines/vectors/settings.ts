@@ -1,10 +1,10 @@
 /** The environment variables that choose and reach the vector engine. */
 
 import { type Static, Type } from 'typebox'
-import { optionalText } from '#lib/config.ts'
+import { optionalText, optionalUrl } from '#lib/config.ts'
 
 export const vectorSettings = Type.Object({
-  QDRANT_URL: optionalText('without it the vector engine is embedded'),
+  QDRANT_URL: optionalUrl('without it the vector engine is embedded'),
   QDRANT_API_KEY: optionalText('of Qdrant'),
 })
 

@@ -7,35 +7,42 @@ import { AppError } from '#lib/errors.ts'
 import { isLoopbackAddress, isLoopbackHost } from '#lib/hosts.ts'
 import type { Closeable } from '#lib/resource.ts'
 
-const ipv4 = '127.0.0.1'
-const ipv6 = '::1'
-const boundHosts: ReadonlySet<string> = new Set(['localhost', ipv4, `[${ipv6}]`])
+export const ipv4Loopback = '127.0.0.1'
+export const ipv6Loopback = '::1'
+const boundHosts: ReadonlySet<string> = new Set(['localhost', ipv4Loopback, `[${ipv6Loopback}]`])
 /** Free ports that are tried until one is free on both addresses. */
 const portTriesMax = 20
 const noIpv6: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL'])
 
-/**
- * The port of `host`, `host:port` or `http://host:port`. Throws AppError `invalid_configuration` that names the variable
- * when the host is not localhost, 127.0.0.1 or [::1].
- */
-export function loopbackPort(text: string, variable: string, portDefault: number): number {
+/** What listening on ::1 fails with on a machine that has no IPv6. */
+export function isWithoutIpv6(error: unknown): boolean {
+  return noIpv6.has(codeOf(error))
+}
+
+/** What is wrong with `host`, `host:port` or `http://host:port`, or null: its host must be localhost, 127.0.0.1 or [::1]. */
+export function loopbackFault(text: string): string | null {
   const refuse = (why: string) =>
-    new AppError(
-      'invalid_configuration',
-      `${variable} ${why}: write host:port or http://host:port with the host localhost, 127.0.0.1 or [::1].`,
-    )
-  const address = text.includes('://') ? text : `http://${text}`
-  if (!URL.canParse(address)) throw refuse('is not an address')
-  const url = new URL(address)
-  if (url.protocol !== 'http:') throw refuse('must speak plain HTTP')
+    `${why}: write host:port or http://host:port with the host localhost, 127.0.0.1 or [::1]`
+  if (!URL.canParse(withScheme(text))) return refuse('is not an address')
+  const url = new URL(withScheme(text))
+  if (url.protocol !== 'http:') return refuse('must speak plain HTTP')
   if (`${url.pathname}${url.search}${url.hash}${url.username}` !== '/')
-    throw refuse('holds more than host and port')
-  if (!boundHosts.has(url.hostname)) {
-    throw refuse(`names ${url.hostname}, but this interface is never opened beyond the loopback`)
-  }
+    return refuse('holds more than host and port')
+  if (boundHosts.has(url.hostname)) return null
+  return refuse(`names ${url.hostname}, but this interface is never opened beyond the loopback`)
+}
+
+/** The port of an address without fault. */
+export function loopbackPort(text: string, portDefault: number): number {
+  const address = withScheme(text)
+  const { port } = new URL(address)
   // A URL drops the port that its scheme has anyway.
-  if (url.port === '') return /:80\/?$/.test(address) ? 80 : portDefault
-  return Number(url.port)
+  if (port === '') return /:80\/?$/.test(address) ? 80 : portDefault
+  return Number(port)
+}
+
+function withScheme(text: string): string {
+  return text.includes('://') ? text : `http://${text}`
 }
 
 /** Must be called before routes are added. A page in a browser may call this machine: foreign Hosts and Origins are refused. */
@@ -84,7 +91,7 @@ export async function listenOnLoopback(
   for (let tries = 1; ; tries++) {
     const second = await openSecond(app, port)
     try {
-      await app.listen({ host: ipv4, port: second ? portOf(second) : port })
+      await app.listen({ host: ipv4Loopback, port: second ? portOf(second) : port })
       return { port: portOf(app.server), close: () => closeServer(second) }
     } catch (error) {
       await closeServer(second)
@@ -99,10 +106,10 @@ function openSecond(app: FastifyInstance, port: number): Promise<Server | null> 
   server.maxConnections = app.server.maxConnections
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
-      if (noIpv6.has(codeOf(error))) resolve(null)
+      if (isWithoutIpv6(error)) resolve(null)
       else reject(error)
     })
-    server.listen({ host: ipv6, port, ipv6Only: true }, () => resolve(server))
+    server.listen({ host: ipv6Loopback, port, ipv6Only: true }, () => resolve(server))
   })
 }
 

@@ -1,17 +1,18 @@
 /** Starts the HTTP servers of the services that have an interface, on the addresses that the environment names. */
 
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, isIP, isIPv6 } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope } from '#lib/resource.ts'
-import { listenOnLoopback, loopbackPort } from '../http/loopback.ts'
+import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.ts'
 import { createHttpApp } from '../http.ts'
 import type { Platform } from '../platform.ts'
-import type { Ingress, LoopbackAddress, Service } from '../service.ts'
+import type { Ingress, Service } from '../service.ts'
 import type { Bound } from './bounded-close.ts'
+import { cannotListen, type HeldPorts, type WantedPort } from './ports.ts'
 
 const port = (number: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })
@@ -20,11 +21,28 @@ const port = (number: number, description: string) =>
 export const processSettings = Type.Object({
   HOST: Type.String({ default: '127.0.0.1', description: 'address that every interface binds' }),
   OPS_PORT: port(9_464, 'of /livez, /readyz and /metrics, in a process without an interface of its own'),
-  TRUSTED_PROXIES: Type.String({
-    default: '',
-    description: 'CIDRs, comma-separated, of proxies whose X-Forwarded-* headers count',
-  }),
+  TRUSTED_PROXIES: Type.Refine(
+    Type.String({
+      default: '',
+      description: 'CIDRs, comma-separated, of proxies whose X-Forwarded-* headers count',
+    }),
+    (proxies) => listed(proxies).every(isCidr),
+    () => 'must be addresses or CIDRs, comma-separated, for example 10.0.0.0/8',
+  ),
 })
+
+function listed(text: string): string[] {
+  return text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+}
+
+function isCidr(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/')
+  if (more.length > 0 || isIP(address) === 0) return false
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32))
+}
 
 /** The variable that says where an ingress listens. */
 export function portSettings(service: Service) {
@@ -34,11 +52,38 @@ export function portSettings(service: Service) {
     return Type.Object({ [address.portVariable]: port(address.port, `of ${name}; 0 takes a free one`) })
   }
   return Type.Object({
-    [address.loopbackVariable]: Type.String({
-      default: `127.0.0.1:${address.port}`,
-      description: `\`host:port\` or a URL of ${name}, which listens on the loopback alone, whatever HOST says (another host stops the start; port 0 takes a free one); clients call it there`,
-    }),
+    [address.loopbackVariable]: Type.Refine(
+      Type.String({
+        default: `127.0.0.1:${address.port}`,
+        description: `\`host:port\` or a URL of ${name}, which listens on the loopback alone, whatever HOST says (another host stops the start; port 0 takes a free one); clients call it there`,
+      }),
+      (text) => loopbackFault(text) === null,
+      (text) => loopbackFault(text) ?? '',
+    ),
   })
+}
+
+/** Where the chosen services will listen; without an ingress, where their probes and metrics are. */
+export function wantedPorts(chosen: readonly Service[], env: Environment): WantedPort[] {
+  const { HOST: host, OPS_PORT } = loadConfig(processSettings, env)
+  const ingresses = chosen.filter((service) => service.kind === 'ingress')
+  if (ingresses.length === 0) return [{ variables: 'OPS_PORT or HOST', host, port: OPS_PORT }]
+  return ingresses.map((ingress) => wantedPort(ingress, host, env))
+}
+
+function wantedPort(ingress: Ingress, host: string, env: Environment): WantedPort {
+  const { address } = ingress
+  const settings = loadConfig(portSettings(ingress), env) as Record<string, unknown>
+  if ('portVariable' in address) {
+    const { portVariable } = address
+    return { variables: `${portVariable} or HOST`, host, port: Number(settings[portVariable]) }
+  }
+  const { loopbackVariable, port } = address
+  return {
+    variables: loopbackVariable,
+    host: null,
+    port: loopbackPort(String(settings[loopbackVariable]), port),
+  }
 }
 
 export interface HttpParts {
@@ -46,6 +91,7 @@ export interface HttpParts {
   bound: Bound
   platform: Platform
   env: Environment
+  ports: HeldPorts
   state: { ready: boolean }
 }
 
@@ -54,17 +100,14 @@ export async function startIngresses(
   ingresses: Ingress[],
 ): Promise<Record<string, string>> {
   const { scope, bound, env } = parts
+  const { HOST } = loadConfig(processSettings, env)
   const addresses: Record<string, string> = {}
   for (const ingress of ingresses) {
     const { address } = ingress
     const app = createApp(ingress.name, parts, 'loopbackVariable' in address)
     const resources = await ingress.routes(app, parts.platform)
     scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
-    const settings = loadConfig(portSettings(ingress), env) as Record<string, unknown>
-    addresses[address.name] =
-      'portVariable' in address
-        ? await listen(parts, app, address.portVariable, Number(settings[address.portVariable]))
-        : await listenLocally(parts, app, address, String(settings[address.loopbackVariable]))
+    addresses[address.name] = await listen(parts, app, wantedPort(ingress, HOST, env))
   }
   return addresses
 }
@@ -72,15 +115,13 @@ export async function startIngresses(
 /** Probes and metrics of a process without an interface of its own. */
 export async function startOps(parts: HttpParts): Promise<void> {
   const app = createApp('ops', parts)
-  const url = await listen(parts, app, 'OPS_PORT', loadConfig(processSettings, parts.env).OPS_PORT)
+  const [wanted] = wantedPorts([], parts.env)
+  const url = await listen(parts, app, wanted!)
   parts.platform.log.info({ url }, 'ops.listening')
 }
 
 function createApp(name: string, { platform, env, state }: HttpParts, loopbackOnly = false): FastifyInstance {
-  const trustedProxies = loadConfig(processSettings, env)
-    .TRUSTED_PROXIES.split(',')
-    .map((proxy) => proxy.trim())
-    .filter((proxy) => proxy !== '')
+  const trustedProxies = listed(loadConfig(processSettings, env).TRUSTED_PROXIES)
   return createHttpApp({
     name,
     log: platform.log.child({ service: name }),
@@ -92,57 +133,29 @@ function createApp(name: string, { platform, env, state }: HttpParts, loopbackOn
 }
 
 async function listen(
-  { scope, bound, env }: HttpParts,
+  { scope, bound, ports }: HttpParts,
   app: FastifyInstance,
-  variable: string,
-  number: number,
+  wanted: WantedPort,
 ): Promise<string> {
-  const { HOST: host } = loadConfig(processSettings, env)
-  scope.add(`HTTP of ${variable}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
+  const { variables, host, port } = wanted
+  scope.add(`HTTP of ${variables}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
+  await ports.release(port)
   try {
-    await app.listen({ host, port: number })
+    if (host === null) {
+      const listening = scope.add('loopback', await listenOnLoopback(app, port))
+      return `http://127.0.0.1:${listening.port}`
+    }
+    await app.listen({ host, port })
   } catch (cause) {
-    throw cannotListen(`${host} port ${number}`, cause, `${variable} or HOST`)
+    const where = host === null ? `127.0.0.1 and ::1, port ${port}` : `${host} port ${port}`
+    throw new AppError('invalid_configuration', cannotListen(where, cause, variables), { cause })
   }
   const { port: taken } = app.server.address() as AddressInfo
   return `http://${shownHost(host)}:${taken}`
-}
-
-/** Binds the loopback, whatever HOST says. */
-async function listenLocally(
-  { scope, bound }: HttpParts,
-  app: FastifyInstance,
-  { loopbackVariable, port: usual }: LoopbackAddress,
-  setting: string,
-): Promise<string> {
-  const wanted = loopbackPort(setting, loopbackVariable, usual)
-  scope.add(`HTTP of ${loopbackVariable}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
-  try {
-    const listening = scope.add('loopback', await listenOnLoopback(app, wanted))
-    return `http://127.0.0.1:${listening.port}`
-  } catch (cause) {
-    throw cannotListen(`127.0.0.1 and ::1, port ${wanted}`, cause, loopbackVariable)
-  }
-}
-
-function cannotListen(where: string, cause: unknown, variables: string): AppError {
-  const code = (cause as NodeJS.ErrnoException).code ?? 'a fault'
-  return new AppError(
-    'invalid_configuration',
-    `Cannot listen on ${where} (${code}): choose another with ${variables}.`,
-    { cause },
-  )
 }
 
 /** An address that a caller on this machine can use. */
 function shownHost(host: string): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host
-}
-
-/** Throws AppError `invalid_configuration` for an address that is not the loopback's. */
-export function checkLoopbackAddress(service: Service, settings: Record<string, unknown>): void {
-  if (service.kind !== 'ingress' || !('loopbackVariable' in service.address)) return
-  const { loopbackVariable, port: usual } = service.address
-  loopbackPort(String(settings[loopbackVariable]), loopbackVariable, usual)
 }

@@ -1,8 +1,13 @@
 /** Starting and stopping the platform as an operator does. */
 
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { isAlive } from '#runtime/start/addresses.ts'
 import { eventually } from '../support/eventually.ts'
 import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
 import { temporaryFolder } from '../support/temporary.ts'
@@ -85,5 +90,74 @@ describe('flotilla start', () => {
     expect(faulty.stderr).toContain('VECTOR_GATEWAY_PORT')
     expect(faulty.stderr).toContain('AUDIT_RETENTION_DAYS')
     expect(existsSync(home)).toBe(false)
+  }, 120_000)
+
+  it('names all that is wrong in one message: values, what belongs together, the targets file, the folder', async () => {
+    const folder = temporaryFolder()
+    const targets = join(folder, 'targets.yaml')
+    writeFileSync(targets, 'targets: 7\n')
+    const faulty = await runFlotilla(['start'], {
+      FLOTILLA_HOME: targets,
+      WEBHOOK_TARGETS_FILE: targets,
+      LOG_LEVEL: 'loud',
+      TRUSTED_PROXIES: '10.0.0.0/40',
+      WEBHOOK_GATEWAY: 'relay.example:9090',
+      QDRANT_URL: 'somewhere',
+      KAFKA_USERNAME: 'someone',
+      KAFKA_BROKER: 'log:9092',
+    })
+    expect(faulty.code).toBe(1)
+    const variables = ['LOG_LEVEL', 'TRUSTED_PROXIES', 'WEBHOOK_GATEWAY', 'QDRANT_URL', 'KAFKA_PASSWORD']
+    for (const name of [...variables, 'targets must be a map', 'FLOTILLA_HOME']) {
+      expect(faulty.stderr).toContain(name)
+    }
+    expect(faulty.stderr).not.toContain('internal_error')
+  }, 120_000)
+
+  it('takes its ports before it opens anything, and names those that are taken', async () => {
+    const home = join(temporaryFolder(), 'never-made')
+    const server = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const refused = await runFlotilla(['start'], {
+      FLOTILLA_HOME: home,
+      VECTOR_GATEWAY_PORT: String(port),
+      WEBHOOK_GATEWAY: `127.0.0.1:${port}`,
+      KAFKA_BROKER: 'log:9092',
+    })
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toContain('did you mean KAFKA_BROKERS')
+    expect(refused.stderr).toMatch(
+      new RegExp(`${port}.*VECTOR_GATEWAY_PORT or HOST[^]*${port}.*WEBHOOK_GATEWAY`),
+    )
+    expect(existsSync(home)).toBe(false)
+  }, 120_000)
+
+  it('ends with npm when npm is ended', async () => {
+    const home = temporaryFolder()
+    const npm = spawn('npm', ['start'], {
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        FLOTILLA_HOME: home,
+        // It waits for an engine that is away: that takes less time than a start.
+        DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
+        VECTOR_GATEWAY_PORT: '0',
+        WEBHOOK_GATEWAY: '127.0.0.1:0',
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let log = ''
+    npm.stderr.on('data', (chunk) => {
+      log += chunk
+    })
+    await eventually('it waits', () => log.includes('start.waiting'), 60_000)
+    const platform = Number(readFileSync(join(home, 'owner.pid'), 'utf8'))
+    onTestFinished(() => void (isAlive(platform) && process.kill(platform, 'SIGKILL')))
+    expect(isAlive(platform)).toBe(true)
+    npm.kill('SIGTERM')
+    await eventually('the platform has ended', () => !isAlive(platform), 15_000)
   }, 120_000)
 })

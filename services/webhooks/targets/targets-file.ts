@@ -182,7 +182,7 @@ function readText(path: string, optional: boolean): string | null {
     bytes = readBytes(path)
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'a fault'
-    if (optional && code === 'ENOENT') return null
+    if (optional && (code === 'ENOENT' || code === 'ENOTDIR')) return null
     throw new AppError(
       'invalid_configuration',
       `The targets file ${path} cannot be read (${code}): put it there, or name another with WEBHOOK_TARGETS_FILE.`,

@@ -1,7 +1,8 @@
 /** Which engines the environment chooses, and which services may run apart. */
 
 import { describe, expect, it } from 'vitest'
-import { chooseEngines, type EngineSettings, refuseSharing } from '#engines/open.ts'
+import { chooseEngines, type EngineSettings, engineSettings, refuseSharing } from '#engines/open.ts'
+import { loadConfig } from '#lib/config.ts'
 
 const distributed: EngineSettings = {
   KAFKA_BROKERS: 'a:9092,b:9092',
@@ -29,11 +30,20 @@ describe('the choice of engines', () => {
     ])
   })
 
-  it('refuses half a SASL configuration and what is no URL', () => {
+  it('refuses half a SASL configuration', () => {
     expect(() => chooseEngines({ KAFKA_BROKERS: 'a:1', KAFKA_USERNAME: 'u' })).toThrow(/belong together/)
-    expect(() => chooseEngines({ QDRANT_URL: 'somewhere' })).toThrow(/QDRANT_URL/)
-    expect(() => chooseEngines({ QDRANT_URL: 'no url: s3cret' })).not.toThrow(/s3cret/)
   })
+
+  it.each(['a:9092', 'a.example:9092, [::1]:9093', '10.0.0.1:1'])('takes %s for brokers', (brokers) => {
+    expect(loadConfig(engineSettings, { KAFKA_BROKERS: brokers })).toEqual({ KAFKA_BROKERS: brokers })
+  })
+
+  it.each(['a', 'a:9092,', 'http://a:9092', 'user@a:9092', 'a:port'])(
+    'takes %s for no brokers',
+    (brokers) => {
+      expect(() => loadConfig(engineSettings, { KAFKA_BROKERS: brokers })).toThrow(/KAFKA_BROKERS/)
+    },
+  )
 })
 
 describe('services in several processes', () => {

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { expect, test } from 'vitest'
-import { loadConfig } from '#lib/config.ts'
+import { checkConfiguration, loadConfig, optionalUrl } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 
 const schema = Type.Object({
@@ -33,4 +33,25 @@ test('all faults come in one message that names the variables', () => {
   expect(load).toThrow(AppError)
   expect(load).toThrow(/PORT.*STRICT|STRICT.*PORT/s)
   expect(load).toThrow(/NEEDED/)
+})
+
+test('an enumeration lists what is allowed, and a URL is not quoted', () => {
+  const kinds = Type.Object({ LEVEL: Type.Enum(['low', 'high']), URL: optionalUrl('an address') })
+  const load = () => loadConfig(kinds, { LEVEL: 'loud', URL: 'no url: s3cret' })
+  expect(load).toThrow('LEVEL must be one of low, high; URL is not a URL.')
+  expect(load).not.toThrow(/s3cret/)
+})
+
+test('one message has what the schema and all checks find, each fault once', () => {
+  const check = (sound: Record<string, string | undefined>) => {
+    loadConfig(schema, sound)
+    throw new AppError('invalid_configuration', 'USER and PASSWORD belong together.')
+  }
+  const run = () => checkConfiguration(schema, { NEEDED: 'x', PORT: '70000' }, [check, check, () => {}])
+  expect(run).toThrow(/^[^\n]*PORT[^\n]*\nUSER and PASSWORD belong together\.$/)
+  expect(() => checkConfiguration(schema, { NEEDED: 'x' }, [() => {}])).not.toThrow()
+  const broken = () => {
+    throw new TypeError('a bug')
+  }
+  expect(() => checkConfiguration(schema, { NEEDED: 'x' }, [broken])).toThrow(TypeError)
 })
