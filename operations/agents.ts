@@ -74,7 +74,7 @@ export const provisionAgentOperation = defineOperation({
   async run({ platform }, { volume, force, ...input }): Promise<AgentWithKey> {
     const { agent, privateKeyFile } = await placePrivateKey(
       placeOf(platform, input.agentId, volume, force),
-      () => provisionAgent(platform.engines.relational, input),
+      (key) => provisionAgent(platform.engines.relational, input, key),
     )
     return withKeyFile(agent, privateKeyFile)
   },
@@ -91,7 +91,7 @@ export const rotateAgentOperation = defineOperation({
     const known = await showAgent(relational, agentId)
     const { agent, privateKeyFile, outboxId } = await placePrivateKey(
       placeOf(platform, known.agent_id, volume, force),
-      () => rotateAgent(relational, agentId),
+      (key) => rotateAgent(relational, agentId, key),
     )
     await waitUntilPublished(relational, outboxId)
     return withKeyFile(agent, privateKeyFile)

@@ -7,7 +7,7 @@ import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { type AgentChangeKind, writeAgentChange, writeAgentTerminated } from './changes.ts'
-import { generateAgentKey } from './key-pair.ts'
+import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
 export { waitUntilPublished } from './changes.ts'
 export { defaultKeyFile, placePrivateKey } from './key-file.ts'
@@ -76,6 +76,7 @@ const columns =
 export async function provisionAgent(
   relational: Relational,
   input: NewAgent,
+  key: AgentKey = generateAgentKey(),
 ): Promise<AgentChanged & { privateKeyPem: string }> {
   if (!agentIdPattern.test(input.agentId)) {
     throw invalid(
@@ -83,7 +84,6 @@ export async function provisionAgent(
     )
   }
   checkSettings(input)
-  const key = generateAgentKey()
   const changed = await relational.transaction(async (tx) => {
     const agent = await insertAgent(tx, input, key)
     return { agent, outboxId: await writeAgentChange(tx, agent, 'provisioned') }
@@ -112,8 +112,8 @@ export async function showAgent(executor: SqlExecutor, agentId: string): Promise
 export async function rotateAgent(
   relational: Relational,
   agentId: string,
+  key: AgentKey = generateAgentKey(),
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  const key = generateAgentKey()
   const changed = await changeAgent(relational, agentId, 'rotated', async (tx, agent) => {
     await tx.query('delete from platform.challenges where agent_uid = $1', [agent.uid])
     await tx.query('delete from platform.gateway_keys where agent_uid = $1', [agent.uid])

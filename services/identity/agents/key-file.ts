@@ -1,9 +1,13 @@
-/** Writes a private key to the agent's own volume: mode 0600, and never over another key by mistake. */
+/** Writes a private key to the agent's own volume before the agent's record changes, and never over another by mistake. */
 
 import { randomBytes } from 'node:crypto'
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { AppError } from '#lib/errors.ts'
+import { existsSync, linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { AppError, describeError } from '#lib/errors.ts'
+import { makeFolder } from '#lib/folders.ts'
+import { syncPath } from '#lib/synced-files.ts'
+import { explainSystemFault } from '#lib/system-faults.ts'
+import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
 const fileName = 'ed25519.pem'
 
@@ -19,45 +23,63 @@ export function defaultKeyFile(home: string, agentId: string): string {
 }
 
 /**
- * Runs `work`, which gives a private key, and leaves the key as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which
- * is made (0700) when missing. The folder is tried out before `work` runs, so that no agent is left without its key.
- * Throws AppError `conflict` when a key is there and `force` is not set.
+ * Makes a key pair, writes its private key whole and synced as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which is
+ * made (0700) when missing, and runs `work` with it, which changes the agent's record. The file gets its name after the
+ * change, so that a full disk or a refused change leaves the old key and the old record. Throws AppError `conflict` when a
+ * key is there and `force` is not set, `invalid_configuration` when it cannot be written.
  */
-export async function placePrivateKey<T extends { privateKeyPem: string }>(
+export async function placePrivateKey<T extends object>(
   place: KeyPlace,
-  work: () => Promise<T>,
+  work: (key: AgentKey) => Promise<T>,
 ): Promise<Omit<T, 'privateKeyPem'> & { privateKeyFile: string }> {
   const file = resolve(place.directory, fileName)
   if (!place.force && existsSync(file)) throw keyExists(file)
-  mkdirSync(place.directory, { recursive: true, mode: 0o700 })
-  const draft = `${file}.${randomBytes(6).toString('hex')}`
-  writeFileSync(draft, '', { mode: 0o600, flag: 'wx' })
-  let result: T
+  const key = generateAgentKey()
+  const draft = writeDraft(file, key.privateKeyPem)
+  let result: T & { privateKeyPem?: string }
   try {
-    result = await work()
+    result = await work(key)
   } catch (error) {
     rmSync(draft, { force: true })
     throw error
   }
-  const { privateKeyPem, ...rest } = result
-  writeFileSync(draft, privateKeyPem, { mode: 0o600, flush: true })
   settle(draft, file, place.force === true)
+  const { privateKeyPem: _, ...rest } = result
   return { ...rest, privateKeyFile: file }
 }
 
-/** A link, unlike a rename, refuses a name that is taken; then the key stays where it is, because it is in force. */
-function settle(draft: string, file: string, force: boolean): void {
-  if (force) {
-    renameSync(draft, file)
-    return
-  }
+/** Everything that needs space on the disk is done here; nothing is left behind where it fails. */
+function writeDraft(file: string, text: string): string {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
   try {
-    linkSync(draft, file)
+    makeFolder(dirname(file))
+    writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true })
+    syncPath(dirname(file))
+    return draft
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new AppError('conflict', `${file} appeared meanwhile: the new key is in ${draft}.`)
+    if (existsSync(draft)) rmSync(draft)
+    const why = explainSystemFault(error) ?? describeError(error)
+    throw new AppError(
+      'invalid_configuration',
+      `The private key cannot be written to ${file}: ${why}. Nothing was changed.`,
+      { cause: error },
+    )
   }
-  rmSync(draft)
+}
+
+/** The draft is the only copy of a key that is in force now: whatever fails, it stays. */
+function settle(draft: string, file: string, force: boolean): void {
+  try {
+    // A link, unlike a rename, refuses a name that is taken.
+    if (force) renameSync(draft, file)
+    else linkSync(draft, file)
+  } catch (error) {
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    const why = isTaken ? `${file} appeared meanwhile` : (explainSystemFault(error) ?? describeError(error))
+    throw new AppError('conflict', `The agent has its new key, which is in ${draft}: ${why}.`)
+  }
+  if (!force) rmSync(draft)
+  syncPath(dirname(file))
 }
 
 function keyExists(file: string): AppError {

@@ -185,27 +185,30 @@ test('the wait for a change ends after its record is published', async () => {
 
 test('a private key is written once, for its owner only, and replaced only by force', async () => {
   const directory = join(temporaryFolder(), 'volume')
-  const place = (privateKeyPem: string, force = false) =>
-    placePrivateKey({ directory, force }, async () => ({ privateKeyPem, more: 1 }))
-  const placed = await place('first')
-  expect(placed).toEqual({ more: 1, privateKeyFile: join(directory, 'ed25519.pem') })
+  const place = (force = false) =>
+    placePrivateKey({ directory, force }, async ({ privateKeyPem }) => ({ written: privateKeyPem }))
+  const placed = await place()
+  expect(placed).toEqual({ written: expect.any(String), privateKeyFile: join(directory, 'ed25519.pem') })
   expect(statSync(placed.privateKeyFile).mode & 0o777).toBe(0o600)
   expect(statSync(directory).mode & 0o777).toBe(0o700)
-  await expect(place('second')).rejects.toMatchObject({ code: 'conflict' })
-  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe('first')
-  await place('third', true)
-  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe('third')
+  await expect(place()).rejects.toMatchObject({ code: 'conflict' })
+  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe(placed.written)
+  const replaced = await place(true)
+  expect(replaced.written).not.toBe(placed.written)
+  expect(readFileSync(placed.privateKeyFile, 'utf8')).toBe(replaced.written)
   expect(readdirSync(directory)).toEqual(['ed25519.pem'])
 })
 
 test('an agent that cannot be made leaves no file, and no agent is made for a place that is taken', async () => {
   const directory = join(temporaryFolder(), 'volume')
-  const fails = placePrivateKey({ directory }, () => provisionAgent(relational, { agentId: 'bad id' }))
+  const fails = placePrivateKey({ directory }, (key) =>
+    provisionAgent(relational, { agentId: 'bad id' }, key),
+  )
   await expect(fails).rejects.toMatchObject({ code: 'validation_failed' })
   expect(readdirSync(directory)).toEqual([])
   mkdirSync(directory, { recursive: true })
   writeFileSync(join(directory, 'ed25519.pem'), 'taken')
-  const taken = placePrivateKey({ directory }, () => provisionAgent(relational, { agentId: 'axon' }))
+  const taken = placePrivateKey({ directory }, (key) => provisionAgent(relational, { agentId: 'axon' }, key))
   await expect(taken).rejects.toMatchObject({ code: 'conflict' })
   await expect(showAgent(relational, 'axon')).rejects.toMatchObject({ code: 'not_found' })
   expect(existsSync(join(directory, 'ed25519.pem'))).toBe(true)

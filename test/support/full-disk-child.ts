@@ -1,0 +1,14 @@
+/** Gives an agent a new key while this process may write no file; says whether the record was changed. */
+
+import { placePrivateKey } from '#services/identity/agents/key-file.ts'
+
+let changed = false
+try {
+  await placePrivateKey({ directory: process.argv[2]!, force: true }, async (key) => {
+    changed = true
+    // What provisionAgent and rotateAgent return.
+    return { privateKeyPem: key?.privateKeyPem ?? 'a new key' }
+  })
+} catch (error) {
+  process.stdout.write(JSON.stringify({ changed, message: (error as Error).message }))
+}
