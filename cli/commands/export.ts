@@ -1,6 +1,17 @@
 /** `flotilla export`: the points of a collection as JSON lines, for a local index. */
 
-import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { resolve } from 'node:path'
 import type { Command as Program } from 'commander'
 import { collections } from '#engines/vectors/collections.ts'
 import { AppError, describeError } from '#lib/errors.ts'
@@ -11,6 +22,8 @@ import { createOutput } from '../output.ts'
 
 /** The pause before writing again to a standard output that takes nothing at the moment. */
 const retryMs = 2
+/** Enough to see how a record begins. */
+const firstBytes = 16
 
 interface Sink {
   write(text: string): void
@@ -19,8 +32,10 @@ interface Sink {
   abandon(): void
 }
 
-function openSink(file: string | undefined): Sink {
-  if (file === undefined) return { write: (text) => writeWhole(1, text), finish() {}, abandon() {} }
+/** Where the lines go: a file that gets its name when it is whole, or standard output. */
+export function openSink(named: string | undefined, force: boolean): Sink {
+  if (named === undefined) return { write: (text) => writeWhole(1, text), finish() {}, abandon() {} }
+  const file = replaceable(named, force)
   const partial = `${file}.${process.pid}.partial`
   const descriptor = openForWriting(partial)
   return {
@@ -33,6 +48,35 @@ function openSink(file: string | undefined): Sink {
       closeSync(descriptor)
       rmSync(partial, { force: true })
     },
+  }
+}
+
+/**
+ * The file behind the name. Throws AppError `conflict` for what is there and no regular file, and without `force` for a
+ * file that is no export.
+ */
+function replaceable(named: string, force: boolean): string {
+  if (!existsSync(named)) return resolve(named)
+  // What a link points to is replaced, and not the link.
+  const file = realpathSync(named)
+  if (!statSync(file).isFile()) {
+    throw new AppError('conflict', `${resolve(named)} is no regular file: it is not overwritten.`)
+  }
+  if (!force && !isExport(file)) {
+    throw new AppError('conflict', `${file} is no export: it is not overwritten without --force.`)
+  }
+  return file
+}
+
+/** Empty, or beginning with a record as `export` writes it. */
+function isExport(file: string): boolean {
+  const start = Buffer.alloc(firstBytes)
+  const descriptor = openSync(file, 'r')
+  try {
+    const length = readSync(descriptor, start, 0, start.length, 0)
+    return length === 0 || start.subarray(0, length).toString('utf8').startsWith('{"id":"')
+  } finally {
+    closeSync(descriptor)
   }
 }
 
@@ -59,21 +103,28 @@ function writeWhole(descriptor: number, text: string): void {
   }
 }
 
+interface ExportOptions {
+  output?: string
+  force?: boolean
+  json?: boolean
+}
+
 export function registerExport(program: Program, cli: Cli): void {
   const command = program
     .command('export')
     .argument('<collection>', `of: ${collections.join(', ')}`)
     .description('the points of a collection as JSON lines, one record a line, for flotilla index-jsonl')
     .option('--output <file>', 'where to write them; default: standard output')
+    .option('--force', 'replace an output that is a file, but no export')
   describe(
     command,
     'flotilla export knowledgebase --output knowledgebase.jsonl\n' +
       'flotilla index-jsonl --input knowledgebase.jsonl --output index.stidx',
-  ).action(async (collection: string, { output: file, json }: { output?: string; json?: boolean }) => {
+  ).action(async (collection: string, { output: file, force, json }: ExportOptions) => {
     if (json && file === undefined) {
       throw new AppError('bad_request', 'With --json name a file by --output: the records are JSON lines.')
     }
-    const sink = openSink(file)
+    const sink = openSink(file, force === true)
     try {
       const output = createOutput((lines: string) => sink.write(lines))
       const session = { env: cli.env, output, signal: cli.signal }

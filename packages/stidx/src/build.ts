@@ -8,6 +8,7 @@ import {
   openSync,
   readdirSync,
   readSync,
+  realpathSync,
   renameSync,
   rmSync,
   type Stats,
@@ -32,6 +33,8 @@ export interface BuildOptions {
   output: string
   /** Stop at the first faulty line and leave the old index as it is. */
   strict?: boolean
+  /** Replace a file at `output` that is no index; what is no regular file is never replaced. */
+  force?: boolean
   onFault?(fault: JsonlFault): void
   /** Bytes of the input; `totalBytes` is 0 where it is not known. */
   onProgress?(readBytes: number, totalBytes: number): void
@@ -45,8 +48,8 @@ export interface BuildOptions {
 
 /** @throws SearchFault where input or output cannot be used; what was at `output` is then untouched. */
 export function buildIndex(options: BuildOptions): BuildReport {
-  const output = resolve(options.output)
-  refuseForeign(output, options.output)
+  const output = realPath(options.output)
+  refuseForeign(output, options.output, options.force === true)
   const folder = makeBuildFolder(output)
   try {
     const collected = collect(options, folder)
@@ -110,7 +113,7 @@ function collect(options: BuildOptions, folder: string) {
 }
 
 /** A name mistyped must not cost a file: only an index, or an empty file, is replaced, and never a device or a pipe. */
-function refuseForeign(output: string, shown: string): void {
+function refuseForeign(output: string, shown: string, force: boolean): void {
   let fd: number
   try {
     // Opening a pipe would wait for its other end.
@@ -126,13 +129,25 @@ function refuseForeign(output: string, shown: string): void {
   try {
     const start = Buffer.alloc(magic.length)
     const length = fstatSync(fd).isFile() ? readSync(fd, start, 0, start.length, 0) : 0
-    if (length > 0 && start.toString('latin1', 0, length) !== magic) {
-      throw new SearchFault('cannot_write', `${shown} is no ${magic} index: it is not overwritten`)
+    if (!force && length > 0 && start.toString('latin1', 0, length) !== magic) {
+      throw new SearchFault(
+        'cannot_write',
+        `${shown} is no ${magic} index: it is not overwritten without --force`,
+      )
     }
   } catch (error) {
     throw asFault(error, shown)
   } finally {
     closeSync(fd)
+  }
+}
+
+/** What a link points to is replaced, and not the link. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return resolve(path)
   }
 }
 

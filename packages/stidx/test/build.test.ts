@@ -1,7 +1,15 @@
 /** What is built from records: which stay, under which ids, in which order, and what is left when a build fails. */
 
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -134,7 +142,9 @@ describe('a build', () => {
     const folder = temporaryFolder()
     const input = join(folder, 'records.jsonl')
     writeFileSync(input, linesOf([{ id: 'a', title: 'a' }]))
-    expect(() => buildIndex({ input, output: input })).toThrow(/is no STIDX001 index: it is not overwritten$/)
+    expect(() => buildIndex({ input, output: input })).toThrow(
+      /is no STIDX001 index: it is not overwritten without --force$/,
+    )
     expect(readFileSync(input, 'utf8')).toBe('{"id":"a","title":"a"}\n')
     expect(() => buildIndex({ input, output: join(folder, 'no', 'x.stidx') })).toThrow(
       /there is no such folder$/,
@@ -153,6 +163,24 @@ describe('an output that is no file', () => {
     expect(() => buildIndex({ input, output })).toThrow(/is no regular file: it is not overwritten$/)
     expect(statSync(output).isSocket()).toBe(true)
     server.close()
+  })
+})
+
+describe('an output that is a file, but no index', () => {
+  it('is replaced by force alone; behind a link the file is replaced, and the link stays', () => {
+    const folder = temporaryFolder()
+    const input = join(folder, 'notes.jsonl')
+    writeFileSync(input, linesOf(sampleRecords(1)))
+    const foreign = join(folder, 'thesis.txt')
+    writeFileSync(foreign, 'years of work')
+    const output = join(folder, 'link')
+    symlinkSync(foreign, output)
+    expect(() => buildIndex({ input, output })).toThrow(/not overwritten without --force/)
+    expect(readFileSync(foreign, 'utf8')).toBe('years of work')
+    expect(buildIndex({ input, output, force: true }).records).toBe(1)
+    expect(lstatSync(output).isSymbolicLink()).toBe(true)
+    expect(readFileSync(foreign, 'latin1')).toMatch(/^STIDX001/)
+    expect(() => buildIndex({ input, output: '/dev/null', force: true })).toThrow(/no regular file/)
   })
 })
 

@@ -14,6 +14,7 @@ Options:
   --input FILE         the records; - reads standard input
   --output FILE        the index to write
   --strict             stop at the first faulty line instead of skipping it
+  --force              replace an output that is a file, but no index
 ${jsonOption}
 
 Example:

@@ -16,6 +16,7 @@ const options = {
   input: 'value',
   output: 'value',
   strict: 'switch',
+  force: 'switch',
   json: 'switch',
   help: 'switch',
 } as const
@@ -30,6 +31,7 @@ interface Job {
   input: string
   output: string
   strict: boolean
+  force: boolean
 }
 
 type Message =
@@ -53,7 +55,8 @@ export async function indexJsonl(args: readonly string[]): Promise<number> {
     if (!input || !output || positional.length > 0) {
       throw wrongUse('index-jsonl needs --input FILE and --output FILE')
     }
-    build = () => run(args, { mark: workerMark, input, output, strict: switches.has('strict') })
+    const [strict, force] = [switches.has('strict'), switches.has('force')]
+    build = () => run(args, { mark: workerMark, input, output, strict, force })
     return exitFound
   })
   return code === exitFound ? build() : code
@@ -109,13 +112,14 @@ function inWorker(
   })
 }
 
-function work({ input, output, strict }: Job): void {
+function work({ input, output, strict, force }: Job): void {
   const post = (message: Message) => parentPort!.postMessage(message)
   let posted = 0
   const build: BuildOptions = {
     input,
     output,
     strict,
+    force,
     onFault(fault) {
       // Only the first ones are named: a file without one good line must not fill the queue.
       if (posted++ < faultsNamedMax) post({ kind: 'fault', fault })
