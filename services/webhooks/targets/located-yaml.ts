@@ -1,14 +1,19 @@
 /** Parses YAML into values that know their line and path, so that every fault can name its place. */
 
 import {
+  type Alias,
+  type Document,
   isAlias,
   isMap,
   isPair,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
+  type Node,
   type ParsedNode,
   parseDocument,
+  visit,
   type YAMLError,
 } from 'yaml'
 
@@ -31,28 +36,39 @@ export type Located =
 
 /** Aliases are followed, so that a short text can become many values: this is the limit. */
 const valuesMax = 50_000
-/** Finding an anchor means looking through the text. */
 const aliasesMax = 1_000
 const depthMax = 16
+/** Parsing takes microseconds a token. */
+const tokensMax = 100_000
 const nameShownMax = 60
 
 /** The value of the text, or null when there is none that could be checked further; faults go into `faults`. */
 export function parseLocated(text: string, faults: Fault[]): Located | null {
+  const tooMuch = tooMuchAt(text)
+  if (tooMuch !== null) {
+    faults.push({ line: tooMuch, path: '', message: tooLarge })
+    return null
+  }
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' })
+  // Comparing each key with all others takes hours for a long map: `entriesOf` finds what is there twice.
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    logLevel: 'error',
+    uniqueKeys: false,
+  })
   for (const error of [...document.errors, ...document.warnings]) {
     faults.push({ line: lines.linePos(error.pos[0]).line, path: '', message: explain(error) })
   }
   if (faults.length > 0) return null
+  const anchored = anchorsOf(document)
   let left = valuesMax
-  let aliasesLeft = aliasesMax
   const open = new Set<unknown>()
 
   function convert(given: unknown, path: string, above: number): Located {
     const line = lineOf(given, above)
     const place = { line, path }
-    if (isAlias(given) && aliasesLeft-- <= 0) throw new TooMuch(place)
-    const node = isAlias(given) ? given.resolve(document) : given
+    const node = isAlias(given) ? anchored.get(given) : given
     if (node === undefined) faults.push({ ...place, message: explanations.BAD_ALIAS as string })
     if (left-- <= 0 || open.size >= depthMax || open.has(node)) throw new TooMuch(place)
     if (isScalar(node)) return { kind: 'scalar', place, value: node.value }
@@ -61,10 +77,21 @@ export function parseLocated(text: string, faults: Fault[]): Located | null {
     try {
       return isSeq(node)
         ? { kind: 'list', place, items: node.items.map((item, n) => convert(item, `${path}[${n}]`, line)) }
-        : { kind: 'map', place, entries: node.items.map((pair) => entryOf(pair, path, line)) }
+        : { kind: 'map', place, entries: entriesOf(node.items, path, line) }
     } finally {
       open.delete(node)
     }
+  }
+  function entriesOf(pairs: unknown[], path: string, line: number) {
+    const names = new Set<string>()
+    return pairs.map((pair) => {
+      const entry = entryOf(pair, path, line)
+      if (names.has(entry.name)) {
+        faults.push({ line: entry.place.line, path: '', message: explanations.DUPLICATE_KEY as string })
+      }
+      names.add(entry.name)
+      return entry
+    })
   }
   function entryOf(pair: unknown, path: string, above: number) {
     if (!isPair(pair)) throw new TooMuch({ line: above, path })
@@ -82,9 +109,45 @@ export function parseLocated(text: string, faults: Fault[]): Located | null {
     return convert(document.contents, '', 1)
   } catch (error) {
     if (!(error instanceof TooMuch)) throw error
-    faults.push({ ...error.place, message: 'is too large or too deep: write it out, with fewer aliases' })
+    faults.push({ ...error.place, message: tooLarge })
     return null
   }
+}
+
+const tooLarge = 'is too large or too deep: write it out, with fewer aliases'
+
+/** The line at which the text has more tokens, aliases or levels than a file of targets needs; null when it has not. */
+function tooMuchAt(text: string): number | null {
+  let [line, tokens, aliases, brackets, indicators] = [1, 0, 0, 0, 0]
+  for (const token of new Lexer().lex(text)) {
+    const first = token[0]
+    if (token === '[' || token === '{') brackets++
+    else if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1)
+    else if (token === '-' || token === '?') indicators++
+    else if (first === '*') aliases++
+    const isTooMuch = ++tokens > tokensMax || aliases > aliasesMax || brackets + indicators > depthMax
+    if (isTooMuch) return line
+    for (let at = token.indexOf('\n'); at !== -1; at = token.indexOf('\n', at + 1)) {
+      line++
+      indicators = 0
+    }
+  }
+  return null
+}
+
+/** What each alias is an alias of: the last node before it with that anchor. The library looks through all for each one. */
+function anchorsOf(document: Document.Parsed): Map<Alias, Node> {
+  const anchors = new Map<string, Node>()
+  const found = new Map<Alias, Node>()
+  visit(document, {
+    Node(_key, node) {
+      if (isAlias(node)) {
+        const source = anchors.get(node.source)
+        if (source) found.set(node, source)
+      } else if (node.anchor) anchors.set(node.anchor, node as Node)
+    },
+  })
+  return found
 }
 
 class TooMuch extends Error {

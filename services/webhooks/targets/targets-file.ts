@@ -6,12 +6,14 @@ import type { Logger } from 'pino'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type Fault, type Located, parseLocated } from './located-yaml.ts'
+import type { Fault, Located } from './located-yaml.ts'
+import { type Parsed, parseText, parseTextInThread } from './located-yaml-thread.ts'
 import type { WebhookTarget, WebhookTargets } from './target.ts'
 import { readTarget, unknownKey } from './target-fields.ts'
 import { createReading, type TargetReading } from './target-reading.ts'
 
-const fileBytesMax = 1024 * 1024
+/** 256 bytes for each of the targets. */
+const fileBytesMax = 256 * 1024
 const targetsMax = 1_000
 const faultsMax = 20
 /** Names are used in addresses, query lists and labels of metrics. */
@@ -42,9 +44,11 @@ export function loadTargets(
 
 /** As `loadTargets`, of a text; `path` is named in the fault. */
 export function parseTargets(text: string, env: Environment, path: string): WebhookTargets {
-  const faults: Fault[] = []
+  return targetsOf(parseText(text), text, env, path)
+}
+
+function targetsOf({ root, faults }: Parsed, text: string, env: Environment, path: string): WebhookTargets {
   const reading = createReading(env, faults)
-  const root = parseLocated(text, faults)
   const targets = root ? readRoot(root, reading) : new Map<string, WebhookTarget>()
   if (faults.length > 0) throw faultyFile(path, faults)
   return { targets, secrets: [...reading.secrets], version: versionOf(text) }
@@ -79,7 +83,7 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
   let refused: string | null = null
   const listeners: ((targets: WebhookTargets) => void)[] = []
 
-  function check(): void {
+  async function check(): Promise<void> {
     const now = fingerprint(path)
     const settled = now === seen
     seen = now
@@ -87,7 +91,8 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
     taken = now
     try {
       if (now === absent) throw new AppError('invalid_configuration', `The targets file ${path} is gone.`)
-      const next = parseTargets(readText(path, false) as string, env, path)
+      const text = readText(path, false) as string
+      const next = targetsOf(await parseTextInThread(text), text, env, path)
       refused = null
       if (next.version === current.version) return
       current = next
@@ -100,7 +105,15 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
     for (const listener of listeners) listener(current)
   }
 
-  const timer = setInterval(check, checkEveryMs)
+  // The next check waits for the one before it.
+  let checking = false
+  const timer = setInterval(() => {
+    if (checking) return
+    checking = true
+    void check().finally(() => {
+      checking = false
+    })
+  }, checkEveryMs)
   timer.unref()
   const stop = () => clearInterval(timer)
   options.signal?.addEventListener('abort', stop, { once: true })

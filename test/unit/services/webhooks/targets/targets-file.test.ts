@@ -208,6 +208,32 @@ test('aliases that grow without end are refused, quickly', () => {
   expect(deep.message.length).toBeLessThan(2_000)
 })
 
+test('a file of more levels, aliases or tokens than targets need is refused before it is parsed', () => {
+  const many = (item: string, count: number) => Array(count).fill(item).join(', ')
+  for (const text of [
+    `targets: ${'{a: '.repeat(8_000)}`,
+    `targets: ${'- '.repeat(8_000)}x`,
+    `targets: ${'? '.repeat(8_000)}x`,
+    `a: &a 1\nb: [${many('*a', 1_001)}]`,
+    `targets: [${many('x', 60_000)}]`,
+  ]) {
+    expect(faultOf(text).message).toMatch(/line \d+: is too large or too deep[^\n]*$/)
+  }
+})
+
+test('many targets may share one alias, which is that of the last anchor before it', () => {
+  const names = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) => `  t${from + n}: *shared\n`).join('')
+  const target = (url: string) => `&shared { url: https://${url} }\n`
+  const text = `targets:\n  a: ${target('one.example')}${names(0, 450)}  b: ${target('two.example')}${names(450, 900)}`
+  const { targets } = parse(text)
+  expect(targets.size).toBe(902)
+  expect([targets.get('t449')!.url.host, targets.get('t450')!.url.host]).toEqual([
+    'one.example',
+    'two.example',
+  ])
+})
+
 test('a fault shows neither values of variables nor texts of the file', () => {
   const token = env.TOKEN
   const fault = faultOf(

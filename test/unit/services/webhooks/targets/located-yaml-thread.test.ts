@@ -1,0 +1,10 @@
+/** Parsing in a thread gives what parsing here gives. */
+
+import { expect, test } from 'vitest'
+import { parseText, parseTextInThread } from '#services/webhooks/targets/located-yaml-thread.ts'
+
+test('a thread of its own finds the same values and faults', async () => {
+  for (const text of ['targets: {a: {retry: 3}}', 'targets: *none', 'targets: {a: 1, a: 2}']) {
+    expect(await parseTextInThread(text)).toEqual(parseText(text))
+  }
+})
