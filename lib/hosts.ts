@@ -8,6 +8,11 @@ import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 const linkLocal = new BlockList()
 linkLocal.addSubnet('169.254.0.0', 16, 'ipv4')
 linkLocal.addSubnet('fe80::', 10, 'ipv6')
+// 169.254.0.0/16 inside IPv6: NAT64, 6to4, IPv4-compatible and IPv4-translated addresses.
+for (const prefix of ['64:ff9b::', '64:ff9b:1::', '::', '::ffff:0:']) {
+  linkLocal.addSubnet(`${prefix}a9fe:0`, 112, 'ipv6')
+}
+linkLocal.addSubnet('2002:a9fe::', 32, 'ipv6')
 // The metadata service of one large cloud over IPv6.
 linkLocal.addAddress('fd00:ec2::254', 'ipv6')
 

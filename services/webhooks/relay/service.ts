@@ -5,6 +5,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import { defineIngress } from '#runtime/service.ts'
 import { checkTargetsFile, webhookSettings } from '../targets/settings.ts'
+import { keepSecretsOut } from './clean-answers.ts'
 import { openRelay, type RelayContext, type RelayEngines } from './relay.ts'
 import { registerFire } from './routes/fire.ts'
 import { registerHealth } from './routes/health.ts'
@@ -33,6 +34,7 @@ const description =
 
 async function registerRelay(app: FastifyInstance, context: RelayContext): Promise<Closeable> {
   const relay = await openRelay(context)
+  keepSecretsOut(app, () => relay.targets.current().secrets)
   await registerApiDescription(app, {
     prefix,
     title: 'Flotilla webhook relay',
