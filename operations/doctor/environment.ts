@@ -1,13 +1,20 @@
 /** Checks what needs no open platform: Node, the configuration, the data directory, interfaces and distributed engines. */
 
-import { statfsSync, statSync } from 'node:fs'
+import { existsSync, statfsSync, statSync } from 'node:fs'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
+import { dataDirectoryOwner } from '#lib/data-directory.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
 import { createLog } from '#runtime/log.ts'
-import type { EngineName } from '#runtime/service.ts'
+import type { EngineName, Service } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
-import { readAddresses } from '#runtime/start/addresses.ts'
+import { type AddressFile, readAddresses } from '#runtime/start/addresses.ts'
+import { wantedPorts } from '#runtime/start/ingress.ts'
+import { holdPorts } from '#runtime/start/ports.ts'
+import { nearlyOurs } from '#runtime/start/unknown-variables.ts'
+import { checkSettings, settingsOf } from '#runtime/start.ts'
+import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
+import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 import { type Check, failedCheck } from './check.ts'
 import { pingEngines } from './ping.ts'
 
@@ -16,18 +23,88 @@ const diskBytesMin = 1024 ** 3
 const diskBytesLeast = 16 * 1024 ** 2
 const answerTimeoutMs = 3_000
 
-/** `openable` is false where opening the platform would fail, or would wait for an engine that is away. */
-export async function checkEnvironment(env: Environment): Promise<{ checks: Check[]; openable: boolean }> {
-  const checks = [checkNode()]
+/**
+ * Makes nothing. `openable` is false where opening the platform would fail, would make a data directory, or would wait for
+ * an engine that is away. Fails for whatever would stop `flotilla start` of all services.
+ */
+export async function checkEnvironment(
+  env: Environment,
+  services: readonly Service[],
+): Promise<{ checks: Check[]; openable: boolean }> {
+  const checks = [checkNode(), ...checkUnknown(env, services)]
   try {
-    checks.push(...checkConfiguration(env), ...checkHome(homeOf(env)))
+    checkSettings({ services, env }, [...services])
   } catch (error) {
-    checks.push(failedCheck('configuration', error, 'Correct the environment variables that it names.'))
+    checks.push(failedCheck('configuration', error, 'Correct what it names: the platform does not start.'))
     return { checks, openable: false }
   }
-  checks.push(...(await checkAddresses(homeOf(env))))
+  const home = homeOf(env)
+  const isThere = existsSync(home)
+  checks.push(
+    ...checkConfiguration(env),
+    ...checkHome(home),
+    ...checkValues(env, services),
+    checkTargets(env),
+  )
+  const running = readAddresses(home)
+  checks.push(...(running ? await checkAddresses(running) : await checkPorts(env, services, home)))
   const away = (await pingDistributed(env)).filter((check) => check.status === 'fail')
-  return { checks: [...checks, ...away], openable: away.length === 0 }
+  const embedded = Object.values(choicesOf(env)).some((choice) => choice.embedded)
+  return { checks: [...checks, ...away], openable: away.length === 0 && (isThere || !embedded) }
+}
+
+function checkUnknown(env: Environment, services: readonly Service[]): Check[] {
+  return nearlyOurs(settingsOf(services), env).map(({ variable, meant }) => ({
+    check: 'environment',
+    status: 'warn',
+    found: `${variable} is set, and nothing reads it`,
+    advice: `If ${meant} is meant, set that.`,
+  }))
+}
+
+/** Numbers alone: lifetimes, limits and intervals. Other settings may be secrets. */
+function checkValues(env: Environment, services: readonly Service[]): Check[] {
+  return services.flatMap(({ name, config }): Check[] => {
+    const numbers = Object.entries(loadConfig(config, env)).filter(([, value]) => typeof value === 'number')
+    const found = numbers.map(([variable, value]) => `${variable} ${value}`).join(', ')
+    return found === '' ? [] : [{ check: `settings of ${name}`, status: 'ok', found }]
+  })
+}
+
+/** Their names and hosts; paths and queries of their addresses may be secrets. */
+function checkTargets(env: Environment): Check {
+  const { path, optional } = targetsFileOf(env)
+  const { targets } = loadTargets(path, env, { optional })
+  const named = [...targets.values()].map(({ name, url }) => `${name} (${url.host})`)
+  const found = named.length === 0 ? `none in ${path}` : `${named.join(', ')} in ${path}`
+  return { check: 'webhook targets', status: 'ok', found }
+}
+
+/** Where nothing runs: each port must be free. */
+async function checkPorts(env: Environment, services: readonly Service[], home: string): Promise<Check[]> {
+  const owner = dataDirectoryOwner(home)
+  if (owner !== null) {
+    const found = `process ${owner} has the data directory, and no interface answers yet`
+    return [{ check: 'platform', status: 'warn', found, advice: 'It starts, stops or runs a command: wait.' }]
+  }
+  const ports = await Promise.all(
+    wantedPorts(services, env).map(async (wanted): Promise<Check> => {
+      const { variables, host, port } = wanted
+      const check = `port of ${variables.split(' ')[0]}`
+      try {
+        await (await holdPorts([wanted])).close()
+        const where = `${host ?? '127.0.0.1'}:${port}`
+        return {
+          check,
+          status: 'ok',
+          found: port === 0 ? 'a free one is taken at the start' : `${where} is free`,
+        }
+      } catch (error) {
+        return failedCheck(check, error, 'Stop the other server, or choose another port.')
+      }
+    }),
+  )
+  return [{ check: 'platform', status: 'ok', found: 'nothing runs on this data directory' }, ...ports]
 }
 
 /** Distributed engines can be reached from here; the embedded ones belong to the running platform. */
@@ -81,9 +158,7 @@ function checkHome(home: string): Check[] {
 }
 
 /** Asks every interface that `run/addresses.json` names. */
-async function checkAddresses(home: string): Promise<Check[]> {
-  const file = readAddresses(home)
-  if (!file) return [{ check: 'platform', status: 'ok', found: 'nothing runs on this data directory' }]
+async function checkAddresses(file: AddressFile): Promise<Check[]> {
   const interfaces = Object.entries(file).filter(([name]) => name !== 'pid')
   return Promise.all(
     interfaces.map(async ([name, url]): Promise<Check> => {
