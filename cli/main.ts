@@ -15,6 +15,12 @@ function stopSignal(): AbortSignal {
   return stopping.signal
 }
 
+// Who reads may stop reading, as `head` does: that is no fault.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+})
+
 process.exitCode = await runCommandLine(process.argv.slice(2), process.env, stopSignal())
 // Ended here, so that no timer of a library holds the terminal.
 process.stdout.write('', () => process.exit())

@@ -4,7 +4,7 @@ import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import type { Output, Progress } from '#runtime/control.ts'
 
-/** Columns without lines between them; without colours where the output is no terminal. */
+/** Columns without lines between them, and without colours. */
 export function table(head: string[], rows: (string | number | null)[][]): string {
   const none = {
     top: '',
@@ -17,12 +17,7 @@ export function table(head: string[], rows: (string | number | null)[][]): strin
   }
   const bare = { 'right-mid': '', bottom: '', 'bottom-mid': '', 'bottom-left': '', 'bottom-right': '' }
   const chars = { ...none, ...bare, left: '', right: '', middle: '  ' }
-  const style = {
-    'padding-left': 0,
-    'padding-right': 0,
-    border: [],
-    ...(process.stdout.isTTY ? {} : { head: [] }),
-  }
+  const style = { 'padding-left': 0, 'padding-right': 0, border: [], head: [] }
   const plain = new Table({ head, chars, style })
   for (const row of rows) plain.push(row.map((cell) => (cell === null ? '-' : String(cell))))
   return plain.toString()

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
-import type { Cli } from './cli.ts'
+import { type Cli, describe } from './cli.ts'
 import { registerLocalSearch } from './commands/local-search.ts'
 
 type Register = (program: Program, cli: Cli) => void
@@ -23,6 +23,14 @@ const nouns: Record<string, () => Promise<Register>> = {
   export: async () => (await import('./commands/export.ts')).registerExport,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
   search: async () => registerLocalSearch,
+  version: async () => registerVersion,
+}
+
+function registerVersion(program: Program): void {
+  const command = program.command('version').description('which version this is')
+  describe(command, 'flotilla version').action(({ json }: { json?: boolean }) => {
+    console.log(json ? JSON.stringify({ version: version() }) : version())
+  })
 }
 
 /** Loads only the command that the first argument names, because loading all takes long; all of them for the help. */

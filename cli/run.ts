@@ -2,6 +2,7 @@
 
 import { CommanderError } from 'commander'
 import type { Environment } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
 import { createCli, exitDone, exitWrongUse, reportError } from './cli.ts'
 import { isLocalSearch, runLocalSearch } from './commands/local-search.ts'
 import { buildProgram } from './program.ts'
@@ -15,11 +16,34 @@ export async function runCommandLine(
   if (isLocalSearch(args)) return runLocalSearch(args, env)
   const cli = createCli(env, signal)
   try {
-    const program = await buildProgram(cli, args)
-    await program.parseAsync([...args], { from: 'user' })
+    const words = withPlural(args)
+    const program = await buildProgram(cli, words)
+    await program.parseAsync(words, { from: 'user' })
     return cli.exitCode()
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitDone : exitWrongUse
-    return reportError(error, args.includes('--json'))
+    const json = args.includes('--json')
+    if (!(error instanceof CommanderError)) return reportError(error, json)
+    if (error.exitCode === 0) return exitDone
+    if (json) reportError(new AppError('bad_request', wrongUseOf(error)), json)
+    return exitWrongUse
   }
+}
+
+/** Commander has written its message to standard error already. */
+function wrongUseOf({ code, message }: CommanderError): string {
+  if (code === 'commander.help') return 'Say which command is meant: --help lists them.'
+  return message.replace(/^error: /, '')
+}
+
+const plurals: Readonly<Record<string, string>> = {
+  agent: 'agents',
+  topic: 'topics',
+  group: 'groups',
+  webhook: 'webhooks',
+  'dead-letter': 'dead-letters',
+}
+
+/** `flotilla agent list` means `flotilla agents list`. */
+function withPlural([noun = '', ...rest]: readonly string[]): string[] {
+  return noun === '' ? rest : [Object.hasOwn(plurals, noun) ? plurals[noun]! : noun, ...rest]
 }

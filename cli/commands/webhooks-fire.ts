@@ -90,11 +90,19 @@ function readEvent(file: string): object {
 }
 
 async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOptions): Promise<FireAnswer> {
-  const { createWebhookClient, defaultWebhookUrl } = await import('#client/webhooks.ts')
-  const running = readAddresses(homeOf(cli.env))?.webhook_url
+  const home = homeOf(cli.env)
+  const running = readAddresses(home)?.webhook_url
   // Port 0 lets the relay choose: then only the address that it wrote down says where it is.
   const named = /:0\/?$/.test(cli.env.WEBHOOK_GATEWAY ?? '') ? undefined : cli.env.WEBHOOK_GATEWAY
-  const url = webhookUrl || named || (typeof running === 'string' ? running : defaultWebhookUrl)
+  const url = webhookUrl || named || running
+  if (typeof url !== 'string') {
+    // Another platform may listen on the usual port: it is not the one that is meant.
+    throw new AppError(
+      'not_found',
+      `No relay runs on ${home}. Start the platform with \`npm start\`, or name another relay with --webhook-url or WEBHOOK_GATEWAY.`,
+    )
+  }
+  const { createWebhookClient } = await import('#client/webhooks.ts')
   const client = createWebhookClient({ webhookUrl: url, timeoutMs: 10_000 })
   try {
     return await client.fire(event, { ...(targets ? { targets } : {}), signal: cli.signal })

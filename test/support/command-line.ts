@@ -8,15 +8,21 @@ const signal = new AbortController().signal
 export async function runCommand(
   args: string[],
   env: Record<string, string>,
+  /** Gets what goes to standard output alone. */
+  onStdout: (text: string) => void = () => {},
 ): Promise<{ code: number; printed: string }> {
   let printed = ''
   const keep = (text: unknown) => {
     printed += String(text)
     return true
   }
-  vi.spyOn(process.stdout, 'write').mockImplementation(keep)
+  const keepOutput = (text: unknown) => {
+    onStdout(String(text))
+    return keep(text)
+  }
+  vi.spyOn(process.stdout, 'write').mockImplementation(keepOutput)
   vi.spyOn(process.stderr, 'write').mockImplementation(keep)
-  vi.spyOn(console, 'log').mockImplementation(keep)
+  vi.spyOn(console, 'log').mockImplementation(keepOutput)
   vi.spyOn(console, 'error').mockImplementation(keep)
   try {
     return { code: await runCommandLine(args, env, signal), printed }

@@ -9,6 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { helpTexts } from '#stidx/command/help.ts'
 import { createCli } from '../../../cli/cli.ts'
 import { isLocalSearch } from '../../../cli/commands/local-search.ts'
+import { table } from '../../../cli/output.ts'
 import { buildProgram } from '../../../cli/program.ts'
 import { runCommand as run } from '../../support/command-line.ts'
 import { temporaryFolder } from '../../support/temporary.ts'
@@ -81,6 +82,40 @@ describe('the command line', () => {
     expect(JSON.parse(printed)).toEqual({
       error: { code: 'not_found', message: expect.stringContaining('npm start') },
     })
+  })
+})
+
+describe('what people type', () => {
+  it('is answered in JSON also where it is wrong, when JSON was asked for', async () => {
+    for (const args of [['lag', '--unknown'], ['agents', 'tier', 'a', 'gold'], ['nonsense']]) {
+      const stdout: string[] = []
+      const { code } = await run([...args, '--json'], {}, (text) => stdout.push(text))
+      expect([code, JSON.parse(stdout.join(''))]).toEqual([
+        2,
+        { error: { code: 'bad_request', message: expect.stringMatching(/./) } },
+      ])
+    }
+  })
+
+  it('may name one or many, and asks for the version as for anything else', async () => {
+    const { code, printed } = await run(['agent', 'list', '--help'], {})
+    expect([code, printed]).toEqual([0, expect.stringContaining('flotilla agents list')])
+    const { printed: said } = await run(['version', '--json'], {})
+    expect(JSON.parse(said)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
+  })
+
+  it('fires at no platform but that of its data directory, unless another is named', async () => {
+    const home = temporaryFolder()
+    const fire = ['webhooks', 'fire', '--event', 'task.completed', '--agent', 'A', '--task-id', 't', '--json']
+    const { code, printed } = await run(fire, { FLOTILLA_HOME: home })
+    expect([code, JSON.parse(printed)]).toEqual([
+      1,
+      { error: { code: 'not_found', message: expect.stringContaining(`No relay runs on ${home}`) } },
+    ])
+  })
+
+  it('is answered in tables without colours', () => {
+    expect(table(['agent', 'lag'], [['a', 1]])).toBe('agent  lag\na      1  ')
   })
 })
 
