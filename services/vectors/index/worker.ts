@@ -22,7 +22,7 @@ import {
 } from './rebuild.ts'
 import { pruneStuck } from './stuck.ts'
 
-/** How often the rows are read while a rebuild runs. */
+/** How often the rows are read while a rebuild runs, and whether a closed index is needed. */
 const rebuildLookMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
@@ -49,7 +49,7 @@ export async function startIndexWriter(
   const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
     for (const wakeup of Object.values(changed)) wakeup.wake()
   })
-  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookEveryMs)
+  const lookMs = () => (running.rebuilding || running.before ? rebuildLookMs : lookEveryMs)
   const loops = [
     loop('generations', lookMs, () => followGenerations(running), changed.generations),
     loop('rebuild', lookMs, () => stepUnderLease(running), changed.rebuild),
