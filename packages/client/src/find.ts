@@ -41,6 +41,8 @@ export interface FindAnswer {
   total: number
   took_ms: number
   corrected?: Record<string, string>
+  /** A phrase or filter of the query matched nothing: its words were searched in its place. */
+  relaxed?: true
   results: FoundRecord[]
   /** Ids that were asked for and that the gateway has no more. */
   missing: string[]
@@ -61,6 +63,7 @@ interface LocalAnswer {
   total: number
   took_ms: number
   corrected?: Record<string, string>
+  relaxed?: true
   results: LocalHit[]
 }
 

@@ -34,11 +34,14 @@ export function loadCranfield(): { documents: JudgedDocument[]; queries: JudgedQ
 }
 
 /** `search` gives ids by falling score, at least 100 where there are as many. Means over all queries. */
-export function judge(queries: readonly JudgedQuery[], search: (query: string) => string[]): Judgement {
+export function judge(
+  queries: readonly JudgedQuery[],
+  search: (query: string, index: number) => string[],
+): Judgement {
   const sums: Judgement = { ndcg10: 0, mrr10: 0, recall100: 0 }
-  for (const query of queries) {
+  for (const [index, query] of queries.entries()) {
     const relevant = new Set(query.relevant)
-    const ranks = search(query.text)
+    const ranks = search(query.text, index)
       .slice(0, 100)
       .flatMap((id, rank) => (relevant.has(id) ? [rank] : []))
     const gains = (all: number[]) => all.reduce((sum, rank) => sum + 1 / Math.log2(rank + 2), 0)

@@ -101,15 +101,15 @@ export interface QueryPrefix {
   prefix: string
 }
 
-/** What a record must have: a word in a text field, or a value in any other one (`tag` is `tags`). */
+/** What a record must have: words in a text field, or a value in any other one (`tag` is `tags`). */
 export type QueryFilter =
-  | { kind: 'words'; field: TextField; words: QueryWord[] }
-  | { kind: 'value'; field: string; value: string }
+  | { kind: 'words'; field: TextField; text: string; words: QueryWord[] }
+  | { kind: 'value'; field: string; text: string }
 
 /**
  * `query/parse.ts` exports `parseQuery(text, analyzer, isField): ParsedQuery`; `isField(name)` says whether
  * the index knows values of that field (text fields are always known). Words and prefixes are alternatives; phrases and
- * filters are required. Phrases and filters by words score with their words.
+ * filters are required, unless they match nothing. Phrases and filters by words score with their words.
  */
 export interface ParsedQuery {
   text: string
@@ -139,6 +139,8 @@ export interface SearchAnswer {
   took_ms: number
   /** Words without a hit and what was searched in their place. */
   corrected?: Record<string, string>
+  /** A phrase or filter of the query matched nothing: its words were searched in its place. */
+  relaxed?: true
   results: SearchHit[]
 }
 

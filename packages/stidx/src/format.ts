@@ -10,6 +10,8 @@ export const layoutVersion = 1
 export const headerBytes = 512
 /** Features that a reader must know; this version has none. */
 const requiredFeatures = 0
+/** Features that a reader may ignore, one bit each. 1: long posting lists are followed by the positions of their term. */
+const positionsFeature = 1
 
 /** In the order of their bits in a posting: title 1, slug 2, path 4, body 8. */
 export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body']
@@ -28,6 +30,8 @@ export const termWeightUnit = 1024
 export const recordsMax = 2 ** 24
 export const postingsPerBlock = 128
 export const skipEntryBytes = 9
+/** Before the positions of a term: u32 bytes, u32 CRC-32. */
+export const positionsHeadBytes = 8
 export const treePageBytes = 2048
 export const treePageHeadBytes = 8
 /** Lists up to this length are kept in the page of their term. */
@@ -80,16 +84,19 @@ export interface Header {
   fieldWords: number[]
   /** The k1 of its impacts, in hundredths. */
   k1Hundredths: number
+  /** Whether positions follow the posting lists of more than one block. */
+  hasPositions: boolean
   analyzer: { id: string; version: number }
   sections: Record<SectionName, Section>
 }
 
-export function encodeHeader(header: Header): Buffer {
+export function encodeHeader(header: Omit<Header, 'hasPositions'>): Buffer {
   const bytes = Buffer.alloc(headerBytes)
   bytes.write(magic, 0, 'latin1')
   bytes.writeUInt16LE(layoutVersion, 8)
   bytes.writeUInt16LE(headerBytes, 10)
   bytes.writeUInt32LE(requiredFeatures, 12)
+  bytes.writeUInt32LE(positionsFeature, 16)
   bytes.writeUInt32LE(sectionNames.length, 20)
   writeU64(bytes, header.fileBytes, 24)
   bytes.writeUInt32LE(header.records, 32)
@@ -173,6 +180,7 @@ function readFields(bytes: Buffer): Header {
     surfaces: bytes.readUInt32LE(48),
     fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
     k1Hundredths: bytes.readUInt16LE(96),
+    hasPositions: (bytes.readUInt32LE(16) & positionsFeature) !== 0,
     analyzer: { version: bytes.readUInt16LE(104), id },
     sections,
   }

@@ -50,11 +50,11 @@ describe('a query', { timeout: 180_000 }, () => {
     ])
     expect(query.prefixes).toEqual([{ text: 'hyper', prefix: 'hyper' }])
     expect(query.filters).toMatchObject([
-      { kind: 'value', field: 'status', value: 'active' },
-      { kind: 'value', field: 'tags', value: 'in review' },
+      { kind: 'value', field: 'status', text: 'active' },
+      { kind: 'value', field: 'tags', text: 'in review' },
       { kind: 'words', field: 'title', words: [{ text: 'wing' }] },
       { kind: 'words', field: 'path', words: [{ text: 'docs' }, { text: 'a' }] },
-      { kind: 'value', field: 'a.b', value: '1' },
+      { kind: 'value', field: 'a.b', text: '1' },
     ])
     expect(query.words).toEqual([])
   })

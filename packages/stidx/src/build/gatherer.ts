@@ -1,8 +1,10 @@
 /** Joins the lists of one term from all runs, under the record numbers that the index will have. */
 
+import { postingsPerBlock } from '../format.ts'
+import { ByteWriter } from './byte-writer.ts'
 import { replaced } from './catalogue.ts'
 import type { Impacts } from './impacts.ts'
-import type { MergedTerm } from './merge.ts'
+import type { MergedTerm, RunList } from './merge.ts'
 import { packScore } from './posting-list.ts'
 import { fieldsOf } from './postings.ts'
 
@@ -16,27 +18,40 @@ export class Gatherer {
   readonly #impacts: Impacts
   readonly #bits: Uint32Array
   #records = new Uint32Array(1 << 10)
+  /** Positions as the runs have them, and from where to where those of a record are. */
+  #isGathering = false
+  readonly #gathered = new ByteWriter(1 << 16)
+  readonly #starts: Uint32Array
+  readonly #ends: Uint32Array
+  readonly #positions = new ByteWriter(1 << 16)
 
   constructor(numberOf: Uint32Array, impacts: Impacts) {
     this.#numberOf = numberOf
     this.#impacts = impacts
     this.scores = new Uint16Array(numberOf.length)
+    this.#starts = new Uint32Array(numberOf.length)
+    this.#ends = new Uint32Array(numberOf.length)
     this.#bits = new Uint32Array((numberOf.length >>> 5) + 1)
   }
 
   /** By rising number; valid until the next call. */
   gather(term: MergedTerm, scored: boolean): Uint32Array {
     if (term.count > this.#records.length) this.#records = new Uint32Array(Math.ceil(term.count * 1.2))
+    this.#gathered.length = 0
     let count = 0
+    this.#isGathering = scored && term.count > postingsPerBlock
     for (const list of term.lists) count = this.#readList(list, count, scored)
     const records = this.#records.subarray(0, count)
     if (!isRising(records)) this.#sort(records)
     return records
   }
 
-  #readList(list: MergedTerm['lists'][number], countBefore: number, scored: boolean): number {
-    const { bytes } = list
+  #readList(list: RunList, countBefore: number, scored: boolean): number {
+    const { bytes, positions } = list
     const records = this.#records
+    const gatheredAt = this.#gathered.length
+    if (this.#isGathering) this.#gathered.append(positions)
+    let positionsAt = 0
     let count = countBefore
     let at = 0
     let record = -1
@@ -54,6 +69,14 @@ export class Gatherer {
         if (rest & 1) frequencies |= (fields & 16 ? 1 : bytes[at++]!) << shift
       }
       const number = this.#numberOf[record]!
+      if (this.#isGathering) {
+        const end = endOfGroups(positions, positionsAt, groupsOf[fields & 15]!)
+        if (number !== replaced) {
+          this.#starts[number] = gatheredAt + positionsAt
+          this.#ends[number] = gatheredAt + end
+        }
+        positionsAt = end
+      }
       if (number === replaced) continue
       records[count++] = number
       if (scored) {
@@ -61,6 +84,22 @@ export class Gatherer {
       }
     }
     return count
+  }
+
+  /** Those of the records of a list that has more than one block, in their order; valid until the next call. */
+  positionsOf(records: Uint32Array): Buffer {
+    const positions = this.#positions
+    const { bytes: from, length } = this.#gathered
+    positions.length = 0
+    positions.reserve(length)
+    const { bytes } = positions
+    let to = 0
+    for (let i = 0; i < records.length; i++) {
+      const end = this.#ends[records[i]!]!
+      for (let at = this.#starts[records[i]!]!; at < end; at++) bytes[to++] = from[at]!
+    }
+    positions.length = to
+    return positions.written()
   }
 
   #sort(records: Uint32Array): void {
@@ -77,6 +116,21 @@ export class Gatherer {
       bits[word] = 0
     }
   }
+}
+
+/** How many fields these bits name: a record has a group of positions for each. */
+const groupsOf = Uint8Array.from({ length: 16 }, (_, fields) =>
+  [1, 2, 4, 8].reduce((sum, bit) => sum + (fields & bit ? 1 : 0), 0),
+)
+
+/** Where the groups of positions end that begin here: the lowest bit says that an entry begins one. */
+function endOfGroups(bytes: Buffer, start: number, groups: number): number {
+  let at = start
+  for (let left = groups; at < bytes.length; ) {
+    if (bytes[at]! & 1 && left-- === 0) break
+    while (bytes[at++]! > 127);
+  }
+  return at
 }
 
 function isRising(numbers: Uint32Array): boolean {

@@ -3,13 +3,19 @@
 import { ByteWriter } from './byte-writer.ts'
 import { type FileSource, openFileSource } from './file-source.ts'
 
+export interface RunList {
+  count: number
+  bytes: Buffer
+  positions: Buffer
+}
+
 export interface MergedTerm {
   /** UTF-8 bytes, one character each. */
   key: string
   /** Of a surface: how often it was met; else the number of postings. */
   count: number
   /** The lists of the runs in their order; valid until the next term. */
-  lists: readonly { count: number; bytes: Buffer }[]
+  lists: readonly RunList[]
 }
 
 interface RunHead {
@@ -18,6 +24,7 @@ interface RunHead {
   key: string
   count: number
   listBytes: number
+  positionsBytes: number
 }
 
 /** Visits all terms by rising key; the runs hold rising stretches of records, so their lists follow each other. */
@@ -38,14 +45,16 @@ export function mergeRuns(files: readonly string[], visit: (term: MergedTerm) =>
 
 function takeTerm(queue: Queue, buffers: readonly ByteWriter[]): MergedTerm {
   const key = queue.least().key
-  const lists: { count: number; bytes: Buffer }[] = []
+  const lists: RunList[] = []
   let count = 0
   while (queue.size > 0 && queue.least().key === key) {
     const head = queue.least()
     const buffer = buffers[head.run]!
     buffer.length = 0
-    buffer.append(head.source.take(head.listBytes)!)
-    lists.push({ count: head.count, bytes: buffer.written() })
+    buffer.append(head.source.take(head.listBytes + head.positionsBytes)!)
+    const both = buffer.written()
+    const [bytes, positions] = [both.subarray(0, head.listBytes), both.subarray(head.listBytes)]
+    lists.push({ count: head.count, bytes, positions })
     count += head.count
     queue.replaceLeast(readHead(head.source, head.run))
   }
@@ -56,13 +65,14 @@ function readHead(source: FileSource, run: number): RunHead | null {
   const length = source.take(2)
   if (!length) return null
   const keyLength = length.readUInt16LE(0)
-  const rest = source.take(keyLength + 8)!
+  const rest = source.take(keyLength + 12)!
   return {
     run,
     source,
     key: rest.toString('latin1', 0, keyLength),
     count: rest.readUInt32LE(keyLength),
     listBytes: rest.readUInt32LE(keyLength + 4),
+    positionsBytes: rest.readUInt32LE(keyLength + 8),
   }
 }
 

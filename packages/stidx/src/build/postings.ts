@@ -4,26 +4,32 @@ import type { ByteWriter } from './byte-writer.ts'
 import { grown } from './growing.ts'
 
 /** What is known of a term, side by side, so that an occurrence touches one place in memory. */
-const stateSize = 8
-/** The record met last, or none; its frequencies, a byte a field; the record before it. */
+const stateSize = 13
+/** The record met last, or none; its frequencies, a byte a field; the record before it; postings in slices. */
 const recordAt = 0
 const frequenciesAt = 1
 const beforeAt = 2
-/** In the slice that is being filled: the next byte, its end, its start; and the first slice. */
-const writeAt = 3
-const endAt = 4
-const sliceAt = 5
-const firstAt = 6
-/** Postings in slices. */
-const countAt = 7
+const countAt = 3
+/** The position met last. */
+const positionAt = 4
+/** The chains of slices of its postings and of its positions. */
+const postingsAt = 5
+const positionsAt = 9
+/** Of a chain, in the slice that is being filled: the next byte, its end, its start (or none); and the first slice. */
+const writeAt = 0
+const endAt = 1
+const sliceAt = 2
+const firstAt = 3
 const none = -1
 
 /** A slice: u32 place of the next one, u32 bytes used in it, bytes. Sizes are multiples of 4. */
 const sliceHeadBytes = 8
-const sliceBytesMin = 24
+const sliceBytesMin = 20
 const sliceBytesMax = 512
 /** Distance, fields, four frequencies. */
 const postingBytesMax = 9
+/** A field has fewer than 2^24 words: no line of the input is longer. */
+const entryBytesMax = 4
 
 /** Bit f: the frequency of field f, in byte f, is not 0. */
 export function fieldsOf(frequencies: number): number {
@@ -37,7 +43,8 @@ export function fieldsOf(frequencies: number): number {
 
 /**
  * Lists grow side by side in slices of one stretch of bytes. A list is, for each record by rising number: varint of the
- * distance to the one before, a byte of fields (bit 4: every frequency is 1), else the frequencies of these fields.
+ * distance to the one before, a byte of fields (bit 4: every frequency is 1), else the frequencies of these fields. Its
+ * positions are written as the index file has them (`positions.ts`).
  */
 export class Postings {
   /** Bytes of all slices. */
@@ -51,82 +58,117 @@ export class Postings {
     const at = term * stateSize
     this.#states = grown(this.#states, at + stateSize - 1)
     this.#states.fill(0, at, at + stateSize)
-    this.#states[at + recordAt] = none
-    this.#states[at + beforeAt] = none
+    for (const place of [recordAt, beforeAt, postingsAt + sliceAt, positionsAt + sliceAt]) {
+      this.#states[at + place] = none
+    }
   }
 
-  /** One more time the term in a field (0 to 3) of a record; 4: the term is a value and has no frequency. */
-  add(term: number, record: number, field: number): void {
+  /** The term as a value of a record: it has neither frequency nor position. */
+  addValue(term: number, record: number): void {
+    const at = term * stateSize
+    if (this.#states[at + recordAt] !== record) this.#meet(at, record, 0)
+  }
+
+  /** One more time the term in a field (0 to 3) of a record, at a position that is not below the one before. */
+  add(term: number, record: number, field: number, position: number): void {
     const states = this.#states
     const at = term * stateSize
+    const shift = field * 8
     if (states[at + recordAt] !== record) {
-      if (states[at + recordAt] !== none) this.#putMet(at)
-      this.#states[at + recordAt] = record
-      this.#states[at + frequenciesAt] = field > 3 ? 0 : 1 << (field * 8)
+      this.#meet(at, record, 1 << shift)
+      this.#putPosition(at, position, position * 2 + 1)
       return
     }
-    if (field > 3) return
     const frequencies = states[at + frequenciesAt]!
-    const shift = field * 8
-    if (((frequencies >>> shift) & 255) < 255) states[at + frequenciesAt] = frequencies + (1 << shift)
+    const frequency = (frequencies >>> shift) & 255
+    if (frequency < 255) states[at + frequenciesAt] = frequencies + (1 << shift)
+    if (frequency === 0) this.#putPosition(at, position, position * 2 + 1)
+    else this.#putPosition(at, position, (position - states[at + positionAt]!) * 2)
   }
 
   /** Writes the whole list; returns the number of its postings. */
   writeList(term: number, out: ByteWriter): number {
     const states = this.#states
     const at = term * stateSize
-    const slices = states[at + countAt]!
-    if (slices > 0) {
-      this.#words[(states[at + sliceAt]! >> 2) + 1] = states[at + writeAt]! - states[at + sliceAt]!
-      let slice = states[at + firstAt]!
-      for (;;) {
-        out.append(this.#bytes.subarray(slice + sliceHeadBytes, slice + this.#words[(slice >> 2) + 1]!))
-        if (slice === states[at + sliceAt]) break
-        slice = this.#words[slice >> 2]!
-      }
-    }
-    if (states[at + recordAt] === none) return slices
+    this.#writeChain(at + postingsAt, out)
+    if (states[at + recordAt] === none) return states[at + countAt]!
     out.reserve(postingBytesMax)
     out.length = encode(out.bytes, out.length, this.#distanceOf(at), states[at + frequenciesAt]!)
-    return slices + 1
+    return states[at + countAt]! + 1
+  }
+
+  /** Writes the positions of the whole list. */
+  writePositions(term: number, out: ByteWriter): void {
+    this.#writeChain(term * stateSize + positionsAt, out)
   }
 
   forget(): void {
     this.filled = 0
   }
 
+  #meet(at: number, record: number, frequencies: number): void {
+    if (this.#states[at + recordAt] !== none) this.#putMet(at)
+    this.#states[at + recordAt] = record
+    this.#states[at + frequenciesAt] = frequencies
+  }
+
   /** The posting of the record met last. */
   #putMet(at: number): void {
-    if (this.#states[at + endAt]! - this.#states[at + writeAt]! < postingBytesMax) this.#extend(at)
     const states = this.#states
-    const from = states[at + writeAt]!
-    states[at + writeAt] = encode(this.#bytes, from, this.#distanceOf(at), states[at + frequenciesAt]!)
+    const chain = at + postingsAt
+    if (states[chain + endAt]! - states[chain + writeAt]! < postingBytesMax) this.#extend(chain)
+    const from = states[chain + writeAt]!
+    states[chain + writeAt] = encode(this.#bytes, from, this.#distanceOf(at), states[at + frequenciesAt]!)
     states[at + beforeAt] = states[at + recordAt]!
     states[at + countAt]!++
+  }
+
+  #putPosition(at: number, position: number, entry: number): void {
+    const states = this.#states
+    const chain = at + positionsAt
+    if (states[chain + endAt]! - states[chain + writeAt]! < entryBytesMax) this.#extend(chain)
+    const bytes = this.#bytes
+    let to = states[chain + writeAt]!
+    let rest = entry
+    for (; rest > 127; rest >>>= 7) bytes[to++] = (rest & 127) | 128
+    bytes[to++] = rest
+    states[chain + writeAt] = to
+    states[at + positionAt] = position
   }
 
   #distanceOf(at: number): number {
     return this.#states[at + recordAt]! - this.#states[at + beforeAt]! - 1
   }
 
-  /** A further slice, larger than the one before. */
-  #extend(at: number): void {
+  #writeChain(chain: number, out: ByteWriter): void {
     const states = this.#states
-    const before = states[at + sliceAt]!
+    const last = states[chain + sliceAt]!
+    if (last === none) return
+    this.#words[(last >> 2) + 1] = states[chain + writeAt]! - last
+    for (let slice = states[chain + firstAt]!; ; slice = this.#words[slice >> 2]!) {
+      out.append(this.#bytes.subarray(slice + sliceHeadBytes, slice + this.#words[(slice >> 2) + 1]!))
+      if (slice === last) return
+    }
+  }
+
+  /** A further slice, larger than the one before. */
+  #extend(chain: number): void {
+    const states = this.#states
+    const before = states[chain + sliceAt]!
     const slice = this.filled
     let size = sliceBytesMin
-    if (states[at + countAt] === 0) {
-      states[at + firstAt] = slice
+    if (before === none) {
+      states[chain + firstAt] = slice
     } else {
-      size = Math.min(sliceBytesMax, (states[at + endAt]! - before) * 2 - sliceHeadBytes)
+      size = Math.min(sliceBytesMax, (states[chain + endAt]! - before) * 2 - sliceHeadBytes)
       this.#words[before >> 2] = slice
-      this.#words[(before >> 2) + 1] = states[at + writeAt]! - before
+      this.#words[(before >> 2) + 1] = states[chain + writeAt]! - before
     }
     this.filled += size
     if (this.filled > this.#bytes.length) this.#grow()
-    states[at + sliceAt] = slice
-    states[at + writeAt] = slice + sliceHeadBytes
-    states[at + endAt] = slice + size
+    states[chain + sliceAt] = slice
+    states[chain + writeAt] = slice + sliceHeadBytes
+    states[chain + endAt] = slice + size
   }
 
   #grow(): void {

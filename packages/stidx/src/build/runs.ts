@@ -21,7 +21,7 @@ const valuesHeldMax = 1 << 14
 /** Visits all terms by rising key. */
 export type EachTerm = (visit: (term: MergedTerm) => void) => void
 
-/** A run is a sequence of {u16 key length, key, u32 count, u32 bytes, list}, by rising key; `postings.ts` describes lists. */
+/** A run is a sequence of {u16 key length, key, u32 count, u32 bytes, u32 bytes of positions, list, positions}, by rising key; `postings.ts` describes both. */
 export class RunCollector {
   readonly #folder: string
   readonly #limit: number
@@ -52,7 +52,7 @@ export class RunCollector {
   addValue(field: string, value: string, record: number): void {
     const known = this.#values.get(field)?.get(value)
     const key = known ?? this.#valueKey(field, value)
-    if (key !== noKey) this.#postings.add(key, record, 4)
+    if (key !== noKey) this.#postings.addValue(key, record)
     if (known === undefined && this.#valuesHeld < valuesHeldMax) this.#remember(field, value, key)
   }
 
@@ -106,9 +106,12 @@ export class RunCollector {
         head.u16(key.length)
         head.latin1(key)
         head.u32(count)
-        head.u32(lists[0]!.bytes.length)
+        const { bytes, positions } = lists[0]!
+        head.u32(bytes.length)
+        head.u32(positions.length)
         sink.write(head.written())
-        sink.write(lists[0]!.bytes)
+        sink.write(bytes)
+        sink.write(positions)
       })
       sink.flush()
     } finally {
@@ -127,12 +130,15 @@ export class RunCollector {
     const surfaces = new Uint32Array(this.#keys.count)
     this.#words.addSurfaces(surfaces)
     const list = new ByteWriter()
+    const positions = new ByteWriter()
     for (const number of this.#keys.order()) {
       const key = this.#keys.textOf(number)
       list.length = 0
+      positions.length = 0
       const isSurface = key.startsWith(surfacePrefix)
       const count = isSurface ? surfaces[number]! : this.#postings.writeList(number, list)
-      visit({ key, count, lists: [{ count, bytes: list.written() }] })
+      if (!isSurface) this.#postings.writePositions(number, positions)
+      visit({ key, count, lists: [{ count, bytes: list.written(), positions: positions.written() }] })
     }
   }
 }

@@ -1,6 +1,12 @@
 /** Writes the sections of posting lists, of the tree of terms and of deletions from the merged runs. */
 
-import { inlineBytesMax, surfacePrefix, valuePrefix } from '../format.ts'
+import {
+  inlineBytesMax,
+  positionsHeadBytes,
+  postingsPerBlock,
+  surfacePrefix,
+  valuePrefix,
+} from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { crc32 } from './checksum.ts'
 import { eachDeletionHash } from './deletion-hashes.ts'
@@ -67,12 +73,22 @@ export function writeTerms(input: TermsInput): TermsReport {
       value.u8(list.impactMax)
     }
     placeList(value, list, input)
+    if (scored && records.length > postingsPerBlock) writePositions(gatherer.positionsOf(records), input)
     tree.add(term.key, value.written())
     report.terms++
     report.postings += records.length
   })
   const root = tree.finish()
   return { ...report, pages: tree.pages, root }
+}
+
+/** Right behind the list of their term. */
+function writePositions(positions: Buffer, { postings }: TermsInput): void {
+  const head = Buffer.alloc(positionsHeadBytes)
+  head.writeUInt32LE(positions.length, 0)
+  head.writeUInt32LE(crc32(positions), 4)
+  postings.write(head)
+  postings.write(positions)
 }
 
 /** A short list is kept in the page of its term, a longer one in a section of its own, by place and checksum. */

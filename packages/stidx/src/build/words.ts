@@ -16,10 +16,11 @@ const surfaceAt = 2
 /** How many positions it takes, and how often it was met. */
 const opensAt = 3
 const metAt = 4
-/** Its further terms: from where to where in `#more`, the same three keys each. */
+/** Its further terms: from where to where in `#more`, the same three keys each, and whether it opens a position. */
 const moreAt = 5
 const moreEndAt = 6
-const moreSize = 3
+const moreSize = 4
+const opensOneAt = 3
 
 /** The number of a key; `noKey` where it has too many bytes. */
 export type KeyOf = (prefix: string, text: string, bytesMax: number) => number
@@ -53,7 +54,8 @@ export class WordCounter {
     numbers.begin(text)
     for (let count = numbers.next(); count > 0; count = numbers.next()) {
       if (numbers.fresh.length > 0) this.#takeFresh(numbers.fresh)
-      for (let i = 0; i < count; i++) positions += this.#addWord(found[i]! * wordSize, record, field, isName)
+      for (let i = 0; i < count; i++)
+        positions += this.#addWord(found[i]! * wordSize, record, field, positions, isName)
     }
     return positions
   }
@@ -76,20 +78,31 @@ export class WordCounter {
     this.#moreFilled = 0
   }
 
-  #addWord(at: number, record: number, field: number, isName: boolean): number {
+  /** Returns the number of its positions, of which `position` is the first. */
+  #addWord(at: number, record: number, field: number, position: number, isName: boolean): number {
     const words = this.#words
     words[at + metAt]!++
-    this.#addTerm(words, at, record, field, isName)
+    this.#addTerm(words, at, record, field, position, isName)
+    let last = position
     for (let more = words[at + moreAt]!; more < words[at + moreEndAt]!; more += moreSize) {
-      this.#addTerm(this.#more, more, record, field, isName)
+      last += this.#more[more + opensOneAt]!
+      this.#addTerm(this.#more, more, record, field, last, isName)
     }
     return words[at + opensAt]!
   }
 
-  #addTerm(keys: Int32Array, at: number, record: number, field: number, isName: boolean): void {
-    if (keys[at + termAt] !== noKey) this.#postings.add(keys[at + termAt]!, record, field)
+  #addTerm(
+    keys: Int32Array,
+    at: number,
+    record: number,
+    field: number,
+    position: number,
+    isName: boolean,
+  ): void {
+    if (keys[at + termAt] !== noKey) this.#postings.add(keys[at + termAt]!, record, field, position)
     // So that a name is found as it is written before others that share its stem.
-    if (isName && keys[at + exactAt] !== noKey) this.#postings.add(keys[at + exactAt]!, record, field)
+    if (isName && keys[at + exactAt] !== noKey)
+      this.#postings.add(keys[at + exactAt]!, record, field, position)
   }
 
   #takeFresh(fresh: string[]): void {
@@ -105,6 +118,7 @@ export class WordCounter {
       for (const term of terms.slice(1)) {
         this.#more = grown(this.#more, this.#moreFilled + moreSize - 1)
         this.#setTerm(this.#more, this.#moreFilled, term)
+        this.#more[this.#moreFilled + opensOneAt] = term.opens ? 1 : 0
         this.#moreFilled += moreSize
       }
       this.#words[at + moreEndAt] = this.#moreFilled

@@ -22,8 +22,8 @@ Example:
   search: `Usage: search [options] QUERY
 
 Words are alternatives; the records that fit best come first. "quoted words" must be next to each other, word* is a
-beginning, field:value must hold (title, slug, path, body, or any field of the records). A word that no record has is
-corrected by one letter, and the answer says so.
+beginning, field:value must hold (title, slug, path, body, or any field of the records). Quoted words or a value that
+match nothing count as words, a word that no record has is corrected by one letter, and the answer says so.
 
 Options:
   --limit N            how many results (default 10, at most 10000)

@@ -78,11 +78,12 @@ function fieldsOf(hit: SearchHit): string {
   return hit.matched_fields.join(' ').padEnd(fieldsWidth)
 }
 
-function summaryOf({ results, total, took_ms, corrected }: SearchAnswer): string {
+function summaryOf({ results, total, took_ms, corrected, relaxed }: SearchAnswer): string {
   const found = total === 0 ? 'nothing found' : `${results.length} of ${total}`
   const instead = Object.entries(corrected ?? {}).map(([typed, used]) => `${plain(typed)} → ${used}`)
   const corrections = instead.length === 0 ? '' : `, corrected: ${instead.join(', ')}`
-  return `${found} in ${took_ms} ms${corrections}`
+  const given = relaxed ? ', relaxed: a phrase or filter matched nothing and counts as words' : ''
+  return `${found} in ${took_ms} ms${corrections}${given}`
 }
 
 /** Whether a word of a text is one that was searched for. */

@@ -43,6 +43,18 @@ export function parseQuery(
   return query
 }
 
+/** The query with the words of these texts as well, each word once. */
+export function withPlainWords(
+  query: ParsedQuery,
+  texts: readonly string[],
+  analyzer: Analyzer,
+): ParsedQuery {
+  const more = { ...query, words: [...query.words], prefixes: [...query.prefixes] }
+  const seen = new Set(query.words.map(({ terms }) => terms[0]!.term))
+  for (const text of texts) addPlain({ query: more, analyzer, isField: () => false, seen }, text)
+  return more
+}
+
 /** Each returns where to go on, or undefined where the text does not begin what it takes. */
 function takePhrase(parsing: Parsing, text: string, at: number): number | undefined {
   const end = quoteEnd(text, at)
@@ -51,8 +63,9 @@ function takePhrase(parsing: Parsing, text: string, at: number): number | undefi
   const words = wordsOf(inner, parsing.analyzer)
   const { phrases } = parsing.query
   // A single character of a script without spaces is found as a beginning only.
-  if (words.length === 1 && words[0]!.lone) addPlain(parsing, inner)
-  else if (words.length > 0 && phrases.length < queryPhrasesMax) {
+  const isLone = words.length === 1 && words[0]!.lone
+  if (isLone || phrases.length >= queryPhrasesMax) addPlain(parsing, inner)
+  else if (words.length > 0) {
     phrases.push({ text: inner, words: words.slice(0, queryWordsMax).map(({ word }) => word) })
   }
   return end + 1
@@ -70,12 +83,13 @@ function takeFilter(parsing: Parsing, text: string, at: number): number | undefi
   const value = text.slice(colon + (quote === undefined ? 1 : 2), end)
   const next = quote === undefined ? end : end + 1
   if (!textField) {
-    parsing.query.filters.push({ kind: 'value', field: field!, value })
+    parsing.query.filters.push({ kind: 'value', field: field!, text: value })
     return next
   }
   const words = wordsOf(value, parsing.analyzer).map(({ word }) => word)
   if (words.length === 0) return undefined
-  parsing.query.filters.push({ kind: 'words', field: textField, words: words.slice(0, queryWordsMax) })
+  const taken = words.slice(0, queryWordsMax)
+  parsing.query.filters.push({ kind: 'words', field: textField, text: value, words: taken })
   return next
 }
 

@@ -22,7 +22,7 @@ export function findTerm(tree: Tree, term: string): TermEntry | null {
   return value && decodeEntry(value, term.startsWith(valuePrefix))
 }
 
-function decodeEntry(value: Buffer, isValue: boolean): TermEntry {
+export function decodeEntry(value: Buffer, isValue: boolean): TermEntry {
   const count = readVarint(value, 0)
   const weightAt = count.end
   const lengthAt = isValue ? weightAt : weightAt + 3

@@ -24,6 +24,10 @@ export function intersect(bits: Uint8Array, other: Uint8Array): void {
   for (let i = 0; i < bits.length; i++) bits[i]! &= other[i]!
 }
 
+export function hasAny(bits: Uint8Array): boolean {
+  return bits.some((byte) => byte !== 0)
+}
+
 /** The numbers of the first `limit` records whose bit is set, and how many there are in all. */
 export function listed(bits: Uint8Array, limit: number): { first: number[]; total: number } {
   const first: number[] = []

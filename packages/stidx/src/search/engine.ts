@@ -5,7 +5,7 @@ import { badIndex } from '../fault.ts'
 import { valuePrefix } from '../format.ts'
 import type { IndexFile } from '../reader/file.ts'
 import type { PostingList } from '../reader/postings.ts'
-import { findTerm } from '../reader/terms.ts'
+import { findTerm, type TermEntry } from '../reader/terms.ts'
 import type { Tree } from '../reader/tree.ts'
 import type { Scores } from './scores.ts'
 
@@ -19,17 +19,28 @@ export interface Engine {
 export interface LoadedTerm extends PostingList {
   /** Of the term in a score, in 1/1024. */
   weight: number
+  /** Where it ends in the section of postings; 0 where it is in the page of its term. */
+  end: number
 }
 
 /** Reads the list of a term; null where no record has the term. */
-export function loadTerm({ file, tree }: Engine, term: string): LoadedTerm | null {
-  const entry = findTerm(tree, term)
-  if (!entry) return null
+export function loadTerm(engine: Engine, term: string): LoadedTerm | null {
+  const entry = findTerm(engine.tree, term)
+  return entry && loadEntry(engine, entry, !term.startsWith(valuePrefix))
+}
+
+export function loadEntry({ file }: Engine, entry: TermEntry, hasImpacts = true): LoadedTerm {
   const { count, length, weight, inline, offset } = entry
   if (count > file.header.records || (!inline && offset + length > file.header.sections.postings.length)) {
     throw badIndex('is damaged (terms)')
   }
   const bytes = inline ?? file.read('postings', offset, length)
   if (!inline && file.checksum(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
-  return { bytes, count, weight, hasImpacts: !term.startsWith(valuePrefix) }
+  return {
+    bytes,
+    count,
+    weight,
+    hasImpacts,
+    end: inline ? 0 : offset + length,
+  }
 }

@@ -1,4 +1,7 @@
-/** Finds the records whose id, slug or title is the whole query: they come before all others. */
+/**
+ * Finds the records whose id, slug or title is the whole query: they come before all others. The words of a slug may be
+ * typed with spaces between them.
+ */
 
 import { crc32 } from '../checksum.ts'
 import { type KeyKind, keyKinds } from '../format.ts'
@@ -22,12 +25,19 @@ export function exactRecords(engine: Engine, query: string): Map<number, number>
   const folded = engine.analyzer.fold(text)
   if (folded === '') return found
   for (const [kind, tier] of tiers) {
-    const key = kind === 'id' ? text : folded
-    for (const record of lookUpPairs(engine.file, 'keys', crc32(keyKinds[kind] + key))) {
-      if (keyOf(engine, readRecord(engine.file, record), kind) === key) found.set(record, tier)
+    for (const key of keysOf(kind, text, folded)) {
+      for (const record of lookUpPairs(engine.file, 'keys', crc32(keyKinds[kind] + key))) {
+        if (keyOf(engine, readRecord(engine.file, record), kind) === key) found.set(record, tier)
+      }
     }
   }
   return found
+}
+
+function keysOf(kind: KeyKind, text: string, folded: string): string[] {
+  if (kind === 'id') return [text]
+  const isSpacedSlug = kind === 'slug' && folded.includes(' ')
+  return isSpacedSlug ? [folded, folded.replaceAll(' ', '-')] : [folded]
 }
 
 /** The number of the record with this id. */

@@ -21,7 +21,7 @@ export function showHits(
   words: readonly ScoredWord[],
   scoring: ScoringName,
 ): SearchHit[] {
-  const matched = words.map((word) => fieldsOfWord(engine, word, ranked))
+  const matched = words.map((word) => fieldsOfWord(word, ranked))
   return ranked.map(({ record, score }, i) => {
     const { head } = readRecord(engine.file, record)
     const { id, title: _, slug: __, path: ___, body: ____, ...payload } = head
@@ -40,17 +40,10 @@ export function showHits(
 }
 
 /** For each hit the fields that hold the word, as bits. */
-function fieldsOfWord(engine: Engine, { lists, weight }: ScoredWord, ranked: readonly Ranked[]): number[] {
-  const { scores } = engine
-  if (weight === null) {
-    const lookUps = lists.map(({ list }) => new PostingLookUp(list))
-    return ranked.map(({ record }) => lookUps.reduce((all, lookUp) => all | (lookUp.find(record) & 15), 0))
-  }
-  // A prefix may have thousands of lists: joined, they are asked all at once.
-  for (const { list } of lists) scores.gather(list)
-  const fields = ranked.map(({ record }) => scores.gatheredFields(record))
-  scores.dropGroup()
-  return fields
+function fieldsOfWord(word: ScoredWord, ranked: readonly Ranked[]): number[] {
+  if ('group' in word) return ranked.map(({ record }) => word.group.fieldsOf(record))
+  const lookUps = word.lists.map(({ list }) => new PostingLookUp(list))
+  return ranked.map(({ record }) => lookUps.reduce((all, lookUp) => all | (lookUp.find(record) & 15), 0))
 }
 
 /** Fixed-point sums, printed with four decimals: the same digits on every machine. */

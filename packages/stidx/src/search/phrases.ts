@@ -1,47 +1,136 @@
-/** Finds the records that hold a phrase: its words next to each other in one field, as the stored text has them. */
+/** Finds the records that hold a phrase: its words, in any of their forms, next to each other in one field. */
 
-import type { Analyzer, QueryPhrase, QueryWord, TextField } from '../contract.ts'
-import { textFields } from '../format.ts'
+import type { Analyzer, QueryPhrase, TextField } from '../contract.ts'
+import { postingsPerBlock, textFields } from '../format.ts'
+import { PositionWalk, placesPerField, readPositions } from '../reader/positions.ts'
+import { fieldsOfPosting, PostingBlocks } from '../reader/postings.ts'
 import { readRecord, wholeRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
-import { listed } from './bits.ts'
-import type { Engine } from './engine.ts'
-import { wordsRecords } from './words.ts'
+import { emptyBits, intersect, listed, markList } from './bits.ts'
+import { type Engine, type LoadedTerm, loadTerm } from './engine.ts'
+
+interface PlacedTerm {
+  term: string
+  list: LoadedTerm
+  /** Which word of the phrase it is. */
+  index: number
+}
 
 /** A bit for each such record. */
 export function phraseRecords(engine: Engine, phrase: QueryPhrase): Uint8Array {
-  const bits = wordsRecords(engine, phrase.words, 0)
-  for (const record of listed(bits, Number.POSITIVE_INFINITY).first) {
-    if (!holdsPhrase(engine, record, phrase)) bits[record >> 3]! &= ~(1 << (record & 7))
+  const bits = emptyBits(engine.file.header.records)
+  const terms: PlacedTerm[] = []
+  for (const [index, { terms: forms }] of phrase.words.entries()) {
+    const { term } = forms[0]!
+    const list = loadTerm(engine, term)
+    if (!list) return bits
+    terms.push({ term, list, index })
+  }
+  const [rarest, ...others] = terms.sort((a, b) => a.list.count - b.list.count)
+  if (others.length === 0) {
+    markList(bits, rarest!.list, 0, engine.file.header.records)
+    return bits
+  }
+  const isPlaced = engine.file.header.hasPositions && rarest!.list.count > postingsPerBlock
+  return isPlaced ? byPositions(engine, rarest!, others) : byTexts(engine, terms)
+}
+
+/** Where the phrase would begin, as far as its words are known: records rise, and places within a record. */
+interface Beginnings {
+  records: Uint32Array
+  places: Uint32Array
+  count: number
+}
+
+function byPositions(engine: Engine, rarest: PlacedTerm, others: readonly PlacedTerm[]): Uint8Array {
+  const beginnings = beginningsOf(engine, rarest)
+  for (const term of others) keepThoseFollowedBy(engine, term, beginnings)
+  const bits = emptyBits(engine.file.header.records)
+  for (let i = 0; i < beginnings.count; i++) {
+    const record = beginnings.records[i]!
+    bits[record >> 3]! |= 1 << (record & 7)
   }
   return bits
 }
 
-function holdsPhrase({ file, analyzer }: Engine, record: number, phrase: QueryPhrase): boolean {
-  const source = wholeRecord(readRecord(file, record))
-  return textFields.some((field) => fieldHolds(analyzer, textOf(source, field), field, phrase.words))
+function beginningsOf(engine: Engine, { list, index }: PlacedTerm): Beginnings {
+  const bytes = readPositions(engine.file, list.end)
+  const walk = new PositionWalk(bytes)
+  const blocks = new PostingBlocks(list, engine.file.header.records)
+  // An entry takes at least one byte.
+  const [records, places] = [new Uint32Array(bytes.length), new Uint32Array(bytes.length)]
+  let count = 0
+  for (let n = blocks.next(); n > 0; n = blocks.next()) {
+    for (let i = 0; i < n; i++) {
+      const found = walk.next(fieldsOfPosting(list.bytes, blocks.fieldsAt, i))
+      for (let p = 0; p < found; p++) {
+        const place = walk.places[p]!
+        if (place % placesPerField < index) continue
+        records[count] = blocks.numbers[i]!
+        places[count++] = place - index
+      }
+    }
+  }
+  return { records, places, count }
 }
 
-function fieldHolds(
-  analyzer: Analyzer,
-  text: string,
-  field: TextField,
-  words: readonly QueryWord[],
-): boolean {
+/** Both rise, so one walk through each does. */
+function keepThoseFollowedBy(engine: Engine, { list, index }: PlacedTerm, beginnings: Beginnings): void {
+  const { records, places } = beginnings
+  const walk = new PositionWalk(readPositions(engine.file, list.end))
+  const blocks = new PostingBlocks(list, engine.file.header.records)
+  let at = 0
+  let kept = 0
+  for (let n = blocks.next(); n > 0; n = blocks.next()) {
+    for (let i = 0; i < n; i++) {
+      const record = blocks.numbers[i]!
+      const found = walk.next(fieldsOfPosting(list.bytes, blocks.fieldsAt, i))
+      while (at < beginnings.count && records[at]! < record) at++
+      for (let p = 0; p < found && records[at] === record && at < beginnings.count; ) {
+        const difference = walk.places[p]! - index - places[at]!
+        if (difference === 0) {
+          records[kept] = record
+          places[kept++] = places[at]!
+        }
+        if (difference <= 0) p++
+        if (difference >= 0) at++
+      }
+    }
+  }
+  beginnings.count = kept
+}
+
+/** Few records have the rarest word: their stored texts are read. */
+function byTexts(engine: Engine, terms: readonly PlacedTerm[]): Uint8Array {
+  const { records } = engine.file.header
+  const bits = emptyBits(records)
+  terms.forEach(({ list }, i) => {
+    const has = i === 0 ? bits : emptyBits(records)
+    markList(has, list, 0, records)
+    if (i > 0) intersect(bits, has)
+  })
+  const inOrder = terms.toSorted((a, b) => a.index - b.index).map(({ term }) => term)
+  for (const record of listed(bits, Number.POSITIVE_INFINITY).first) {
+    if (!holdsTerms(engine, record, inOrder)) bits[record >> 3]! &= ~(1 << (record & 7))
+  }
+  return bits
+}
+
+function holdsTerms({ file, analyzer }: Engine, record: number, terms: readonly string[]): boolean {
+  const source = wholeRecord(readRecord(file, record))
+  return textFields.some((field) => fieldHolds(analyzer, textOf(source, field), field, terms))
+}
+
+function fieldHolds(analyzer: Analyzer, text: string, field: TextField, terms: readonly string[]): boolean {
   if (text === '') return false
   // One position may have several terms: a name and its parts.
   const positions: Set<string>[] = []
-  analyzer.analyzeField(text, field, (term, position, surface) => {
+  analyzer.analyzeField(text, field, (term, position) => {
     positions[position] ??= new Set()
-    positions[position].add(surface === '' ? term : surface)
+    positions[position].add(term)
   })
-  for (let start = 0; start + words.length <= positions.length; start++) {
-    if (words.every((word, i) => isAt(word, positions[start + i]!))) return true
+  for (let start = 0; start + terms.length <= positions.length; start++) {
+    if (terms.every((term, i) => positions[start + i]!.has(term))) return true
   }
   return false
-}
-
-/** As written where the word is known as written; else by its base term. */
-function isAt({ surface, terms }: QueryWord, position: ReadonlySet<string>): boolean {
-  return position.has(surface === '' ? (terms[0]?.term ?? '') : surface)
 }

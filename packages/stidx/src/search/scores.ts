@@ -1,13 +1,8 @@
 /** Adds up the scores of all records that hold a word of the query, and picks the best of them. */
 
 import { literalWeights, postingsPerBlock } from '../format.ts'
-import {
-  damagedPostings,
-  fieldsOfPosting,
-  PostingBlocks,
-  type PostingList,
-  skipBytes,
-} from '../reader/postings.ts'
+import { damagedPostings, PostingBlocks, type PostingList, skipBytes } from '../reader/postings.ts'
+import { Group } from './group.ts'
 import { type Ranked, TopRecords } from './top-records.ts'
 
 /** The plain sum of the weights of these fields (bits). */
@@ -22,10 +17,9 @@ export class Scores {
   readonly #scores: Uint32Array
   readonly #met: Uint32Array
   #metCount = 0
-  /** By record: best impact << 8 | fields, of the word that is gathered. */
-  readonly #group: Uint16Array
-  readonly #inGroup: Uint32Array
-  #inGroupCount = 0
+  /** Made when they are asked for: most searches need none. */
+  readonly #groups: Group[] = []
+  #groupsTaken = 0
   #eligible: Uint8Array | null = null
   /** Of the list that is scored: where the next block begins, and its last record so far. */
   #at = 0
@@ -35,14 +29,14 @@ export class Scores {
     this.#records = records
     this.#scores = new Uint32Array(records)
     this.#met = new Uint32Array(records)
-    this.#group = new Uint16Array(records)
-    this.#inGroup = new Uint32Array(records)
   }
 
   /** Forgets the search before: only the records that it met are touched. */
   begin(): void {
     for (let i = 0; i < this.#metCount; i++) this.#scores[this.#met[i]!] = 0
     this.#metCount = 0
+    for (let i = 0; i < this.#groupsTaken; i++) this.#groups[i]!.clear()
+    this.#groupsTaken = 0
     this.#eligible = null
   }
 
@@ -119,49 +113,27 @@ export class Scores {
     this.#metCount = this.#bounded(this.#metCount)
   }
 
-  /** Joins several lists to one word: of each record the best impact and all fields. */
-  gather(list: PostingList): void {
-    const group = this.#group
-    const { bytes } = list
-    const blocks = new PostingBlocks(list, this.#records)
-    const { numbers } = blocks
-    let count = this.#inGroupCount
-    for (let n = blocks.next(); n > 0; n = blocks.next()) {
-      const { impactsAt, fieldsAt } = blocks
-      for (let i = 0; i < n; i++) {
-        const record = numbers[i]!
-        const before = group[record]!
-        if (before === 0) this.#inGroup[count++] = record
-        const impact = Math.max(bytes[impactsAt + i]!, before >> 8)
-        group[record] = (impact << 8) | (before & 15) | fieldsOfPosting(bytes, fieldsAt, i)
-      }
+  /** An empty group, free until the next search. */
+  takeGroup(): Group {
+    this.#groups[this.#groupsTaken] ??= new Group(this.#records)
+    return this.#groups[this.#groupsTaken++]!
+  }
+
+  /** The group that was taken last is free again. */
+  returnGroup(group: Group): void {
+    group.clear()
+    this.#groupsTaken--
+  }
+
+  /** Adds a word to the scores: by impact and weight, or its literal sum where the weight is null. */
+  addGroup(group: Group, weight: number | null): void {
+    for (let i = 0; i < group.count; i++) {
+      const record = group.records[i]!
+      this.lift(
+        record,
+        weight === null ? literalSum(group.fieldsOf(record)) : group.impactOf(record) * weight,
+      )
     }
-    this.#inGroupCount = this.#bounded(count)
-  }
-
-  /** Records that hold the gathered word. */
-  groupCount(): number {
-    return this.#inGroupCount
-  }
-
-  /** Fields in which the record holds the gathered word. */
-  gatheredFields(record: number): number {
-    return this.#group[record]! & 15
-  }
-
-  /** Adds the gathered word to the scores: by impact and weight, or its literal sum where the weight is null. */
-  addGroup(weight: number | null): void {
-    for (let i = 0; i < this.#inGroupCount; i++) {
-      const record = this.#inGroup[i]!
-      const gathered = this.#group[record]!
-      this.lift(record, weight === null ? literalSum(gathered & 15) : (gathered >> 8) * weight)
-    }
-    this.dropGroup()
-  }
-
-  dropGroup(): void {
-    for (let i = 0; i < this.#inGroupCount; i++) this.#group[this.#inGroup[i]!] = 0
-    this.#inGroupCount = 0
   }
 
   /** Adds to the score of one record, unless a filter excludes it. */

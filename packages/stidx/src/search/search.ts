@@ -6,11 +6,12 @@ import { parseQuery } from '../query/parse.ts'
 import { listed } from './bits.ts'
 import type { Engine } from './engine.ts'
 import { exactRecords, tierStep } from './exact.ts'
-import { eligibleRecords } from './filters.ts'
+import { requireAll } from './filters.ts'
 import { showHits } from './hits.ts'
 import { rankOneWord, type WeighedList } from './one-word.ts'
+import type { Scores } from './scores.ts'
 import type { Ranked } from './top-records.ts'
-import { resolveWords, type ScoredWord } from './words.ts'
+import { type ListedWord, resolveWords, type ScoredWord } from './words.ts'
 
 export const limitDefault = 10
 export const limitMax = 10_000
@@ -19,9 +20,9 @@ export function search(engine: Engine, text: string, options: SearchOptions): Se
   // The global `performance` would cost a process that searches once the time to load it.
   const startedAt = process.hrtime()
   const { limit = limitDefault, scoring = 'bm25' } = options
-  const query = parseQuery(text, engine.analyzer, (name) => isField(engine, name))
+  const typed = parseQuery(text, engine.analyzer, (name) => isField(engine, name))
   engine.scores.begin()
-  const eligible = eligibleRecords(engine, query, options)
+  const { eligible, query } = requireAll(engine, typed, options)
   const { words, corrected } = resolveWords(engine, query)
   engine.scores.filter(eligible)
   const { ranked, total } =
@@ -34,6 +35,7 @@ export function search(engine: Engine, text: string, options: SearchOptions): Se
     total,
     took_ms: millisecondsSince(startedAt),
     ...(corrected.size > 0 ? { corrected: Object.fromEntries(corrected) } : {}),
+    ...(query === typed ? {} : { relaxed: true as const }),
     results,
   }
 }
@@ -60,25 +62,30 @@ function rank(
   const { scores } = engine
   const lifted = new Map<number, number>()
   for (const [record, tier] of exactRecords(engine, text)) lifted.set(record, tier * tierStep)
-  if (words.length === 1 && scoring === 'bm25' && words[0]!.weight === null && !isFiltered) {
-    const best = rankOneWord(weighed(words[0]!), lifted, limit, engine.file.header.records)
+  const isLiteral = scoring === 'literal'
+  const [first] = words
+  if (first && words.length === 1 && !('group' in first) && !isLiteral && !isFiltered) {
+    const best = rankOneWord(weighed(first), lifted, limit, engine.file.header.records)
     if (best) return best
   }
   for (const word of words) {
-    const { lists, weight } = word
-    if (weight === null && scoring === 'bm25') {
-      for (const { list, weight } of weighed(word)) scores.score(list, weight)
-    } else {
-      for (const { list } of lists) scores.gather(list)
-      scores.addGroup(scoring === 'literal' ? null : weight)
-    }
+    if ('group' in word) scores.addGroup(word.group, isLiteral ? null : word.weight)
+    else if (isLiteral) addLiterally(scores, word)
+    else for (const { list, weight } of weighed(word)) scores.score(list, weight)
   }
   for (const [record, add] of lifted) scores.lift(record, add)
   return { total: scores.metCount(), ranked: scores.best(limit) }
 }
 
+function addLiterally(scores: Scores, { lists }: ListedWord): void {
+  const group = scores.takeGroup()
+  for (const { list } of lists) group.add(list)
+  scores.addGroup(group, null)
+  scores.returnGroup(group)
+}
+
 /** The lists of a word that is scored by impacts, with what each counts. */
-function weighed({ lists }: ScoredWord): WeighedList[] {
+function weighed({ lists }: ListedWord): WeighedList[] {
   return lists.map(({ list, percent }) => ({
     list,
     weight: Math.max(1, Math.floor((list.weight * percent) / 100)),

@@ -2,19 +2,28 @@
 
 import type { ParsedQuery, QueryTerm, QueryWord } from '../contract.ts'
 import { surfacePrefix, termWeightUnit } from '../format.ts'
+import { decodeEntry, findTerm, type TermEntry } from '../reader/terms.ts'
 import { emptyBits, intersect, markList } from './bits.ts'
-import { type Engine, type LoadedTerm, loadTerm } from './engine.ts'
+import { type Engine, type LoadedTerm, loadEntry, loadTerm } from './engine.ts'
+import type { Group } from './group.ts'
 import { correctionOf } from './typos.ts'
 
 /** Sums of scores stay below the tiers of exact matches as long as there are no more. */
 const scoredWordsMax = 256
 
-/** One alternative of a query. */
-export interface ScoredWord {
+/** A word with the lists of its terms, each with a weight of its own. */
+export interface ListedWord {
   lists: { list: LoadedTerm; percent: number }[]
-  /** Of all its lists together where they count as one word; else null: each list has its own. */
-  weight: number | null
 }
+
+/** All words that begin alike, joined to one, and what that weighs. */
+export interface JoinedWord {
+  group: Group
+  weight: number
+}
+
+/** One alternative of a query. */
+export type ScoredWord = ListedWord | JoinedWord
 
 export interface ResolvedWords {
   words: ScoredWord[]
@@ -51,16 +60,16 @@ function scoringWords(query: ParsedQuery): QueryWord[] {
   })
 }
 
-function resolveWord(engine: Engine, word: QueryWord, corrected: Map<string, string>): ScoredWord | null {
+function resolveWord(engine: Engine, word: QueryWord, corrected: Map<string, string>): ListedWord | null {
   const lists = loadTerms(engine, word.terms)
-  if (lists.length > 0) return { lists, weight: null }
+  if (lists.length > 0) return { lists }
   const instead = word.surface === '' ? null : correctionOf(engine, word.surface)
   if (instead === null) return null
   corrected.set(word.text, instead)
-  return { lists: loadTerms(engine, engine.analyzer.termsOf(instead)), weight: null }
+  return { lists: loadTerms(engine, engine.analyzer.termsOf(instead)) }
 }
 
-function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ScoredWord['lists'] {
+function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ListedWord['lists'] {
   return terms.flatMap(({ term, percent }) => {
     const list = loadTerm(engine, term)
     return list ? [{ list, percent }] : []
@@ -81,23 +90,27 @@ export function wordsRecords(engine: Engine, words: readonly QueryWord[], fields
 }
 
 /** All words of the lexicon that begin so count as one: its frequency is that of their union. */
-function resolvePrefix(engine: Engine, prefix: string): ScoredWord | null {
+function resolvePrefix(engine: Engine, prefix: string): JoinedWord | null {
+  const group = engine.scores.takeGroup()
+  for (const entry of prefixEntries(engine, prefix)) group.add(loadEntry(engine, entry))
+  if (group.count === 0) return null
+  return { group, weight: weightOf(group.count, engine.file.header.records) }
+}
+
+function prefixEntries({ tree, analyzer }: Engine, prefix: string): TermEntry[] {
   const terms = new Set<string>()
-  engine.tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), ({ key }) => {
-    const surface = key.toString('utf8', surfacePrefix.length)
-    const base = engine.analyzer.termsOf(surface)[0]
+  tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), ({ key }) => {
+    const base = analyzer.termsOf(key.toString('utf8', surfacePrefix.length))[0]
     if (base) terms.add(base.term)
     return true
   })
-  const lists = loadTerms(
-    engine,
-    [...terms].map((term) => ({ term, percent: 100 })),
-  )
-  if (lists.length === 0) return null
-  for (const { list } of lists) engine.scores.gather(list)
-  const weight = weightOf(engine.scores.groupCount(), engine.file.header.records)
-  engine.scores.dropGroup()
-  return { lists, weight }
+  // Most stems begin as their words do: one walk finds these sooner than a look-up for each of thousands.
+  const entries: TermEntry[] = []
+  tree.visitPrefix(Buffer.from(prefix, 'utf8'), ({ key, value }) => {
+    if (terms.delete(key.toString('utf8'))) entries.push(decodeEntry(value, false))
+    return terms.size > 0
+  })
+  return [...entries, ...[...terms].flatMap((term) => findTerm(tree, term) ?? [])]
 }
 
 /** As the builder weighs terms. */

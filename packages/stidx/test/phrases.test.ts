@@ -1,0 +1,82 @@
+/** Phrases: what positions in the index find is what reading every stored text finds. */
+
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { propertyRuns } from '../../../test/support/property-runs.ts'
+import { analyzer } from '../src/analysis/analyzer.ts'
+import { textFields } from '../src/format.ts'
+import { parseQuery } from '../src/query/parse.ts'
+import { buildFrom, sampleRecords } from './support/index.ts'
+
+type Source = Record<string, unknown> & { id: string }
+
+/** Base terms and all others at each position of each field. */
+function placesOf(record: Source): Set<string>[][] {
+  return textFields.map((field) => {
+    const positions: Set<string>[] = []
+    analyzer.analyzeField(String(record[field] ?? ''), field, (term, position) => {
+      positions[position] ??= new Set()
+      positions[position].add(term)
+    })
+    return positions
+  })
+}
+
+function holds(fields: Set<string>[][], terms: readonly string[]): boolean {
+  return fields.some((positions) =>
+    positions.some((_, start) => terms.every((term, i) => positions[start + i]?.has(term))),
+  )
+}
+
+/** Some ids come twice: the last one wins, and the positions of the first must not count. */
+const records = [...sampleRecords(900, 7), ...sampleRecords(300, 8)] as Source[]
+const staying = new Map(records.map((record) => [record.id, placesOf(record)]))
+const words =
+  'the of deploy running runs whale ocean green blue gateway vector searching camelCaseName user café 東京都 рыба node_modules modules retry zebra lighthouse'.split(
+    ' ',
+  )
+
+describe('a phrase', { timeout: 180_000 }, () => {
+  it.each([
+    ['one run', {}],
+    ['many runs', { listBytesHeldMax: 20_000 }],
+  ])('is found in exactly the records that hold it, built from %s', (_name, options) => {
+    const index = buildFrom(records, options).open()
+    expect(index.stats().records).toBe(900)
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...words), { minLength: 1, maxLength: 3 }), (phrase) => {
+        const text = `"${phrase.join(' ')}"`
+        const [parsed] = parseQuery(text, analyzer, () => false).phrases
+        const terms = parsed!.words.map((word) => word.terms[0]!.term)
+        const expected = [...staying].filter(([, fields]) => holds(fields, terms)).map(([id]) => id)
+        const { results, relaxed } = index.search(text, { limit: 10_000 })
+        const found = relaxed ? [] : results.map(({ id }) => id).sort()
+        expect([text, found]).toEqual([text, expected.sort()])
+      }),
+      { numRuns: propertyRuns(120) },
+    )
+    index.close()
+  })
+
+  it('is found in any of its forms, far into a long text, and not across two fields', () => {
+    const long = `${'word '.repeat(70_000)}harbour lights ${'the '.repeat(300)}end`
+    const others = Array.from({ length: 200 }, (_, i) => ({
+      id: `n${i}`,
+      body: 'lights word the harbour end',
+    }))
+    const index = buildFrom([
+      { id: 'long', title: 'The', body: long },
+      { id: 'fields', title: 'a harbour', slug: 'lights' },
+      ...others,
+    ]).open()
+    const ids = (query: string) => {
+      const { results, relaxed } = index.search(query)
+      return relaxed ? [] : results.map(({ id }) => id)
+    }
+    expect(ids('"harbours light"')).toEqual(['long'])
+    expect(ids('"the end"')).toEqual(['long'])
+    expect(ids('"word harbour lights"')).toEqual(['long'])
+    expect(ids('"the the word"')).toEqual([])
+    index.close()
+  })
+})
