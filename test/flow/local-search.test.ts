@@ -126,7 +126,7 @@ describe('stidx', patient, () => {
     // The exact title, but not of this tag.
     expect(ids('Whale watching', '--tag', 'ops')).toEqual([])
     expect(ids('"green deployment"')).toEqual(['n1'])
-    expect(ids('"deployment green"')).toEqual([])
+    expect(ids('"deployment green"')).toEqual(['n1', 'n2'])
     expect(ids('deploym*')).toEqual(['n1'])
     expect(ids('title:green')).toEqual(['n1'])
     expect(ids('nosuchfield:whale')).toEqual(['n2'])
@@ -135,6 +135,8 @@ describe('stidx', patient, () => {
     expect(ids('--', '-x')).toHaveLength(1)
     const corrected = JSON.parse(stidx(['search', 'waching', '--json'], folder).stdout)
     expect(corrected).toMatchObject({ corrected: { waching: 'watching' }, total: 1 })
+    const relaxed = stidx(['search', 'status:none "deployment green"', '--json'], folder)
+    expect(JSON.parse(relaxed.stdout)).toMatchObject({ relaxed: true, total: 2 })
   })
 
   it('prints a table that cannot steer the terminal', () => {

@@ -84,6 +84,24 @@ export function makeQueries(corpus: Corpus, count: number, seed: number): string
   return queries
 }
 
+/** What most records have: two words next to each other as a quoted phrase, and a letter with which words begin. */
+export function commonest(corpus: Corpus): { phrase: string; prefix: string } {
+  const phrases = new Map<string, number>()
+  const letters = new Map<string, number>()
+  const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1)
+  for (const { body } of corpus.records.slice(0, commonestRecords)) {
+    const words = wordsOf(body)
+    words.slice(1).forEach((word, i) => {
+      count(phrases, `"${words[i]} ${word}"`)
+      count(letters, `${word[0]}*`)
+    })
+  }
+  const most = (counts: Map<string, number>) => [...counts].sort(([, a], [, b]) => b - a)[0]![0]
+  return { phrase: most(phrases), prefix: most(letters) }
+}
+
+const commonestRecords = 10_000
+
 /** Two typos a query: letters of long words swapped, left out or doubled, so that no record has the words. */
 export function makeTypos(corpus: Corpus, count: number, seed: number): string[] {
   const random = seeded(seed)

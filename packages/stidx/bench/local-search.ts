@@ -12,7 +12,7 @@ import { type Bench, type BenchRow, figureOf } from '../../../bench/bench.ts'
 import { openIndex } from '../src/index-file.ts'
 import { type Building, buildBoth, buildOurs } from './building.ts'
 import { type Corpus, loadDebian } from './debian.ts'
-import { loadAbstracts, makeQueries, makeTypos, writeRecords } from './generate.ts'
+import { commonest, loadAbstracts, makeQueries, makeTypos, writeRecords } from './generate.ts'
 import type { Latencies } from './in-process.ts'
 import { type Shot, slowestOf, timeShots } from './one-shot.ts'
 import { relevanceRows } from './relevance.ts'
@@ -203,13 +203,16 @@ function manyRecordsRows({ folder, corpus, queries, ours }: Stage, report: Repor
   report(`  built ${manyRecords.toLocaleString('en')} records: ${seconds(built)}`)
   const get = (index: string): Shot => ['get', corpus.records[500]!.id, '--index', index]
   const one = queries.find((query) => !query.includes(' '))!
+  const { phrase, prefix } = commonest(corpus)
   const shots: Shot[] = [
     get(few),
     get(many),
     ['search', one, '--index', ours],
     ['search', one, '--index', many],
+    ['search', phrase, '--index', many],
+    ['search', prefix, '--index', many],
   ]
-  const { shots: times } = timeShots(shots, rounds)
+  const { bare, shots: times } = timeShots(shots, rounds)
   const name = manyRecords.toLocaleString('en')
   return [
     {
@@ -233,5 +236,13 @@ function manyRecordsRows({ folder, corpus, queries, ours }: Stage, report: Repor
       peer: { what: `in ${records.toLocaleString('en')}`, value: times[2]! },
       note: one,
     },
+    ...[phrase, prefix].map((query, i) => ({
+      what: `one shot: ${i === 0 ? 'a common phrase' : 'a broad beginning'} in ${name} records`,
+      unit: 'ms',
+      measured: times[4 + i]!,
+      peer: { what: 'node -e 0', value: bare },
+      bar: { max: 5 },
+      note: query,
+    })),
   ]
 }

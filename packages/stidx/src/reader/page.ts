@@ -68,9 +68,16 @@ export class PageWalk {
     return true
   }
 
-  /** A copy of the key of the entry that was reached. */
-  key(): Buffer {
-    return Buffer.from(this.#key.subarray(0, this.#keyLength))
+  /** The key of the entry that was reached, as text, from this byte on. */
+  text(start: number): string {
+    return this.#key.toString('utf8', start, this.#keyLength)
+  }
+
+  /** Whether the key of the entry that was reached begins so. */
+  beginsWith(prefix: Buffer): boolean {
+    if (this.#keyLength < prefix.length) return false
+    for (let i = 0; i < prefix.length; i++) if (this.#key[i] !== prefix[i]) return false
+    return true
   }
 
   /** Its value, in the page. */

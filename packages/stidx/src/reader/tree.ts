@@ -8,10 +8,8 @@ import { PageWalk } from './page.ts'
 /** Pages that are kept once they were read. */
 const pagesKeptMax = 256
 
-export interface TreeEntry {
-  key: Buffer
-  value: Buffer
-}
+/** The entry that was reached; valid until the next one. */
+export type TreeEntry = Pick<PageWalk, 'text' | 'value'>
 
 export interface Tree {
   find(key: Buffer): Buffer | null
@@ -70,15 +68,13 @@ export function createTree(file: IndexFile): Tree {
           isAtEntry = walk.next()
           continue
         }
-        const key = walk.key()
-        if (!key.subarray(0, prefix.length).equals(prefix)) return
-        if (!visit({ key, value: walk.value() })) return
+        if (!walk.beginsWith(prefix) || !visit(walk)) return
         isAtEntry = walk.next()
       }
     },
     at(place) {
       if (open(place >>> 8) !== 0 || !walk.skipTo(place & 255)) throw damaged()
-      return { key: walk.key(), value: walk.value() }
+      return walk
     },
   }
 }

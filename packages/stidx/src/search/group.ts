@@ -1,6 +1,10 @@
 /** Joins the posting lists of several terms to those of one word: of each record the best impact and all fields. */
 
 import { fieldsOfPosting, PostingBlocks, type PostingList } from '../reader/postings.ts'
+import { type Ranked, TopRecords } from './top-records.ts'
+
+/** Records that are looked at in one call: see `#addBlock`. */
+const stretch = 256
 
 export class Group {
   /** Records that hold the word; the first `count` entries. */
@@ -26,6 +30,23 @@ export class Group {
 
   impactOf(record: number): number {
     return this.#joined[record]! >> 8
+  }
+
+  /** Of this word alone: by falling score, then by rising record. */
+  best(limit: number, weight: number): Ranked[] {
+    const top = new TopRecords(Math.min(limit, this.count))
+    for (let start = 0; start < this.count; start += stretch) {
+      this.#addBest(top, weight, start, Math.min(this.count, start + stretch))
+    }
+    return top.ranked()
+  }
+
+  #addBest(top: TopRecords, weight: number, start: number, end: number): void {
+    for (let i = start; i < end; i++) {
+      const record = this.records[i]!
+      const score = this.impactOf(record) * weight
+      if (score >= top.floor) top.add(record, score)
+    }
   }
 
   clear(): void {

@@ -58,46 +58,71 @@ function beginningsOf(engine: Engine, { list, index }: PlacedTerm): Beginnings {
   const walk = new PositionWalk(bytes)
   const blocks = new PostingBlocks(list, engine.file.header.records)
   // An entry takes at least one byte.
-  const [records, places] = [new Uint32Array(bytes.length), new Uint32Array(bytes.length)]
-  let count = 0
-  for (let n = blocks.next(); n > 0; n = blocks.next()) {
-    for (let i = 0; i < n; i++) {
-      const found = walk.next(fieldsOfPosting(list.bytes, blocks.fieldsAt, i))
-      for (let p = 0; p < found; p++) {
-        const place = walk.places[p]!
-        if (place % placesPerField < index) continue
-        records[count] = blocks.numbers[i]!
-        places[count++] = place - index
-      }
-    }
-  }
-  return { records, places, count }
+  const found = { records: new Uint32Array(bytes.length), places: new Uint32Array(bytes.length), count: 0 }
+  for (let n = blocks.next(); n > 0; n = blocks.next()) addBlock(found, list.bytes, blocks, n, walk, index)
+  return found
 }
 
-/** Both rise, so one walk through each does. */
-function keepThoseFollowedBy(engine: Engine, { list, index }: PlacedTerm, beginnings: Beginnings): void {
+/** A function for each block is called often, so that V8 compiles it early in a process that lives for one search. */
+function addBlock(
+  beginnings: Beginnings,
+  bytes: Buffer,
+  { numbers, fieldsAt }: PostingBlocks,
+  n: number,
+  walk: PositionWalk,
+  index: number,
+): void {
   const { records, places } = beginnings
-  const walk = new PositionWalk(readPositions(engine.file, list.end))
-  const blocks = new PostingBlocks(list, engine.file.header.records)
-  let at = 0
-  let kept = 0
-  for (let n = blocks.next(); n > 0; n = blocks.next()) {
-    for (let i = 0; i < n; i++) {
-      const record = blocks.numbers[i]!
-      const found = walk.next(fieldsOfPosting(list.bytes, blocks.fieldsAt, i))
-      while (at < beginnings.count && records[at]! < record) at++
-      for (let p = 0; p < found && records[at] === record && at < beginnings.count; ) {
-        const difference = walk.places[p]! - index - places[at]!
-        if (difference === 0) {
-          records[kept] = record
-          places[kept++] = places[at]!
-        }
-        if (difference <= 0) p++
-        if (difference >= 0) at++
-      }
+  let { count } = beginnings
+  for (let i = 0; i < n; i++) {
+    const found = walk.next(fieldsOfPosting(bytes, fieldsAt, i))
+    for (let p = 0; p < found; p++) {
+      const place = walk.places[p]!
+      if (place % placesPerField < index) continue
+      records[count] = numbers[i]!
+      places[count++] = place - index
     }
   }
-  beginnings.count = kept
+  beginnings.count = count
+}
+
+function keepThoseFollowedBy(engine: Engine, { list, index }: PlacedTerm, beginnings: Beginnings): void {
+  const walk = new PositionWalk(readPositions(engine.file, list.end))
+  const blocks = new PostingBlocks(list, engine.file.header.records)
+  const at = { next: 0, kept: 0 }
+  for (let n = blocks.next(); n > 0; n = blocks.next()) {
+    keepOfBlock(beginnings, at, list.bytes, blocks, n, walk, index)
+  }
+  beginnings.count = at.kept
+}
+
+/** Both rise, so one walk through each does. `at`: the beginning that is looked at next, and how many were kept. */
+function keepOfBlock(
+  { records, places, count }: Beginnings,
+  at: { next: number; kept: number },
+  bytes: Buffer,
+  { numbers, fieldsAt }: PostingBlocks,
+  n: number,
+  walk: PositionWalk,
+  index: number,
+): void {
+  let { next, kept } = at
+  for (let i = 0; i < n; i++) {
+    const record = numbers[i]!
+    const found = walk.next(fieldsOfPosting(bytes, fieldsAt, i))
+    while (next < count && records[next]! < record) next++
+    for (let p = 0; p < found && next < count && records[next] === record; ) {
+      const difference = walk.places[p]! - index - places[next]!
+      if (difference === 0) {
+        records[kept] = record
+        places[kept++] = places[next]!
+      }
+      if (difference <= 0) p++
+      if (difference >= 0) next++
+    }
+  }
+  at.next = next
+  at.kept = kept
 }
 
 /** Few records have the rarest word: their stored texts are read. */

@@ -98,19 +98,28 @@ export class Scores {
   }
 
   #scoreEligible(list: PostingList, weight: number, eligible: Uint8Array): void {
-    const scores = this.#scores
     const blocks = new PostingBlocks(list, this.#records)
-    const { numbers } = blocks
     for (let n = blocks.next(); n > 0; n = blocks.next()) {
-      for (let i = 0; i < n; i++) {
-        const record = numbers[i]!
-        if (((eligible[record >> 3]! >> (record & 7)) & 1) === 0) continue
-        const before = scores[record]!
-        if (before === 0) this.#met[this.#metCount++] = record
-        scores[record] = before + weight * list.bytes[blocks.impactsAt + i]!
-      }
+      this.#scoreEligibleBlock(list.bytes, blocks, n, weight, eligible)
     }
     this.#metCount = this.#bounded(this.#metCount)
+  }
+
+  #scoreEligibleBlock(
+    bytes: Buffer,
+    { numbers, impactsAt }: PostingBlocks,
+    n: number,
+    weight: number,
+    eligible: Uint8Array,
+  ): void {
+    const scores = this.#scores
+    for (let i = 0; i < n; i++) {
+      const record = numbers[i]!
+      if (((eligible[record >> 3]! >> (record & 7)) & 1) === 0) continue
+      const before = scores[record]!
+      if (before === 0) this.#met[this.#metCount++] = record
+      scores[record] = before + weight * bytes[impactsAt + i]!
+    }
   }
 
   /** An empty group, free until the next search. */

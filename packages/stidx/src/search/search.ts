@@ -64,9 +64,14 @@ function rank(
   for (const [record, tier] of exactRecords(engine, text)) lifted.set(record, tier * tierStep)
   const isLiteral = scoring === 'literal'
   const [first] = words
-  if (first && words.length === 1 && !('group' in first) && !isLiteral && !isFiltered) {
-    const best = rankOneWord(weighed(first), lifted, limit, engine.file.header.records)
-    if (best) return best
+  if (first && words.length === 1 && !isLiteral && !isFiltered) {
+    if ('group' in first) {
+      const { group, weight } = first
+      if (lifted.size === 0) return { total: group.count, ranked: group.best(limit, weight) }
+    } else {
+      const best = rankOneWord(weighed(first), lifted, limit, engine.file.header.records)
+      if (best) return best
+    }
   }
   for (const word of words) {
     if ('group' in word) scores.addGroup(word.group, isLiteral ? null : word.weight)

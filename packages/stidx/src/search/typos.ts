@@ -16,9 +16,9 @@ export function correctionOf({ file, tree }: Engine, surface: string): string | 
   }
   let best: { word: string; count: number } | null = null
   for (const place of places) {
-    const { key, value } = tree.at(place)
-    const word = key.toString('utf8', surfacePrefix.length)
-    const count = decodeSurfaceCount(value)
+    const entry = tree.at(place)
+    const word = entry.text(surfacePrefix.length)
+    const count = decodeSurfaceCount(entry.value())
     if (!isOneEditAway(surface, word)) continue
     if (!best || count > best.count || (count === best.count && word < best.word)) best = { word, count }
   }

@@ -99,15 +99,15 @@ function resolvePrefix(engine: Engine, prefix: string): JoinedWord | null {
 
 function prefixEntries({ tree, analyzer }: Engine, prefix: string): TermEntry[] {
   const terms = new Set<string>()
-  tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), ({ key }) => {
-    const base = analyzer.termsOf(key.toString('utf8', surfacePrefix.length))[0]
+  tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), (entry) => {
+    const base = analyzer.termsOf(entry.text(surfacePrefix.length))[0]
     if (base) terms.add(base.term)
     return true
   })
   // Most stems begin as their words do: one walk finds these sooner than a look-up for each of thousands.
   const entries: TermEntry[] = []
-  tree.visitPrefix(Buffer.from(prefix, 'utf8'), ({ key, value }) => {
-    if (terms.delete(key.toString('utf8'))) entries.push(decodeEntry(value, false))
+  tree.visitPrefix(Buffer.from(prefix, 'utf8'), (entry) => {
+    if (terms.delete(entry.text(0))) entries.push(decodeEntry(entry.value(), false))
     return terms.size > 0
   })
   return [...entries, ...[...terms].flatMap((term) => findTerm(tree, term) ?? [])]
