@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BenchRow } from '../../../bench/bench.ts'
 import { buildIndex } from '../src/build.ts'
+import { asQuestions } from '../test/support/questions.ts'
 import type { Corpus } from './debian.ts'
 import { buildFts5, openFts5, type Peer } from './fts5.ts'
 import { makeKnownItems, writeRecords } from './generate.ts'
@@ -32,7 +33,12 @@ export function relevanceRows(corpus: Corpus, folder: string, report: Report): B
           'tantivy with the weights': (records, queries) => askTantivy(records, queries, true),
         }),
   }
-  return [...cranfieldRows(peers, folder, report), ...knownItemRows(peers, corpus, folder, absent, report)]
+  return [
+    ...cranfieldRows(peers, folder, report),
+    halfWithoutBodyRow(peers, folder, report),
+    questionsRow(peers.ours!, folder),
+    ...knownItemRows(peers, corpus, folder, absent, report),
+  ]
 }
 
 /** Builds what the peer needs and asks it everything. */
@@ -76,6 +82,50 @@ function cranfieldRows(peers: Record<string, Ask>, folder: string, report: Repor
       .map(({ name, judgement }) => `${name} ${judgement[key].toFixed(3)}`)
       .join(', '),
   }))
+}
+
+/** The abstracts, every second one without its body. */
+function halfWithoutBodyRow(peers: Record<string, Ask>, folder: string, report: Report): BenchRow {
+  const { documents, queries } = loadCranfield()
+  const input = join(folder, 'cranfield-half.jsonl')
+  const half = documents.map((document, i) => (i % 2 === 0 ? { ...document, body: undefined } : document))
+  writeFileSync(input, half.map((document) => `${JSON.stringify(document)}\n`).join(''))
+  const texts = queries.map(({ text }) => text)
+  const ndcgOf = (name: string) => {
+    const found = peers[name]!(input, texts)
+    const { ndcg10 } = judge(queries, (_text, i) => found[i]!)
+    report(`  Cranfield, half without body, ${name}: ${ndcg10.toFixed(4)}`)
+    return ndcg10
+  }
+  return {
+    what: 'Cranfield, half of the records without a body: nDCG@10',
+    unit: '',
+    measured: ndcgOf('ours'),
+    peer: { what: 'FTS5', value: ndcgOf('FTS5') },
+    bar: { min: 1 },
+  }
+}
+
+/** Queries with quotes, colons, brackets and abbreviations in them, next to their plain words. */
+function questionsRow(ask: Ask, folder: string): BenchRow {
+  const { queries } = loadCranfield()
+  const input = join(folder, 'cranfield.jsonl')
+  const questions = asQuestions(queries, 1)
+  const [plain, asked] = [queries, questions].map((all) =>
+    ask(
+      input,
+      all.map(({ text }) => text),
+    ),
+  ) as [string[][], string[][]]
+  const ndcgOf = (found: string[][]) => judge(queries, (_text, i) => found[i]!).ndcg10
+  return {
+    what: 'Cranfield, queries as questions with quotes and colons: nDCG@10',
+    unit: '',
+    measured: ndcgOf(asked),
+    peer: { what: 'their plain words', value: ndcgOf(plain) },
+    bar: { min: 0.95 },
+    note: `${asked.filter((ids) => ids.length === 0).length} of ${questions.length} found nothing`,
+  }
 }
 
 function figures({ ndcg10, mrr10, recall100 }: Judgement): string {

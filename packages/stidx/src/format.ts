@@ -20,8 +20,13 @@ export const literalWeights: readonly number[] = [60, 40, 35, 15]
 /** The same ratios for BM25F, in hundredths. */
 export const scoringWeights: readonly number[] = [400, 267, 233, 100]
 /** Hundredths. Weights of 4 in a title raise frequencies, so k1 is above the 1.2 of texts without fields. */
-export const k1Hundredths = 170
-export const bHundredths = 70
+export const k1Hundredths = 300
+export const bHundredths = 75
+/**
+ * How much of the length that counts is the field's own; the rest is that of the whole record, so that one without a
+ * body, which holds fewer of a question's words, is not set back. Hundredths.
+ */
+export const ownLengthHundredths = 80
 /** An impact of 255 means the limit of the term-frequency part; weights of terms are idf in 1/1024. */
 export const impactMax = 255
 export const termWeightUnit = 1024

@@ -4,7 +4,14 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
-import { bHundredths, k1Hundredths, literalWeights, scoringWeights, textFields } from '../src/format.ts'
+import {
+  bHundredths,
+  k1Hundredths,
+  literalWeights,
+  ownLengthHundredths,
+  scoringWeights,
+  textFields,
+} from '../src/format.ts'
 import { parseQuery } from '../src/query/parse.ts'
 import { buildFrom, sampleRecords, seededRandom } from './support/index.ts'
 
@@ -44,10 +51,14 @@ function scoreAll(records: readonly Source[], text: string): Expected[] {
   )
   const k1 = k1Hundredths / 100
   const b = bHundredths / 100
+  const own = ownLengthHundredths / 100
+  const wholeOf = ({ lengths }: (typeof counted)[number]) => lengths.reduce((sum, length) => sum + length, 0)
+  const wholeAverage = averages.reduce((sum, average) => sum + average, 0)
   const impactOf = (one: (typeof counted)[number], term: string) => {
     const t = one.terms.get(term)!.reduce((sum, frequency, i) => {
       if (frequency === 0) return sum
-      return sum + ((scoringWeights[i]! / 100) * frequency) / (1 - b + (b * one.lengths[i]!) / averages[i]!)
+      const length = (own * one.lengths[i]!) / averages[i]! + ((1 - own) * wholeOf(one)) / wholeAverage
+      return sum + ((scoringWeights[i]! / 100) * frequency) / (1 - b + b * length)
     }, 0)
     return Math.max(1, Math.round((255 * t) / (k1 + t)))
   }

@@ -83,8 +83,9 @@ def search(terms):
         for number, impact, _ in found:
             scores[number] = scores.get(number, 0) + impact * max(1, weight * percent // 100)
     best = sorted(scores.items(), key=lambda score: (-score[1], score[0]))[:10]
-    shown = (K1 / 100 + 1) / (IMPACT_MAX * UNIT)
-    return len(scores), [[record(number)["id"], round(score * shown, 4)] for number, score in best]
+    unit = IMPACT_MAX * UNIT * 100
+    shown = lambda score: (2 * score * 10000 * (K1 + 100) + unit) // (2 * unit) / 10000
+    return len(scores), [[record(number)["id"], shown(score)] for number, score in best]
 
 QUESTIONS = json.load(sys.stdin)
 FILTERS = [postings(b"\x01%b\0%b" % (name.encode(), value.encode()), False)[0] for name, value in QUESTIONS["values"]]
