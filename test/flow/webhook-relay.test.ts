@@ -21,6 +21,6 @@ test('a faulty targets file stops the start before anything is opened; so does a
 
 test('a host beyond the loopback stops the start, naming the variable', async () => {
   await expect(openRelayPlatform({ env: { WEBHOOK_GATEWAY: '0.0.0.0:9090' } })).rejects.toThrow(
-    /^WEBHOOK_GATEWAY names 0\.0\.0\.0, but this interface is never opened beyond the loopback/,
+    /WEBHOOK_GATEWAY names 0\.0\.0\.0, but this interface is never opened beyond the loopback/,
   )
 })

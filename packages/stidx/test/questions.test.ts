@@ -81,6 +81,8 @@ describe('a question', { timeout: 180_000 }, () => {
     const piece = fc.tuple(sign, name, sign, word, sign).map((parts) => parts.join(''))
     fc.assert(
       fc.property(fc.array(piece, { minLength: 1, maxLength: 8 }), (pieces) => {
+        // Two fields that no record has together are two filters: that nothing is found is right then.
+        fc.pre(pieces.filter((text) => /(title|path|body|slug|tag|id|status):/.test(text)).length < 2)
         const question = `${pieces.join(' ')} whale`
         expect([question, index.search(question).total > 0]).toEqual([question, true])
       }),
