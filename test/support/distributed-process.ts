@@ -126,12 +126,17 @@ function tellFaults(launched: ServiceProcess[]): void {
 }
 
 /** Resolves when it has printed `ready`; throws with its last words when it ended. */
-export async function untilReady(one: ServiceProcess, names: string[] = []): Promise<void> {
-  const ready = () => /^ready$/m.test(one.output()) || one.child.exitCode !== null
-  await eventually(`${names.join(', ') || 'the platform'} is ready`, ready, 120_000).catch((error) => {
+export async function untilReady(
+  one: ServiceProcess,
+  names: string[] = [],
+  timeoutMs = 120_000,
+): Promise<void> {
+  const ended = () => one.child.exitCode !== null || one.child.signalCode !== null
+  const ready = () => /^ready$/m.test(one.output()) || ended()
+  await eventually(`${names.join(', ') || 'the platform'} is ready`, ready, timeoutMs).catch((error) => {
     throw new Error(`${error}\n${one.output().slice(-3_000)}`)
   })
-  if (one.child.exitCode !== null) throw new Error(`it ended at its start: ${one.output().slice(-3_000)}`)
+  if (ended()) throw new Error(`it ended at its start: ${one.output().slice(-3_000)}`)
 }
 
 /** With the address that it wrote, when it has one. */
