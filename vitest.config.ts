@@ -45,15 +45,19 @@ const serverProjects = [
   { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'], maxWorkers: 1 } },
 ]
 
-/** `npm run test:long`: property tests with twenty times as many cases. They take the better part of an hour. */
+/**
+ * `npm run test:long`: property tests with twenty times as many cases, and the whole platform on servers with many seeds.
+ * They take an hour.
+ */
 const longProject = {
   test: {
-    ...common,
+    ...onServers,
     name: 'long',
     include: [
       'test/unit/**/*.test.ts',
       'packages/*/test/**/*.test.ts',
       'test/flow/consumer-anything.test.ts',
+      'test/long/**/*.test.ts',
     ],
     env: { FLOTILLA_RUNS_FACTOR: '20' },
     testTimeout: 3_600_000,

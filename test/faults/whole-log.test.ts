@@ -1,0 +1,21 @@
+/** The whole platform under random faults, against a model. test/long/whole-log.test.ts runs many seeds of the same. */
+
+import { randomInt } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { findQdrant } from '../../scripts/servers/qdrant.ts'
+import { figuresOf, reportOf, runWholePlatform } from '../support/whole-run.ts'
+import { scheduleOf } from '../support/whole-schedule.ts'
+
+const seed = Number(process.env.FLOTILLA_SEED ?? randomInt(1, 1e6))
+const faultsMs = 40_000
+
+test('log, index and mirror hold the last acknowledged value of every key, and no read was older', {
+  timeout: 400_000,
+}, async () => {
+  console.error(`FLOTILLA_SEED=${seed}`)
+  const engine = findQdrant() === null ? 'embedded' : 'qdrant'
+  const run = { seed, engine, schedule: scheduleOf(seed, faultsMs), quietMsMax: 200_000 } as const
+  const outcome = await runWholePlatform(run)
+  console.error(JSON.stringify(figuresOf(outcome)))
+  expect(outcome.faults, reportOf(run, outcome)).toEqual([])
+})

@@ -1,0 +1,59 @@
+/** What the whole platform needs, for one seed: three brokers and Qdrant behind ways that go silent, Postgres, a registry. */
+
+import { freePort } from '../../scripts/servers/children.ts'
+import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
+import { openPostgres, type RunningPostgres } from '../../scripts/servers/postgres.ts'
+import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
+import { registryUrl } from './servers.ts'
+import { openSilentProxy, type SilentProxy } from './silent-proxy.ts'
+
+export interface WholeServers {
+  kafka: KafkaCluster
+  /** Of each node, in the order of `kafka.nodes`. */
+  ways: SilentProxy[]
+  /** Null where no Qdrant is, or none is wanted: the vector engine is embedded then, in one process with all services. */
+  qdrant: (OwnQdrant & { way: SilentProxy }) | null
+  postgres: RunningPostgres
+  /** Names the engines. */
+  env: Record<string, string>
+  close(): Promise<void>
+}
+
+export async function openWholeServers(engine: 'qdrant' | 'embedded'): Promise<WholeServers> {
+  const ways: SilentProxy[] = []
+  const targets: number[] = []
+  for (const node of [0, 1, 2]) ways.push(await openSilentProxy(() => targets[node] as number))
+  const [kafka, postgres, qdrant, registry] = await Promise.all([
+    openKafkaCluster(3, { advertisedPorts: ways.map(({ port }) => port) }),
+    openPostgres(),
+    engine === 'qdrant' ? openWithWay() : null,
+    registryUrl(),
+  ])
+  targets.push(...kafka.brokers.map(portOf))
+  return {
+    kafka,
+    ways,
+    qdrant,
+    postgres,
+    env: {
+      KAFKA_BROKERS: ways.map(({ port }) => `127.0.0.1:${port}`).join(','),
+      SCHEMA_REGISTRY_URL: registry,
+      DATABASE_URL: postgres.url,
+      ...(qdrant ? { QDRANT_URL: `http://127.0.0.1:${qdrant.way.port}` } : {}),
+    },
+    async close() {
+      for (const way of [...ways, ...(qdrant ? [qdrant.way] : [])]) way.close()
+      await Promise.all([kafka.close(), postgres.close(), qdrant?.kill9()])
+    },
+  }
+}
+
+async function openWithWay() {
+  const own = await openOwnQdrant()
+  if (own === null) return null
+  return { ...own, way: await openSilentProxy(() => portOf(own.url), await freePort()) }
+}
+
+function portOf(address: string): number {
+  return Number(address.split(':').at(-1))
+}
