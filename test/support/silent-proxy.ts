@@ -4,17 +4,21 @@
  */
 
 import { connect, createServer, type Socket } from 'node:net'
+import { sleep } from '#lib/backoff.ts'
 import { freePort } from '../../scripts/servers/children.ts'
 
 export interface SilentProxy {
   port: number
-  /** Open connections go silent, and those that are made meanwhile. */
-  silence(): SilentTime
+  /** Open connections go silent; of `all`, also those that are made meanwhile. */
+  silence(which: 'open' | 'all'): SilentTime
   close(): void
 }
 
 export interface SilentTime {
-  /** New connections work again. What the silent ones were sent reaches the server now, late, or is lost; then they end. */
+  /**
+   * New connections work again. What the silent ones were sent is lost, or reaches the server a moment later, behind what
+   * new ones send; then they end.
+   */
   end(sent: 'arrives' | 'is lost'): Promise<void>
 }
 
@@ -25,6 +29,8 @@ interface Pair {
   held: Buffer[] | null
 }
 
+/** Between the end of a silence and what arrives late. */
+const lateMs = 1_500
 /** A server has taken what arrived when it answers nothing more for this long. */
 const quietMs = 500
 
@@ -43,14 +49,17 @@ export async function openSilentProxy(target: () => number, port?: number): Prom
   })
   return {
     port: own,
-    silence() {
-      silent = true
+    silence(which) {
+      silent = which === 'all'
       for (const pair of pairs) pair.held ??= []
       return {
         async end(sent) {
           silent = false
           const ended = [...pairs].filter(({ held }) => held !== null)
-          if (sent === 'arrives') await Promise.all(ended.map(arrive))
+          if (sent === 'arrives') {
+            await sleep(lateMs)
+            await Promise.all(ended.map((pair) => arrive(pair, target())))
+          }
           for (const pair of ended) end(pairs, pair)
         },
       }
@@ -87,13 +96,16 @@ function end(pairs: Set<Pair>, pair: Pair): void {
   pair.server.destroy()
 }
 
-function arrive({ server, held }: Pair): Promise<void> {
+/** Over a new connection where the server has closed the silent one: as a server that was slow would take it. */
+function arrive(pair: Pair, port: number): Promise<void> {
+  const { held } = pair
+  if (pair.server.destroyed) pair.server = connect(port, '127.0.0.1').on('error', () => {})
   return new Promise((resolve) => {
     let quiet = setTimeout(resolve, quietMs)
-    server.on('data', () => {
+    pair.server.on('data', () => {
       clearTimeout(quiet)
       quiet = setTimeout(resolve, quietMs)
     })
-    for (const bytes of held ?? []) server.write(bytes)
+    for (const bytes of held ?? []) pair.server.write(bytes)
   })
 }

@@ -82,7 +82,7 @@ function deedOf(fault: Fault, servers: WholeServers, processes: WholeProcesses):
   }
   if (kind.startsWith('broker')) {
     const node = target % servers.kafka.nodes.length
-    const what = `${kind} ${node + 1} ${seconds}`
+    const what = `${kind} ${node + 1} ${seconds}${lateness(fault)}`
     // One at a time: two of three hold every record.
     return { busy: 'broker', what, run: () => hitBroker(servers, node, fault) }
   }
@@ -130,12 +130,13 @@ async function hitBroker({ kafka, ways }: WholeServers, n: number, fault: Fault)
   await kafka.start(node)
 }
 
-async function silent(way: WholeServers['ways'][number], { forMs, late }: Fault): Promise<void> {
-  const silence = way.silence()
+async function silent(way: WholeServers['ways'][number], { forMs, late, newWork }: Fault): Promise<void> {
+  const silence = way.silence(newWork ? 'open' : 'all')
   await sleep(forMs)
   await silence.end(late ? 'arrives' : 'is lost')
 }
 
-function lateness({ kind, late }: Fault): string {
-  return kind.endsWith('silence') ? `, what was sent ${late ? 'arrives late' : 'is lost'}` : ''
+function lateness({ kind, late, newWork }: Fault): string {
+  if (!kind.endsWith('silence')) return ''
+  return `, new connections ${newWork ? 'work' : 'are silent too'}, what was sent ${late ? 'arrives late' : 'is lost'}`
 }

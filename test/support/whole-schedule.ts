@@ -26,6 +26,8 @@ export interface Fault {
   target: number
   /** Of a silence: what was sent meanwhile arrives late, or never. */
   late: boolean
+  /** Of a silence: only connections that are open go silent, new ones work. */
+  newWork: boolean
 }
 
 interface Chance {
@@ -73,6 +75,7 @@ export function scheduleOf(seed: number, lengthMs: number): Fault[] {
       forMs: between(...forMs),
       target: between(0, 1_000),
       late: random() < 0.7,
+      newWork: random() < 0.5,
     })
   }
   return schedule
