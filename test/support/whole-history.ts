@@ -52,12 +52,14 @@ export interface Read {
 export interface History {
   writes: Write[]
   reads: Read[]
+  /** How often each code was answered instead of success, or none came. */
+  faults: Record<string, number>
   /** Answers that no fault explains. */
   surprises: string[]
 }
 
 export function createHistory(): History {
-  return { writes: [], reads: [], surprises: [] }
+  return { writes: [], reads: [], faults: {}, surprises: [] }
 }
 
 /** What an upsert of a version writes to each of its keys. */

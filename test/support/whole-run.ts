@@ -190,6 +190,7 @@ export function figuresOf({ history, counts, records }: Outcome): Figures {
     'reads of a key with after': history.reads.length,
     records,
     ...counts,
+    ...history.faults,
   }
 }
 

@@ -13,11 +13,13 @@ import { readAfter } from './whole-reads.ts'
 export const collections = ['posts', 'knowledgebase'] as const
 const keysOfCollection = 24
 const keysOfRequestMax = 5
-const clientsCount = 5
-const pauseMs = [5, 60] as const
+/** Most of them wait while something is away. */
+const writersCount = 6
+const readersCount = 8
+const pauseMs = [50, 250] as const
 const pauseAfterFaultMs = 150
-/** Longer than an `after` may wait. */
-const answerMsMax = 15_000
+/** Longer than an `after` or a write may wait. */
+const answerMsMax = 12_000
 /** Operations that reads may name. */
 const recentMax = 30
 
@@ -40,9 +42,13 @@ export function startWorkload(parts: WorkloadParts): { stop(): Promise<void> } {
   let versions = 0
   const newVersion = () => ++versions
   const recent: Accepted[] = []
-  const clients = Array.from({ length: clientsCount }, async (_, n) => {
+  const clients = Array.from({ length: writersCount + readersCount }, async (_, n) => {
     const worker = createWorker(parts, n, newVersion, recent)
-    while (on) await worker.step()
+    const step = n < writersCount ? worker.write : worker.read
+    while (on) {
+      await step()
+      await worker.pause()
+    }
     worker.close()
   })
   return {
@@ -115,23 +121,22 @@ function createWorker(
       kind === 'delete'
         ? client.delete(collection, ids, { wait })
         : client.upsert(collection, points, { wait, ...(idempotencyKey ? { idempotencyKey } : {}) })
-    const done = await attempt(anyLine(), what, send(chance(0.3)))
+    const done = await attempt(anyLine(), what, send(chance(0.15)))
     // A client repeats what had no answer, and now and then what had one.
     if (chance(done.outcome === 'acknowledged' ? 0.1 : 0.6)) await attempt(anyLine(), what, send(false))
   }
 
   return {
-    async step() {
+    write,
+    async read() {
       const named = recent[upTo(recent.length)]
-      if (named && chance(0.5)) {
-        const fault = await readAfter(anyLine().client, named, history, random)
-        if (fault !== undefined) {
-          outcomeOf(fault, history)
-          await sleep(pauseAfterFaultMs)
-        }
-      } else await write()
-      await sleep(pauseMs[0] + upTo(pauseMs[1] - pauseMs[0]))
+      if (!named) return
+      const fault = await readAfter(anyLine().client, named, history, random)
+      if (fault === undefined) return
+      outcomeOf(fault, history)
+      await sleep(pauseAfterFaultMs)
     },
+    pause: () => sleep(pauseMs[0] + upTo(pauseMs[1] - pauseMs[0])),
     close() {
       for (const { client } of lines) void client.close()
     },
@@ -142,6 +147,7 @@ function createWorker(
 function outcomeOf(error: unknown, history: History): Write['outcome'] {
   if (!(error instanceof ProblemError)) throw error
   const { status, code } = error
+  history.faults[code] = (history.faults[code] ?? 0) + 1
   if (status === 0) return 'unanswered'
   if (status === 503) return 'unavailable'
   if (status === 429 || code === 'idempotency_in_progress') return 'refused'
