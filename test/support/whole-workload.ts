@@ -42,25 +42,38 @@ export function startWorkload(parts: WorkloadParts): { stop(): Promise<void> } {
   let versions = 0
   const newVersion = () => ++versions
   const recent: Accepted[] = []
+  // One for each agent and gateway: handshakes that wait for their verification are few.
+  const lines = parts.agents.map((agent) =>
+    parts.gateways.map((gateway) => ({
+      gateway,
+      client: createClient({
+        ...agent,
+        vectorUrl: gateway.vectorUrl,
+        attemptsMax: 1,
+        timeoutMs: answerMsMax,
+      }),
+    })),
+  )
   const clients = Array.from({ length: writersCount + readersCount }, async (_, n) => {
-    const worker = createWorker(parts, n, newVersion, recent)
+    const worker = createWorker(parts, lines[n % lines.length] as Line[], n, newVersion, recent)
     const step = n < writersCount ? worker.write : worker.read
     while (on) {
       await step()
       await worker.pause()
     }
-    worker.close()
   })
   return {
     async stop() {
       on = false
       await Promise.all(clients)
+      await Promise.all(lines.flat().map(({ client }) => client.close()))
     },
   }
 }
 
 function createWorker(
-  { gateways, agents, seed, history }: WorkloadParts,
+  { seed, history }: WorkloadParts,
+  lines: readonly Line[],
   n: number,
   newVersion: () => number,
   recent: Accepted[],
@@ -68,11 +81,6 @@ function createWorker(
   const random = createRandom(seed * 1_000 + n)
   const upTo = (count: number) => Math.floor(random() * count)
   const chance = (share: number) => random() < share
-  const agent = agents[n % agents.length] as WorkloadParts['agents'][number]
-  const lines: Line[] = gateways.map((gateway) => ({
-    gateway,
-    client: createClient({ ...agent, vectorUrl: gateway.vectorUrl, attemptsMax: 1, timeoutMs: answerMsMax }),
-  }))
   const anyLine = () => lines[upTo(lines.length)] as Line
 
   /** Sends one try and writes down what came of it. */
@@ -137,9 +145,6 @@ function createWorker(
       await sleep(pauseAfterFaultMs)
     },
     pause: () => sleep(pauseMs[0] + upTo(pauseMs[1] - pauseMs[0])),
-    close() {
-      for (const { client } of lines) void client.close()
-    },
   }
 }
 
