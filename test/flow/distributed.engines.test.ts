@@ -95,7 +95,9 @@ test('one request id leads from the answer through the records to the audit note
     collection: 'knowledgebase',
     status_code: 200,
   })
-  const events = await platform.command<Tailed>('topics', 'tail', 'audit.events', '--key', 'whale')
+  // Looking for the note has left records of its own.
+  const last = ['--last', '10000']
+  const events = await platform.command<Tailed>('topics', 'tail', 'audit.events', '--key', 'whale', ...last)
   const own = events.records.filter((record) => record.headers['request-id'] === requestId)
   expect(own.map((record) => record.value?.phase)).toEqual(['begun', 'ended'])
   expect(note.id).toBe(`audit-${own[0]?.value?.event_id}`)
