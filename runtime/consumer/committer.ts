@@ -74,7 +74,8 @@ export class Committer {
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
   commitSoon(): void {
     this.#wanted++
-    this.#untilMore.abort()
+    // Called for each record: a second abort would do nothing, but make an error with its stack.
+    if (!this.#untilMore.signal.aborted) this.#untilMore.abort()
     if (this.#running || this.#options.gone.aborted) return
     this.#running = true
     void this.#run()
