@@ -42,6 +42,17 @@ const depthMax = 16
 const tokensMax = 100_000
 const nameShownMax = 60
 
+export interface Parsed {
+  /** Null when there is none that could be checked further. */
+  root: Located | null
+  faults: Fault[]
+}
+
+export function parseText(text: string): Parsed {
+  const faults: Fault[] = []
+  return { root: parseLocated(text, faults), faults }
+}
+
 /** The value of the text, or null when there is none that could be checked further; faults go into `faults`. */
 export function parseLocated(text: string, faults: Fault[]): Located | null {
   const tooMuch = tooMuchAt(text)

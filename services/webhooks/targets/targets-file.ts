@@ -6,8 +6,9 @@ import type { Logger } from 'pino'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Fault, Located } from './located-yaml.ts'
-import { type Parsed, parseText, parseTextInThread } from './located-yaml-thread.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+import { type Fault, type Located, type Parsed, parseText } from './located-yaml.ts'
+import { parseInThread } from './parse-in-thread.ts'
 import type { WebhookTarget, WebhookTargets } from './target.ts'
 import { readTarget, unknownKey } from './target-fields.ts'
 import { createReading, type TargetReading } from './target-reading.ts'
@@ -92,7 +93,7 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
     try {
       if (now === absent) throw new AppError('invalid_configuration', `The targets file ${path} is gone.`)
       const text = readText(path, false) as string
-      const next = targetsOf(await parseTextInThread(text), text, env, path)
+      const next = targetsOf(await parseInThread(text), text, env, path)
       refused = null
       if (next.version === current.version) return
       current = next
@@ -105,25 +106,18 @@ export function watchTargets(options: WatchTargetsOptions): WatchedTargets {
     for (const listener of listeners) listener(current)
   }
 
-  // The next check waits for the one before it.
-  let checking = false
-  const timer = setInterval(() => {
-    if (checking) return
-    checking = true
-    void check().finally(() => {
-      checking = false
-    })
-  }, checkEveryMs)
-  timer.unref()
-  const stop = () => clearInterval(timer)
-  options.signal?.addEventListener('abort', stop, { once: true })
+  const watching = startRepeating(
+    { what: 'targets file', everyMs: checkEveryMs, firstAfterMs: checkEveryMs, log },
+    check,
+  )
+  options.signal?.addEventListener('abort', () => void watching.close(), { once: true })
   return {
     current: () => current,
     refused: () => refused,
     onChange: (listener) => void listeners.push(listener),
     async close() {
-      stop()
       listeners.length = 0
+      await watching.close()
     },
   }
 }
