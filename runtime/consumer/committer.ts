@@ -43,15 +43,15 @@ export class Committer {
   #carriedBy = Number.POSITIVE_INFINITY
   #settledBy = Number.POSITIVE_INFINITY
   #rest = new AbortController()
-  /** Aborts when more is wanted. */
-  #untilMore = new AbortController()
+  /** The rest ends as soon as more is wanted. */
+  #restsForMore = false
   #waiters: { version: number; resolve(written: boolean): void }[] = []
 
   constructor(options: CommitterOptions) {
     this.#options = options
     this.#announced = options.position
     const end = () => {
-      this.#rest.abort()
+      this.#endRest()
       this.#answer()
     }
     options.gone.addEventListener('abort', end, { once: true })
@@ -74,8 +74,7 @@ export class Committer {
   /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
   commitSoon(): void {
     this.#wanted++
-    // Called for each record: a second abort would do nothing, but make an error with its stack.
-    if (!this.#untilMore.signal.aborted) this.#untilMore.abort()
+    if (this.#restsForMore) this.#endRest()
     if (this.#running || this.#options.gone.aborted) return
     this.#running = true
     void this.#run()
@@ -87,7 +86,7 @@ export class Committer {
     const version = this.#wanted + 1
     const written = new Promise<boolean>((resolve) => this.#waiters.push({ version, resolve }))
     this.commitSoon()
-    this.#rest.abort()
+    this.#endRest()
     return written
   }
 
@@ -110,18 +109,23 @@ export class Committer {
   /** At once after a pause, else at the next of the times that all partitions share: so they share requests, too. */
   async #untilNextTime(): Promise<void> {
     if (this.#known === this.#wanted && !this.#isDue()) {
-      this.#untilMore = new AbortController()
-      await this.#restUntilNext(knownCommitEveryMs, this.#untilMore.signal)
+      this.#restsForMore = true
+      await this.#restUntilNext(knownCommitEveryMs)
     }
     if (this.#waiters.length > 0 || this.#options.gone.aborted) return
     if (performance.now() - this.#begunAt >= commitEveryMs) return nextTurn()
     await this.#restUntilNext(commitEveryMs)
   }
 
-  async #restUntilNext(everyMs: number, more?: AbortSignal): Promise<void> {
+  async #restUntilNext(everyMs: number): Promise<void> {
     this.#rest = new AbortController()
-    const signals = more ? [this.#rest.signal, more] : [this.#rest.signal]
-    await sleep(Math.ceil(everyMs - (performance.now() % everyMs)), AbortSignal.any(signals))
+    await sleep(Math.ceil(everyMs - (performance.now() % everyMs)), this.#rest.signal)
+    this.#restsForMore = false
+  }
+
+  #endRest(): void {
+    this.#restsForMore = false
+    this.#rest.abort()
   }
 
   #isDue(): boolean {
