@@ -14,6 +14,7 @@ export function createWakeup(): Wakeup {
   let woken = new AbortController()
   return {
     wake() {
+      if (due) return
       due = true
       woken.abort()
     },
