@@ -3,6 +3,7 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { endWork } from '../hand-over.ts'
 import type { CommitResult, ConsumeOptions, GainedPartition, GroupConsumer } from '../port.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
 import type { Positions } from './positions.ts'
@@ -15,7 +16,6 @@ export const fetchBytesDefault = 1_048_576
 const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
 const commitTimeoutMs = deadlines.engine.logCommitMs
-const { handOverMs } = deadlines.session
 /** Between two tries to start what was gained, while the file takes no writes. */
 const startAgain = { baseMs: 100, maxMs: 2_000 }
 
@@ -117,8 +117,7 @@ export function createMember(
     },
     async handOver(partitions) {
       try {
-        const late = () => new Error('handing over takes too long')
-        await withTimeout(Promise.resolve(listener.revoked?.(partitions)), handOverMs, late)
+        await endWork(listener, partitions)
       } catch (error) {
         parts.fault(error)
       }

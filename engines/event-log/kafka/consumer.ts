@@ -3,6 +3,7 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { endWork } from '../hand-over.ts'
 import type { CommitResult, ConsumerListener, GroupConsumer } from '../port.ts'
 import { gatherCommits } from './commits.ts'
 import { refusalOf } from './faults.ts'
@@ -16,7 +17,6 @@ export interface MemberOptions extends SessionOptions {
 
 const metadataBytesMax = 4_096
 const commitTimeoutMs = deadlines.engine.logCommitMs
-const { handOverMs } = deadlines.session
 const retryPause = { baseMs: 100, maxMs: 2_000 }
 
 export function openConsumer(
@@ -48,8 +48,7 @@ export function openConsumer(
   async function handOver(partitions: number[]): Promise<void> {
     reader.remove(partitions)
     try {
-      const late = () => new Error('handing over takes too long')
-      await withTimeout(Promise.resolve(listener.revoked?.(partitions)), handOverMs, late)
+      await endWork(listener, partitions)
     } catch (error) {
       log.warn({ group, topic, error: describeError(error) }, 'partitions go to another member as they are')
     }
