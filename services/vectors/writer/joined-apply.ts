@@ -62,8 +62,9 @@ class Caller {
 /**
  * Each partition has a batch of its own, and a request of many points touches all of them: what comes within one turn
  * of the event loop, or while a call is under way, is written by one call, because the price of a call (a message to the
- * engine, a transaction, a report of progress) is paid once then. A call that takes long holds no other up. Where the engine refuses a joined call, each caller's part is tried by itself, so that each one
- * learns of its own fault alone. A joined call is aborted when all its callers are; until then it is of use to some.
+ * engine, a transaction, a report of progress) is paid once then. A call that takes long holds no other up. Where the
+ * engine refuses a joined call, each caller's part is tried by itself, so that each one learns of its own fault alone. A
+ * joined call is aborted when all its callers are; until then it is of use to some.
  */
 export function joinApplies(apply: VectorStore['apply'], generation: number): ApplyPoints {
   let waiting: Caller[] = []

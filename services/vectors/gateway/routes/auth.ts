@@ -71,21 +71,11 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
   })
   // What comes too fast is refused before it is read, and counted whatever it holds.
   scope.decorateRequest('handshake', null)
-  scope.addHook('onRequest', (request, _reply, done) => {
-    try {
-      request.handshake = gateway.handshakes.admitAddress(request.ip)
-    } catch (error) {
-      return done(error as Error)
-    }
-    done()
+  scope.addHook('onRequest', async (request) => {
+    request.handshake = gateway.handshakes.admitAddress(request.ip)
   })
-  scope.addHook('preValidation', (request, _reply, done) => {
-    try {
-      request.handshake?.admitAgent(namedIn(request.body))
-    } catch (error) {
-      return done(error as Error)
-    }
-    done()
+  scope.addHook('preValidation', async (request) => {
+    request.handshake?.admitAgent(namedIn(request.body))
   })
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
   app.post(
