@@ -16,17 +16,9 @@ import {
   record,
   values,
 } from '../../../contract/event-log/world.ts'
+import { topicSpec } from '../../../support/topic-spec.ts'
 
-const spec: TopicSpec = {
-  name: 'things',
-  partitions: 1,
-  cleanup: 'delete',
-  retentionMs: null,
-  tombstoneRetentionMs: 86_400_000,
-  segmentBytes: 67_108_864,
-  segmentMs: 600_000,
-  recordBytesMax: 2_097_152,
-}
+const spec = topicSpec('things', { recordBytesMax: 2_097_152 })
 
 async function open(directory: string, options: Partial<EmbeddedLogOptions> = {}): Promise<EmbeddedLog> {
   const log = await openEmbeddedLog({ directory, ...options })
