@@ -110,16 +110,17 @@ export class Committer {
   async #untilNextTime(): Promise<void> {
     if (this.#known === this.#wanted && !this.#isDue()) {
       this.#restsForMore = true
-      await this.#restUntilNext(knownCommitEveryMs)
+      await this.#restUntil((Math.floor(performance.now() / knownCommitEveryMs) + 1) * knownCommitEveryMs)
     }
     if (this.#waiters.length > 0 || this.#options.gone.aborted) return
     if (performance.now() - this.#begunAt >= commitEveryMs) return nextTurn()
-    await this.#restUntilNext(commitEveryMs)
+    // Behind the time that it was nearest to: a timer may come early, and a busy process between two times.
+    await this.#restUntil((Math.round(this.#begunAt / commitEveryMs) + 1) * commitEveryMs)
   }
 
-  async #restUntilNext(everyMs: number): Promise<void> {
+  async #restUntil(at: number): Promise<void> {
     this.#rest = new AbortController()
-    await sleep(Math.ceil(everyMs - (performance.now() % everyMs)), this.#rest.signal)
+    await sleep(Math.max(0, Math.ceil(at - performance.now())), this.#rest.signal)
     this.#restsForMore = false
   }
 
