@@ -33,8 +33,10 @@ export class Connection {
   readonly #path: string
   readonly #callMs: number
   #client: Client | null = null
-  /** Ends the call that runs; null while none does. */
-  #end: ((fault: CallFault) => void) | null = null
+  #busy = false
+  /** The signal of the latest call. One listener serves all calls that have the same: to add one for each takes long. */
+  #signal: AbortSignal | undefined
+  readonly #stop = () => this.stop()
   #closed = false
   /** One for all calls: it begins again with each. */
   readonly #clock: NodeJS.Timeout
@@ -42,24 +44,21 @@ export class Connection {
   constructor(options: ConnectionOptions) {
     this.#options = options
     this.#callMs = options.callMs ?? callMs
-    this.#clock = setTimeout(() => this.#end?.('timeout'), this.#callMs).unref()
+    this.#clock = setTimeout(() => this.#end('timeout'), this.#callMs).unref()
     this.#path = `${options.url.pathname}${options.url.search}`
   }
 
   get busy(): boolean {
-    return this.#end !== null
+    return this.#busy
   }
 
   /** Never rejects. One at a time: a second request is never sent behind the first. */
   async send({ headers, body, signal }: Request): Promise<CallResult> {
     const startedAt = performance.now()
     const client = this.#open()
-    // undici's own time-outs and signals begin after connecting: to destroy the client ends a call at any point.
-    const end = (fault: CallFault) => destroy(client, new CallError(fault))
-    const stop = () => end('stopped')
     this.#clock.refresh()
-    signal?.addEventListener('abort', stop, { once: true })
-    this.#end = end
+    this.#listenTo(signal)
+    this.#busy = true
     let answer: Answer
     try {
       if (signal?.aborted) throw new CallError('stopped')
@@ -67,8 +66,7 @@ export class Connection {
     } catch (error) {
       answer = { ...noAnswer, fault: callFaultOf(error) }
     }
-    this.#end = null
-    signal?.removeEventListener('abort', stop)
+    this.#busy = false
     // Whatever is left of the call ends with its connection.
     if (!answer.reusable || this.#closed) this.#drop(client)
     const { status, fault, retryAfter, location } = answer
@@ -77,13 +75,25 @@ export class Connection {
 
   /** Ends the call that runs, with the fault `stopped`. */
   stop(): void {
-    this.#end?.('stopped')
+    this.#end('stopped')
   }
 
   /** A call that runs may end; no other will come. */
   close(): void {
     this.#closed = true
-    if (!this.busy && this.#client) this.#drop(this.#client)
+    if (!this.#busy && this.#client) this.#drop(this.#client)
+  }
+
+  /** undici's own time-outs and signals begin after connecting: to destroy the client ends a call at any point. */
+  #end(fault: CallFault): void {
+    if (this.#busy && this.#client) destroy(this.#client, new CallError(fault))
+  }
+
+  #listenTo(signal: AbortSignal | undefined): void {
+    if (signal === this.#signal) return
+    this.#signal?.removeEventListener('abort', this.#stop)
+    this.#signal = signal
+    signal?.addEventListener('abort', this.#stop)
   }
 
   #open(): Client {
@@ -102,6 +112,7 @@ export class Connection {
 
   #drop(client: Client): void {
     if (this.#client === client) this.#client = null
+    this.#listenTo(undefined)
     destroy(client, null)
   }
 }
