@@ -46,8 +46,8 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const client = createClient(address)
   const limitMs = timeoutMs * writeTimeoutFactor
   const call = createCall(log)
-  const reader = createReader(client, call)
   const sender = createVectorSender(address)
+  const reader = createReader(client, sender, call, timeoutMs)
   const unlimited = createClient({ ...address, timeoutMs: null })
   const writer = createWriter(unlimited, sender, call, { dimension, limitMs })
   const changing = createClient({ ...address, timeoutMs: timeoutMs * changeTimeoutFactor })

@@ -38,17 +38,20 @@ export function createClient(address: QdrantAddress): QdrantClient {
   })
 }
 
-/** Writes that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
+/** Requests that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
 export interface VectorSender extends Closeable {
-  /** Rejects with what `createCall` translates. `path` begins with a slash. */
-  send(method: 'PUT' | 'POST', path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<void>
+  /**
+   * The `result` of Qdrant's answer, of the form that its documentation says. Rejects with what `createCall`
+   * translates. `path` begins with a slash.
+   */
+  send<T>(method: 'PUT' | 'POST', path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<T>
 }
 
 export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>): VectorSender {
   const { origin, prefix, headers } = partsOf(address)
   const agent = new Agent()
   return {
-    async send(method, path, body, signal) {
+    async send<T>(method: string, path: string, body: readonly BodyPart[], signal: AbortSignal) {
       const answer = await agent.request({
         origin,
         path: prefix + path,
@@ -59,6 +62,7 @@ export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>): V
       })
       const text = await answer.body.text()
       if (answer.statusCode !== 200) throw new Refused(answer.statusCode, text)
+      return (JSON.parse(text) as { result: T }).result
     },
     close: () => agent.destroy(),
   }

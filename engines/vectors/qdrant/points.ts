@@ -117,6 +117,11 @@ export function upsertBody(points: readonly QdrantPoint[], condition: object): B
   return [...parts, `}],"update_filter":${JSON.stringify(condition)}}`]
 }
 
+/** JSON of a query for the points nearest to `vector`; `rest` is what else it says. */
+export function queryBody(vector: Float32Array, rest: object): BodyPart[] {
+  return ['{"query":', vector, `,${JSON.stringify(rest).slice(1)}`]
+}
+
 /** The names of what a read needs: the id always. */
 export function payloadFields(withPayload: boolean | undefined): string[] {
   return withPayload === false ? ['id'] : ['id', 'payload']

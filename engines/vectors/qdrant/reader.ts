@@ -12,8 +12,16 @@ import type {
   SearchResult,
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
-import type { Call } from './calls.ts'
-import { createPointIds, deletedAtField, fromQdrantRecord, payloadFields, toQdrantFilter } from './points.ts'
+import type { Call, VectorSender } from './calls.ts'
+import {
+  createPointIds,
+  deletedAtField,
+  fromQdrantRecord,
+  payloadFields,
+  type QdrantRecord,
+  queryBody,
+  toQdrantFilter,
+} from './points.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
@@ -30,7 +38,16 @@ export interface QdrantReader {
   stats(collection: string, dimension: number): Promise<CollectionStats>
 }
 
-export function createReader(client: QdrantClient, call: Call): QdrantReader {
+/** What Qdrant finds: "ScoredPoint" in its API. */
+type Scored = QdrantRecord & { score: number }
+
+/** `limitMs`: time limit of a search; that of the other calls is the client's own. */
+export function createReader(
+  client: QdrantClient,
+  sender: Pick<VectorSender, 'send'>,
+  call: Call,
+  limitMs: number,
+): QdrantReader {
   const counts = new Map<string, { count: number; at: number }>()
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
@@ -50,15 +67,16 @@ export function createReader(client: QdrantClient, call: Call): QdrantReader {
   }
 
   async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
+    const path = `/collections/${encodeURIComponent(collection)}/points/query`
+    const body = queryBody(query.vector, {
+      limit,
+      with_payload: payloadFields(query.withPayload),
+      with_vector: query.withVector === true,
+      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
+      filter: toQdrantFilter(query.filter),
+    })
     const { points } = await call('query', () =>
-      client.query(collection, {
-        query: Array.from(query.vector),
-        limit,
-        with_payload: payloadFields(query.withPayload),
-        with_vector: query.withVector === true,
-        params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
-        filter: toQdrantFilter(query.filter),
-      }),
+      sender.send<{ points: Scored[] }>('POST', path, body, AbortSignal.timeout(limitMs)),
     )
     // The engine's float32 sums go slightly beyond 1.
     const hits = points.map((point) => ({ ...fromQdrantRecord(point), score: cosine(point.score, 1) }))
