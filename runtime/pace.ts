@@ -5,6 +5,11 @@ import { sleep } from '#lib/backoff.ts'
 export interface PaceOptions {
   /** Units a second while requests keep coming. */
   busyPerSecond: number
+  /**
+   * While requests keep coming, work begins at times this far apart, which all callers share, ms. Rare large batches
+   * disturb fewer requests than frequent small ones, and cost less. Default 0: at any time.
+   */
+  togetherEveryMs?: number
   /** True while requests come first. */
   busy(): Promise<boolean>
   /** Once aborted, nothing is slowed down any more: the process is about to stop. */
@@ -18,16 +23,21 @@ export interface Pace {
 
 /** Units are counted over all callers of this pace together. */
 export function createPace(options: PaceOptions): Pace {
+  const everyMs = options.togetherEveryMs ?? 0
+  const timeBefore = (ms: number) => (everyMs > 0 ? Math.floor(ms / everyMs) * everyMs : ms)
+  const timeAfter = (ms: number) => (everyMs > 0 ? Math.ceil(ms / everyMs) * everyMs : ms)
   let freeAtMs = 0
   return {
     async take(units, signal) {
       const busy = !options.released.aborted && (await options.busy())
       const now = performance.now()
-      const beginsAtMs = Math.max(now, freeAtMs)
-      freeAtMs = busy ? beginsAtMs + (units / options.busyPerSecond) * 1_000 : now
-      if (busy && beginsAtMs > now) {
-        await sleep(beginsAtMs - now, AbortSignal.any([signal, options.released]))
+      if (!busy) {
+        freeAtMs = now
+        return
       }
+      const beginsAtMs = Math.max(timeAfter(now), timeBefore(freeAtMs))
+      freeAtMs = Math.max(freeAtMs, beginsAtMs) + (units / options.busyPerSecond) * 1_000
+      if (beginsAtMs > now) await sleep(beginsAtMs - now, AbortSignal.any([signal, options.released]))
     },
   }
 }

@@ -1,5 +1,6 @@
 /** Turns batches of audit.events into notes: of each event its last state, published to vectors.commands. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Embedder } from '#engines/embedder/port.ts'
 import type { Payload } from '#engines/vectors/port.ts'
 import { isFenced, isUnavailable } from '#lib/errors.ts'
@@ -12,8 +13,8 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { auditNoteId } from '../note-ids.ts'
 import type { NoteWriters } from './note-writers.ts'
 
-/** Notes that are embedded and published at once: a few milliseconds of work. */
-const notesAtOnce = 50
+/** Notes that are embedded in one turn of the event loop: a few milliseconds of work. */
+const embeddedAtOnce = 25
 
 type PointKey = { collection: string; id: string }
 
@@ -27,13 +28,11 @@ export function createHandler(parts: {
     context: Pick<CallContext, 'signal' | 'partition'>,
   ): Promise<Outcome[]> {
     const events = lastStates(messages)
+    if (events.length === 0) return messages.map(() => done)
     try {
-      for (let from = 0; from < events.length; from += notesAtOnce) {
-        const part = events.slice(from, from + notesAtOnce)
-        await parts.pace.take(part.length, context.signal)
-        context.signal.throwIfAborted()
-        await publishNotes(parts.embedder, parts.writers.of(context.partition), part)
-      }
+      await parts.pace.take(events.length, context.signal)
+      context.signal.throwIfAborted()
+      await publishNotes(parts.embedder, parts.writers.of(context.partition), events)
     } catch (error) {
       if (!isUnavailable(error) && !isFenced(error)) throw error
       // A takeover of the name may come late, from an instance that has lost the partition meanwhile; so whoever still
@@ -62,7 +61,12 @@ async function publishNotes(
   events: AuditEvent[],
 ): Promise<void> {
   const notes = events.map(noteOf)
-  const vectors = await embedder.embed(notes.map((note) => note.text))
+  const vectors: Float32Array[] = []
+  for (let from = 0; from < notes.length; from += embeddedAtOnce) {
+    if (from > 0) await nextTurn()
+    const part = notes.slice(from, from + embeddedAtOnce)
+    vectors.push(...(await embedder.embed(part.map((note) => note.text))))
+  }
   await publisher.publish(
     vectorsCommands,
     notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!)),

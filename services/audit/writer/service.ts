@@ -26,8 +26,9 @@ const config = Type.Object({
 const busyNotesPerSecond = 50
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
-/** Beginning and end of up to 50 notes: rare large batches disturb fewer searches than frequent small ones. */
-const batchRecordsMax = 100
+const togetherEveryMs = 2_000
+/** Beginning and end of as many notes as go together. */
+const batchRecordsMax = (2 * busyNotesPerSecond * togetherEveryMs) / 1_000
 const batchBytesMax = 1024 * 1024
 /** Nobody waits for notes: those of many searches become one publish, with all that it sets off. */
 const gatherMs = 500
@@ -58,7 +59,12 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     busyFromPerSecond: busyFromRecordsPerSecond,
     sampleMs: arrivalSampleMs,
   })
-  const pace = createPace({ busyPerSecond: busyNotesPerSecond, busy, released: stopping.signal })
+  const pace = createPace({
+    busyPerSecond: busyNotesPerSecond,
+    togetherEveryMs,
+    busy,
+    released: stopping.signal,
+  })
   const writers = createNoteWriters(publisher)
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },

@@ -105,6 +105,25 @@ describe('the pace', () => {
     await pace.take(1, signal)
     expect(performance.now() - freeAt).toBeLessThan(1_000)
   })
+
+  it('gathers the work of all callers at shared times while busy, as much as the rate allows', async () => {
+    const pace = createPace({
+      busyPerSecond: 100,
+      togetherEveryMs: 200,
+      busy: async () => true,
+      released: signal,
+    })
+    const endedAt: number[] = []
+    const take = async (units: number) => {
+      await pace.take(units, signal)
+      endedAt.push(performance.now())
+    }
+    await Promise.all([take(10), take(10), take(10)])
+    // The first two fill a time; timers come up to a few ms late, never early by more than one.
+    expect(endedAt[1]! - endedAt[0]!).toBeLessThan(100)
+    expect(endedAt[2]! - endedAt[0]!).toBeGreaterThan(100)
+    for (const at of endedAt) expect((at + 1) % 200).toBeLessThan(100)
+  })
 })
 
 describe('arrivals', () => {
