@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../scripts/servers/children.ts'
 import { createProcesses, type Processes, type ServiceProcess, untilReady } from './distributed-process.ts'
 
@@ -44,6 +45,7 @@ const servicesApart = [
 /** Ten seconds are promised, on a machine that has nothing else to do. */
 const stopMsMax = 30_000
 const readyMsMax = 300_000
+const startAgainMs = 500
 
 /** Starts all at once: apart, or (`together`) all services in one process. */
 export async function startWholeProcesses(
@@ -102,8 +104,17 @@ function createPlace(processes: Processes, service: string, n: number, more: Rec
     async start() {
       started += 1
       const names = service === '' ? [] : [service]
-      one = processes.spawn(names, { home, more })
-      await untilReady(one, names, readyMsMax)
+      const end = Date.now() + readyMsMax
+      for (;;) {
+        one = processes.spawn(names, { home, more })
+        try {
+          return await untilReady(one, names, readyMsMax)
+        } catch (error) {
+          // A command that began while no platform ran has the data directory: as a service manager does, try again.
+          if (!one.output().includes('data_directory_in_use') || Date.now() > end) throw error
+          await sleep(startAgainMs)
+        }
+      }
     },
     output: () => one.output(),
   }
