@@ -124,7 +124,7 @@ function withWait(error: AppError): AppError {
 function internalError(cause: unknown): AppError {
   return new AppError(
     'internal_error',
-    `${errorCodes.internal_error[1]}. The request id finds it in the log.`,
+    `${errorCodes.internal_error.title}. The request id finds it in the log.`,
     {
       cause,
     },
