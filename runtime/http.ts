@@ -10,13 +10,11 @@ import { answerUnreadableAddress, registerErrors } from './http/errors.ts'
 import { registerJsonBodies } from './http/json-parser.ts'
 import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
-import { problemSchema } from './http/problem.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
 import { createValidator } from './http/validation.ts'
 
 export { type ApiDescription, registerApiDescription } from './http/api-description.ts'
-export { problemResponses } from './http/problem.ts'
 export { recordHeaders } from './http/request-ids.ts'
 
 const mebibyte = 1024 * 1024
@@ -75,7 +73,6 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)
   app.setValidatorCompiler(createValidator)
-  app.addSchema(problemSchema)
   registerDrain(app)
   registerRequestIds(app)
   registerErrors(app, options.log)

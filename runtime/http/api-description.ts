@@ -1,7 +1,13 @@
-/** Serves `openapi.json`, made from the routes' schemas, and a reference page that loads nothing from elsewhere. */
+/** Serves `openapi.json`, made from the routes' schemas and what their scopes say, and a reference page. */
 
 import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import { describedFaults, isDescribed } from './api/checks.ts'
+import { complete } from './api/describe.ts'
+import type { Document } from './api/document.ts'
+import { serverMark } from './api/facts.ts'
+import { asShown } from './api/shown-as.ts'
+import { registerReference } from './reference.ts'
 
 export interface ApiDescription {
   /** For example `/v1`; the description is at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
@@ -9,47 +15,62 @@ export interface ApiDescription {
   title: string
   description: string
   version: string
-  tags?: { name: string; description: string }[]
+  tags: { name: string; description: string }[]
 }
 
-/** The page may load nothing from elsewhere. */
-const contentSecurityPolicy =
-  "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; " +
-  "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:"
-
-/** Must be awaited before the routes that it shall describe are added. */
+/**
+ * Must be awaited before the routes that it shall describe are added. What they need is checked when the app gets ready:
+ * an operationId, a summary, a tag of `api`, a list of problems, and titles for bodies and answers; a fault stops the start.
+ */
 export async function registerApiDescription(app: FastifyInstance, api: ApiDescription): Promise<void> {
+  const routes: RouteOptions[] = []
+  app.addHook('onRoute', (route) => {
+    if (isDescribed(route)) routes.push(route)
+  })
+  app.addHook('onReady', (done) => {
+    const faults = describedFaults(routes, api.tags)
+    done(
+      faults.length === 0 ? undefined : new Error(`The API description is not whole: ${faults.join('; ')}.`),
+    )
+  })
   await app.register(swagger, {
-    refResolver: { buildLocalReference: (schema) => String(schema.$id) },
+    convertConstToEnum: false,
     openapi: {
       openapi: '3.1.0',
-      info: { title: api.title, description: api.description, version: api.version },
-      ...(api.tags ? { tags: api.tags } : {}),
-      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+      info: {
+        title: api.title,
+        description: api.description,
+        version: api.version,
+        license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
+      },
+      tags: api.tags,
+    },
+    transform: ({ schema, url }) => ({ schema: asShown(schema), url }),
+    transformObject: (made) => {
+      if (!('openapiObject' in made)) throw new Error('the description is not OpenAPI 3')
+      // The types of both describe the same document; ours names only the parts that the kit writes.
+      complete(made.openapiObject as Document, configsOf(routes))
+      return made.openapiObject
     },
   })
-  app.get(`${api.prefix}/openapi.json`, { schema: { hide: true } as object }, (_request, reply) =>
-    reply.send(app.swagger()),
-  )
+  let text: string | undefined
+  app.get(`${api.prefix}/openapi.json`, { schema: { hide: true } }, (request, reply) => {
+    text ??= JSON.stringify(app.swagger())
+    return reply
+      .header('cache-control', 'no-cache')
+      .type('application/json')
+      .send(text.replaceAll(serverMark, addressAsked(request)))
+  })
   await registerReference(app, api)
 }
 
-async function registerReference(app: FastifyInstance, api: ApiDescription): Promise<void> {
-  // Four megabytes of page: loaded by those services only that serve it.
-  const { default: reference } = await import('@scalar/fastify-api-reference')
-  await app.register(async (scope) => {
-    scope.addHook('onRequest', (_request, reply, done) => {
-      reply.header('content-security-policy', contentSecurityPolicy)
-      done()
-    })
-    await scope.register(reference, {
-      routePrefix: `${api.prefix}/reference`,
-      configuration: {
-        url: '../openapi.json',
-        pageTitle: api.title,
-        withDefaultFonts: false,
-        telemetry: false,
-      },
-    })
-  })
+function configsOf(routes: readonly RouteOptions[]): Map<string, FastifyContextConfig> {
+  return new Map(routes.map(({ schema, config = {} }) => [String(schema?.operationId), config]))
+}
+
+const plainHost = /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$/
+
+/** The origin of the service as the caller reaches it; a Host that a shell could take for a command is none. */
+function addressAsked({ protocol, host, socket }: FastifyRequest): string {
+  return plainHost.test(host) ? `${protocol}://${host}` : `http://127.0.0.1:${socket.localPort}`
 }

@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { isLoopbackAddress, isLoopbackHost } from '#lib/hosts.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { describeScope } from './api/facts.ts'
 
 export const ipv4Loopback = '127.0.0.1'
 export const ipv6Loopback = '::1'
@@ -47,6 +48,7 @@ function withScheme(text: string): string {
 
 /** Must be called before routes are added. A page in a browser may call this machine: foreign Hosts and Origins are refused. */
 export function registerLoopbackGuard(app: FastifyInstance): void {
+  describeScope(app, { problems: ['forbidden'] })
   app.addHook('onRequest', (request, _reply, done) => {
     const why = refusalOf(request)
     done(why === null ? undefined : new AppError('forbidden', why))

@@ -19,53 +19,29 @@ export const problemContentType = 'application/problem+json'
 /** Seconds named with a 503 that says nothing of its own. */
 const retryAfterDefault = 1
 
-export const problemSchema = Type.Object(
-  {
-    type: Type.String({ description: 'A URN that names the kind of problem.' }),
-    title: Type.String(),
-    status: Type.Integer(),
-    detail: Type.String(),
-    code: Type.String({ description: 'Stable snake_case code: match on this.' }),
-    request_id: Type.String(),
-    retryAfter: Type.Optional(Type.Number({ description: 'Seconds after which trying again helps.' })),
-    errors: Type.Optional(
-      Type.Array(
-        Type.Object({
-          path: Type.String({ description: 'JSON Pointer of the faulty field.' }),
-          message: Type.String(),
-        }),
-      ),
-    ),
-  },
-  {
-    $id: 'Problem',
-    title: 'Problem',
-    description: 'RFC 9457 problem document.',
-    examples: [
-      {
-        type: 'urn:flotilla:problem:validation_failed',
-        title: 'The request is not valid',
-        status: 422,
-        detail: 'Correct the fields that are named in errors.',
-        code: 'validation_failed',
-        request_id: '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11',
-        errors: [{ path: '/points/3/vector', message: 'must have 1536 numbers' }],
-      },
-    ],
-  },
+const fieldError = Type.Object(
+  { path: Type.String({ description: 'JSON Pointer of the faulty field.' }), message: Type.String() },
+  { title: 'FieldError' },
 )
 
-/** Response schemas for a route's faults: `problemResponses({ 404: 'The collection does not exist.' })`. */
-export function problemResponses(descriptions: Record<number, string>): Record<number, TSchema> {
-  return Object.fromEntries(
-    Object.entries(descriptions).map(([status, description]) => [
-      status,
-      // OpenAPI's form, which names a content type: Fastify reads it, but its types know plain schemas alone.
-      {
-        description,
-        content: { [problemContentType]: { schema: { $ref: 'Problem#' } } },
-      } as unknown as TSchema,
-    ]),
+/** Of a problem document with one of these codes. */
+export function problemSchema(codes: readonly string[]): TSchema {
+  return Type.Object(
+    {
+      type: Type.String({ description: 'A URN that names the kind of problem.' }),
+      title: Type.String(),
+      status: Type.Integer({ description: 'The HTTP status.' }),
+      detail: Type.String({ description: 'What is wrong with this request, and what to do.' }),
+      // Clients of today must read the codes of tomorrow.
+      code: Type.Union([Type.Enum([...codes], { type: 'string', title: 'ErrorCode' }), Type.String()], {
+        description:
+          'Stable: match on this. More codes may come; of one that is not known the status counts.',
+      }),
+      request_id: Type.String({ description: 'Finds the request in the logs.' }),
+      retryAfter: Type.Optional(Type.Number({ description: 'Seconds after which trying again helps.' })),
+      errors: Type.Optional(Type.Array(fieldError, { description: 'The faulty fields, at most 20.' })),
+    },
+    { title: 'Problem', description: 'RFC 9457 problem document.' },
   )
 }
 

@@ -10,12 +10,6 @@ export const fieldErrorsMax = 20
 const nodesMax = 2_000
 const pathLengthMax = 200
 
-/**
- * Marks a part of a schema that is described for readers but checked by the handler's own code: vectors are checked in the
- * same pass that packs them.
- */
-export const checkedByHandler = { 'x-checked-by': 'handler' } as const
-
 const options = {
   coerceTypes: false,
   removeAdditional: false,
@@ -38,13 +32,12 @@ export const createValidator: FastifySchemaCompiler<unknown> = ({ schema }) => {
 
 /** The faults of a value, or undefined when it fits. */
 export function compileCheck(schema: unknown): (value: unknown) => FieldError[] | undefined {
-  const effective = withoutHandlersParts(schema)
-  const quick = first.compile(effective)
+  const quick = first.compile(schema as object)
   let full: ValidateFunction | undefined
   return (value) => {
     if (quick(value)) return undefined
     if (!isSmall(value)) return fieldErrors(quick.errors)
-    full ??= all.compile(effective)
+    full ??= all.compile(schema as object)
     full(value)
     return fieldErrors(full.errors ?? quick.errors)
   }
@@ -59,12 +52,6 @@ export function validationFailed(errors: FieldError[]): AppError {
 /** One name of a JSON Pointer (RFC 6901). */
 export function pointerPart(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
-}
-
-function withoutHandlersParts(schema: unknown): object {
-  return JSON.parse(
-    JSON.stringify(schema, (_key, value) => (value?.['x-checked-by'] === 'handler' ? {} : value)),
-  )
 }
 
 function isSmall(value: unknown): boolean {

@@ -44,6 +44,8 @@ export interface LimitStatus {
 }
 
 export interface Limiter extends Closeable {
+  /** False: the day's quota does not count here. */
+  daily: boolean
   /**
    * Counts one operation that begins; at once on the usual request. Throws (or rejects with) LimitRefusal, or AppError
    * `relational_engine_unavailable` when the lease is used up and the shared rows cannot be had.
@@ -169,6 +171,7 @@ export function createLimiter(parts: LimiterParts): Limiter {
   })
 
   return {
+    daily,
     begin(caller) {
       const limits = limitsOf(caller, daily)
       if (isUnlimited(limits)) return free

@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { describeScope } from '#runtime/http/api/facts.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Limiter, LimitStatus, Operation } from './limiter.ts'
 import type { AgentLimits } from './tiers.ts'
@@ -14,12 +15,29 @@ declare module 'fastify' {
   }
 }
 
+const limitHeaders = {
+  RateLimit:
+    'What is left of the agent’s limits (draft-ietf-httpapi-ratelimit-headers): `r` operations for `t` seconds. Absent for an ' +
+    'agent without limits.',
+  'RateLimit-Policy':
+    'The agent’s limits: `q` operations in `w` seconds, or `q` at once. Absent for an agent without limits.',
+}
+
 /**
  * Register it behind the key: each request of `scope` counts as one operation, or is refused before its body is read,
  * with 429 or 503 (`relational_engine_unavailable`).
  */
 export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter }): void {
   if (!scope.hasRequestDecorator('unmetered')) scope.decorateRequest('unmetered', false)
+  describeScope(scope, {
+    problems: [
+      'rate_limited',
+      'too_many_concurrent',
+      ...(limiter.daily ? (['quota_exceeded'] as const) : []),
+      'relational_engine_unavailable',
+    ],
+    headers: limitHeaders,
+  })
   scope.addHook('onRequest', (request, reply, done) => {
     let begun: Operation | Promise<Operation>
     const over = whenOver(reply)

@@ -29,7 +29,7 @@ const part = (description: string, examples: string[]) =>
 
 export const eventSchema = Type.Object(
   {
-    event: Type.Enum([...webhookEvents], { description: 'What happened.' }),
+    event: Type.Enum([...webhookEvents], { type: 'string', description: 'What happened.' }),
     agent: part('Who it happened to, for example a codename.', ['WHALE']),
     task_id: part(
       'Of agent.spawned and agent.terminated: an id of this occurrence, for example a ULID; a constant would make every later one look like a repeat.',

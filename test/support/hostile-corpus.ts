@@ -24,14 +24,41 @@ interface Parameter {
 
 interface Operation {
   parameters?: Parameter[]
-  requestBody?: { content: Record<string, { schema: Schema }> }
+  requestBody?: { content: Record<string, { schema: Schema; example?: unknown }> }
+  responses: Record<
+    string,
+    { content?: Record<string, { examples?: Record<string, { value: { code: string } }> }> }
+  >
 }
 
 export interface ApiDescription {
   paths: Record<string, Record<string, Operation>>
 }
 
+/** A description with its parts in place of the references to them. */
+export function withoutReferences(description: unknown): ApiDescription {
+  const root = description as Record<string, unknown>
+  function resolve(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(resolve)
+    if (value === null || typeof value !== 'object') return value
+    const { $ref } = value as { $ref?: unknown }
+    if (typeof $ref === 'string') {
+      const names = $ref.slice('#/'.length).split('/')
+      return resolve(names.reduce<unknown>((part, name) => (part as Record<string, unknown>)[name], root))
+    }
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, resolve(one)]))
+  }
+  return resolve(description) as ApiDescription
+}
+
+/** The codes that an operation says it answers with this status. */
+export function documentedCodes(operation: Operation | undefined, status: number): string[] {
+  const examples = operation?.responses[status]?.content?.['application/problem+json']?.examples ?? {}
+  return Object.values(examples).map(({ value }) => value.code)
+}
+
 export interface HostileRequest {
+  operation: Operation
   /** Route and what is wrong with it. */
   name: string
   method: string
@@ -105,10 +132,11 @@ export function* hostileRequests(api: ApiDescription): Generator<HostileRequest>
     for (const [name, operation] of Object.entries(methods)) {
       const method = name.toUpperCase()
       for (const one of addresses(route, operation)) {
-        yield { ...one, name: `${method} ${route}: ${one.name}`, method, ...bodyFor(operation) }
+        yield { ...one, operation, name: `${method} ${route}: ${one.name}`, method, ...bodyFor(operation) }
       }
       for (const [what, body] of wholeBodies(operation)) {
         yield {
+          operation,
           name: `${method} ${route}: a body of ${what}`,
           method,
           path: sampleAddress(route, operation),
@@ -153,11 +181,16 @@ const bytesOf = (text: string | Uint8Array<ArrayBuffer>) =>
 
 function bodyFor(operation: Operation): Pick<HostileRequest, 'headers' | 'body'> {
   const schema = schemaOf(operation)
-  return schema ? { headers: jsonHeaders, body: bytesOf(JSON.stringify(sampleOf(schema))) } : {}
+  return schema ? { headers: jsonHeaders, body: bytesOf(JSON.stringify(sampleBody(operation))) } : {}
 }
 
 function schemaOf({ requestBody }: Operation): Schema | undefined {
   return requestBody?.content['application/json']?.schema
+}
+
+/** The body of its example: a good one. */
+function sampleBody({ requestBody }: Operation): unknown {
+  return requestBody?.content['application/json']?.example
 }
 
 function* wholeBodies(operation: Operation): Generator<[string, Pick<HostileRequest, 'headers' | 'body'>]> {
@@ -165,7 +198,8 @@ function* wholeBodies(operation: Operation): Generator<[string, Pick<HostileRequ
   if (!schema) return
   for (const [what, body] of Object.entries(bodies))
     yield [what, { headers: jsonHeaders, body: bytesOf(body) }]
-  const good = bytesOf(JSON.stringify(sampleOf(schema)))
+  const sample = sampleBody(operation)
+  const good = bytesOf(JSON.stringify(sample))
   for (const type of ['text/plain', 'application/json; charset=utf-16', 'multipart/form-data', 'x']) {
     yield [`type ${type}`, { headers: { 'content-type': type }, body: good }]
   }
@@ -174,7 +208,7 @@ function* wholeBodies(operation: Operation): Generator<[string, Pick<HostileRequ
     { headers: { ...jsonHeaders, 'idempotency-key': 'x'.repeat(5_000) }, body: good },
   ]
   for (const name of Object.keys(schema.properties ?? {})) {
-    const others = Object.entries(sampleOf(schema) as object).filter(([key]) => key !== name)
+    const others = Object.entries(sample as object).filter(([key]) => key !== name)
     const rest = others.map(([key, value]) => `,${JSON.stringify(key)}:${JSON.stringify(value)}`).join('')
     for (const [what, value] of Object.entries(values)) {
       yield [

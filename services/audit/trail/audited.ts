@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AppError } from '#lib/errors.ts'
+import { describeScope } from '#runtime/http/api/facts.ts'
 import { problemFor } from '#runtime/http/errors.ts'
 import { recordHeaders } from '#runtime/http.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
@@ -57,6 +58,7 @@ export function audited(
   { agentOf = agentOfCaller, collectionOf = namedCollection }: AuditedOptions = {},
 ): void {
   if (!scope.hasRequestDecorator('audit')) scope.decorateRequest('audit', null)
+  describeScope(scope, { problems: ['log_unavailable'] })
   scope.setErrorHandler(async (error, request, reply) => {
     const problem = problemFor(error, request)
     const agentId = await agentOf(request, problem)

@@ -19,6 +19,9 @@ export const idempotencyHeaders = Type.Object({
   ),
 })
 
+/** For the problems of a route that uses `idempotent`. */
+export const idempotencyProblems = ['idempotency_conflict', 'idempotency_in_progress'] as const
+
 /**
  * Runs `work` once for the key of this caller and operation, and answers what it resolved with (any JSON) and the status
  * that it set. Ids that `work` makes from `seed` are the same however often it runs; without the header it runs with

@@ -2,28 +2,37 @@
 
 import { type TProperties, Type } from 'typebox'
 import { collections, vectorDimension } from '#engines/vectors/collections.ts'
-import { checkedByHandler } from '#runtime/http/validation.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
 
 const closed = { additionalProperties: false }
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
   Type.Object(properties, { ...closed, ...options })
 
-export const limit = Type.Integer({ minimum: 1, maximum: 1_000, default: 10 })
+export const limit = Type.Integer({ minimum: 1, maximum: 1_000, default: 10, examples: [5] })
 
-export const collection = Type.String({
-  description: `One of ${collections.join(', ')}.`,
-  examples: ['knowledgebase'],
-})
+/** Another name is 404 `collection_not_found`, from the handler. */
+export const collection = Type.String(
+  shownAs(
+    Type.Enum([...collections], {
+      type: 'string',
+      title: 'Collection',
+      description: 'Name of a collection.',
+      examples: ['knowledgebase'],
+    }),
+  ),
+)
 
 /** Checked while it is packed: 1536 numbers would fill an answer with faults. */
-export const vector = Type.Unsafe<unknown>({
-  type: 'array',
-  items: { type: 'number' },
-  minItems: vectorDimension,
-  maxItems: vectorDimension,
-  description: `${vectorDimension} numbers within float32; not the zero vector.`,
-  ...checkedByHandler,
-})
+export const vector = Type.Unsafe<unknown>(
+  shownAs(
+    Type.Array(Type.Number(), {
+      minItems: vectorDimension,
+      maxItems: vectorDimension,
+      title: 'Vector',
+      description: `${vectorDimension} numbers within float32; not the zero vector.`,
+    }),
+  ),
+)
 
 export const pointId = Type.String({
   minLength: 1,
@@ -33,39 +42,55 @@ export const pointId = Type.String({
   examples: ['STIDX001-5f2d1c'],
 })
 
-export const payload = Type.Unsafe<Record<string, unknown>>({
-  description: 'Any JSON object of up to 64 KiB; comes back equal.',
-  examples: [
-    {
-      title: 'Deploying the courier',
-      collection: 'knowledgebase',
-      status: 'active',
-      tags: ['runbook', 'webhooks'],
-      mind_path: 'runbooks/courier.md',
-      updated_at: '2026-01-31T12:00:00.000Z',
-    },
-  ],
-})
+/** Given back as it was sent, whatever its keys are: nothing goes through it. */
+export const payload = Type.Unsafe<Record<string, unknown>>(
+  shownAs(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        title: 'Payload',
+        description: 'Any JSON object of up to 64 KiB; comes back equal.',
+        examples: [
+          {
+            title: 'Deploying the courier',
+            collection: 'knowledgebase',
+            status: 'active',
+            tags: ['runbook', 'webhooks'],
+            mind_path: 'runbooks/courier.md',
+            updated_at: '2026-01-31T12:00:00.000Z',
+          },
+        ],
+      },
+    ),
+  ),
+)
 
 export const point = closedObject(
   { id: pointId, vector, payload: Type.Optional(payload) },
-  { title: 'Point' },
+  { title: 'Point', description: 'A point to write.' },
 )
 
 export const filter = closedObject(
   {
     must: Type.Array(
-      closedObject({
-        key: Type.String({
-          description: 'A payload key; a dotted one is a path through objects, not through arrays.',
-        }),
-        match: closedObject({
-          value: Type.Unsafe<string | number | boolean>({
-            type: ['string', 'number', 'boolean'],
-            description: 'Equal by value and type; of an array it means "contains".',
+      closedObject(
+        {
+          key: Type.String({
+            description: 'A payload key; a dotted one is a path through objects, not through arrays.',
           }),
-        }),
-      }),
+          match: closedObject(
+            {
+              value: Type.Unsafe<string | number | boolean>({
+                type: ['string', 'number', 'boolean'],
+                description: 'Equal by value and type; of an array it means "contains".',
+              }),
+            },
+            { title: 'Match' },
+          ),
+        },
+        { title: 'Condition' },
+      ),
       { maxItems: 128 },
     ),
   },
@@ -82,7 +107,7 @@ export const answeredVector = Type.Array(Type.Number())
 export const acceptedOperation = closedObject(
   {
     operation_id: Type.String(),
-    status: Type.Union([Type.Literal('accepted'), Type.Literal('applied')]),
+    status: Type.Enum(['accepted', 'applied'], { type: 'string' }),
     collection: Type.String(),
     points: Type.Integer(),
   },
@@ -95,20 +120,28 @@ export const acceptedOperation = closedObject(
 
 export const waitQuery = closedObject({
   wait: Type.Optional(
-    Type.Union([Type.Literal('true'), Type.Literal('false')], {
+    Type.Enum(['true', 'false'], {
+      type: 'string',
       description: 'true answers 200 once the vector engine holds it, 202 when ten seconds pass first.',
     }),
   ),
 })
 
-/** What every metered operation may answer besides its success. */
-export const commonProblems = {
-  400: 'The body is not JSON, or the operation id is not of this platform.',
-  401: 'No valid gateway key was sent.',
-  404: 'The collection or operation does not exist.',
-  413: 'The body is too large.',
-  415: 'The content type is not application/json.',
-  422: 'A field is wrong; errors names it.',
-  429: 'Too much at once; retryAfter says how long to wait.',
-  503: 'An engine does not answer, or the operation is not applied yet; retryAfter says how long to wait.',
-}
+/** Problems of reads that take `after`. */
+export const afterProblems = [
+  'invalid_operation_id',
+  'operation_not_found',
+  'operation_failed',
+  'not_yet_applied',
+  'log_unavailable',
+] as const
+
+/** Problems of upsert and delete. */
+export const writeProblems = [
+  'forbidden',
+  'reserved_id',
+  'collection_not_found',
+  'backlog_full',
+  'log_unavailable',
+  { code: 'operation_failed', status: 502 },
+] as const

@@ -231,10 +231,9 @@ test('the probes answer, and the log line holds no query', async () => {
 
 test('the description is OpenAPI 3.1 and the reference page loads nothing from elsewhere', async () => {
   const { app } = testApp()
-  await registerApiDescription(app, { prefix: '/v1', title: 'T', description: 'D', version: '1' })
-  app.get('/v1/ping', { schema: { summary: 'Ping' } as object }, (_request, reply) => reply.send({}))
+  await registerApiDescription(app, { prefix: '/v1', title: 'T', description: 'D', version: '1', tags: [] })
   const api = (await app.inject('/v1/openapi.json')).json()
-  expect([api.openapi, Object.keys(api.paths)]).toEqual(['3.1.0', ['/v1/ping']])
+  expect([api.openapi, api.paths]).toEqual(['3.1.0', {}])
   const page = await app.inject('/v1/reference/')
   expect(page.headers['content-security-policy']).toContain("default-src 'none'")
   const script = /src="([^"]+)"/.exec(page.body)?.[1]

@@ -4,7 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { AppError } from '#lib/errors.ts'
-import { problemResponses } from '#runtime/http.ts'
+import { serverMark } from '#runtime/http/api/facts.ts'
 import { audited, withAudit } from '#services/audit/trail/audited.ts'
 import type { AdmittedCall } from '#services/identity/handshake/handshake-limits.ts'
 import { challengeTtlS } from '#services/identity/handshake/handshakes.ts'
@@ -20,14 +20,17 @@ declare module 'fastify' {
 
 const agentId = Type.String({ minLength: 1, maxLength: 64, examples: ['whale'] })
 
-const handshakeBody = closedObject({
-  agent_id: agentId,
-  nonce: Type.String({
-    pattern: '^[0-9a-fA-F]{16,256}$',
-    description: 'Made by the client: 16 to 256 random hex characters.',
-    examples: ['9f86d081884c7d659a2feaa0c55ad015'],
-  }),
-})
+const handshakeBody = closedObject(
+  {
+    agent_id: agentId,
+    nonce: Type.String({
+      pattern: '^[0-9a-fA-F]{16,256}$',
+      description: 'Made by the client: 16 to 256 random hex characters.',
+      examples: ['9f86d081884c7d659a2feaa0c55ad015'],
+    }),
+  },
+  { title: 'HandshakeRequest' },
+)
 
 const handshakeAnswer = closedObject(
   {
@@ -36,32 +39,44 @@ const handshakeAnswer = closedObject(
     public_key_fingerprint: Type.String({ examples: ['SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk'] }),
     expires_in: Type.Integer({ description: 'Seconds in which the challenge can be answered, once.' }),
   },
-  { description: 'The challenge.' },
+  { title: 'Challenge', description: 'To be signed and answered by verify.' },
 )
 
-const verifyBody = closedObject({
-  agent_id: agentId,
-  signature: Type.String({
-    description:
-      'Hex of the Ed25519 signature over the UTF-8 bytes of client_nonce followed by server_nonce.',
-  }),
-})
+const verifyBody = closedObject(
+  {
+    agent_id: agentId,
+    signature: Type.String({
+      description:
+        'Hex of the Ed25519 signature over the UTF-8 bytes of client_nonce followed by server_nonce.',
+    }),
+  },
+  { title: 'VerifyRequest' },
+)
 
 const verifyAnswer = closedObject(
   {
     api_key: Type.String({ description: 'vk_live_… : the Bearer credential of every vector operation.' }),
     expires_in: Type.Integer({ description: 'Seconds.' }),
   },
-  { description: 'The gateway key.' },
+  { title: 'GatewayKey', description: 'The credential of every vector operation.' },
 )
 
-const problems = problemResponses({
-  400: 'The body is not JSON.',
-  401: 'The agent is not known, or the signature was not accepted.',
-  422: 'A field is wrong; errors names it.',
-  429: 'Too many handshakes; retryAfter says how long to wait.',
-  503: 'An engine does not answer.',
-})
+const problems = ['unknown_agent', 'rate_limited', 'relational_engine_unavailable'] as const
+
+const jsonType = "-H 'Content-Type: application/json'"
+
+/** The whole handshake, so that its key is there for the other requests of the page. */
+const verifySample = `# As the agent whale, whose private key "flotilla agents provision --agent-id whale" wrote.
+key=.flotilla/agents/whale/ed25519.pem
+nonce=$(openssl rand -hex 16)
+server_nonce=$(curl -sS "${serverMark}/v1/auth/handshake" ${jsonType} \\
+  -d '{"agent_id":"whale","nonce":"'"$nonce"'"}' | sed 's/.*"server_nonce":"\\([^"]*\\)".*/\\1/')
+signed=$(mktemp) && printf %s "$nonce$server_nonce" > "$signed"
+signature=$(openssl pkeyutl -sign -rawin -inkey "$key" -in "$signed" | od -An -v -tx1 | tr -d ' \\n')
+answer=$(curl -sS "${serverMark}/v1/auth/verify" ${jsonType} \\
+  -d '{"agent_id":"whale","signature":"'"$signature"'"}')
+echo "$answer"
+export GATEWAY_API_KEY=$(echo "$answer" | sed 's/.*"api_key":"\\([^"]*\\)".*/\\1/')`
 
 export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
   audited(scope, gateway, {
@@ -81,12 +96,13 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
   app.post(
     '/handshake',
     {
-      config: { operation: 'handshake' },
+      config: { operation: 'handshake', problems },
       schema: {
+        operationId: 'handshake',
         tags: ['auth'],
         summary: 'Ask for a challenge',
         body: handshakeBody,
-        response: { 200: handshakeAnswer, ...problems },
+        response: { 200: handshakeAnswer },
       },
     },
     async (request, reply) => {
@@ -106,12 +122,13 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
   app.post(
     '/verify',
     {
-      config: { operation: 'verify' },
+      config: { operation: 'verify', problems: [...problems, 'invalid_signature'], sample: verifySample },
       schema: {
+        operationId: 'verify',
         tags: ['auth'],
         summary: 'Answer a challenge and receive a gateway key',
         body: verifyBody,
-        response: { 200: verifyAnswer, ...problems },
+        response: { 200: verifyAnswer },
       },
     },
     async (request, reply) => {

@@ -5,11 +5,10 @@ import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
-import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/point.ts'
-import { after, closedObject, collection, commonProblems, filter } from '../schemas.ts'
+import { after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
 
 const querystring = closedObject({
   collection,
@@ -38,16 +37,16 @@ export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/count',
     {
-      config: { operation: 'count' },
+      config: {
+        operation: 'count',
+        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+      },
       schema: {
+        operationId: 'countPoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Count the points of a collection, exactly',
         querystring,
-        response: {
-          200: answer,
-          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
-        },
+        response: { 200: answer },
       },
     },
     async (request, reply) => {

@@ -4,10 +4,9 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { problemResponses } from '#runtime/http.ts'
 import { recentMax } from '#services/audit/trail/recent-operations.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
-import { showAgent } from '#services/identity/agents/agents.ts'
+import { accessLevels, showAgent, tiers } from '#services/identity/agents/agents.ts'
 import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 import { readSessions } from '#services/identity/gateway-keys/sessions.ts'
 import type { LimitedCaller } from '#services/limits/limiter.ts'
@@ -23,8 +22,8 @@ const answer = Type.Object(
   {
     agent_id: Type.String(),
     role: Type.String(),
-    access: Type.String(),
-    tier: Type.String(),
+    access: Type.Enum([...accessLevels], { type: 'string', title: 'Access' }),
+    tier: Type.Enum([...tiers], { type: 'string', title: 'Tier' }),
     sessions: Type.Array(
       Type.Object({
         key: Type.String({ description: 'The first six random characters of a gateway key, never more.' }),
@@ -68,20 +67,13 @@ export function registerDebug(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/debug/agent/:agent_id',
     {
+      config: { problems: ['forbidden', 'not_found', 'log_unavailable'] },
       schema: {
+        operationId: 'debugAgent',
         tags: ['platform'],
-        security: [{ bearer: [] }],
         summary: "An agent's active sessions, last operations and use of its limits",
         params,
-        response: {
-          200: answer,
-          ...problemResponses({
-            401: 'No valid gateway key was sent.',
-            403: 'Only the agent itself, the tier infra-architect and the access admin may look.',
-            404: 'There is no such agent.',
-            503: 'An engine does not answer.',
-          }),
-        },
+        response: { 200: answer },
       },
     },
     async (request): Promise<Static<typeof answer>> => {

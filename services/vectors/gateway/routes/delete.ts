@@ -3,7 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { recordHeaders } from '#runtime/http.ts'
 import { isReserved, reservedId } from '#services/audit/note-ids.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
@@ -11,41 +11,29 @@ import { leastAccess } from '#services/identity/access/least-access.ts'
 import type { Gateway } from '../gateway.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
 import { requireCollection } from '../points/point.ts'
-import {
-  acceptedOperation,
-  closedObject,
-  collection,
-  commonProblems,
-  pointId,
-  waitQuery,
-} from '../schemas.ts'
+import { acceptedOperation, closedObject, collection, pointId, waitQuery, writeProblems } from '../schemas.ts'
 import { acceptPoints } from './accept.ts'
 
 const idsMax = 1_000
-const body = closedObject({ collection, ids: Type.Array(pointId, { minItems: 1, maxItems: idsMax }) })
+const body = closedObject(
+  { collection, ids: Type.Array(pointId, { minItems: 1, maxItems: idsMax }) },
+  { title: 'DeleteRequest' },
+)
 
 export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().delete(
     '/delete',
     {
       onRequest: leastAccess('member'),
-      config: { operation: 'delete' },
+      config: { operation: 'delete', problems: writeProblems },
       schema: {
+        operationId: 'deletePoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Delete points by id',
         description: 'Deleting a point that is not there is no fault.',
         body,
         querystring: waitQuery,
-        response: {
-          200: acceptedOperation,
-          202: acceptedOperation,
-          ...problemResponses({
-            ...commonProblems,
-            403: 'An id belongs to the platform, or the agent may only read.',
-            502: 'The operation failed.',
-          }),
-        },
+        response: { 200: acceptedOperation, 202: acceptedOperation },
       },
     },
     async (request, reply) => {

@@ -4,28 +4,31 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { vectorDimension } from '#engines/vectors/collections.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { problemResponses } from '#runtime/http.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
 
 const textsMax = 1_000
 
 /** Besides `input`, what OpenAI's clients send by themselves. */
-const body = closedObject({
-  input: Type.Unsafe<string | string[]>({
-    type: ['string', 'array'],
-    items: { type: 'string' },
-    minItems: 1,
-    maxItems: textsMax,
-    description: `A text, or 1 to ${textsMax} texts.`,
-    examples: ['Where is the courier deployed?'],
-  }),
-  model: Type.Optional(Type.String({ description: 'Accepted and ignored: there is one embedder.' })),
-  encoding_format: Type.Optional(Type.Union([Type.Literal('float'), Type.Literal('base64')])),
-  dimensions: Type.Optional(Type.Integer({ description: `Only ${vectorDimension}.` })),
-  user: Type.Optional(Type.String()),
-})
+const body = closedObject(
+  {
+    input: Type.Unsafe<string | string[]>({
+      type: ['string', 'array'],
+      items: { type: 'string' },
+      minItems: 1,
+      maxItems: textsMax,
+      description: `A text, or 1 to ${textsMax} texts.`,
+      examples: ['Where is the courier deployed?'],
+    }),
+    model: Type.Optional(Type.String({ description: 'Accepted and ignored: there is one embedder.' })),
+    encoding_format: Type.Optional(Type.Enum(['float', 'base64'], { type: 'string' })),
+    dimensions: Type.Optional(Type.Integer({ description: `Only ${vectorDimension}.` })),
+    user: Type.Optional(Type.String()),
+  },
+  { title: 'EmbeddingsRequest' },
+)
 
 const answer = Type.Object(
   {
@@ -34,9 +37,13 @@ const answer = Type.Object(
       Type.Object({
         object: Type.Literal('embedding'),
         index: Type.Integer(),
-        embedding: Type.Unsafe<number[] | string>({
-          description: `${vectorDimension} numbers, or base64 of their little-endian float32 bytes.`,
-        }),
+        embedding: Type.Unsafe<number[] | string>(
+          shownAs(
+            Type.Union([Type.Array(Type.Number()), Type.String()], {
+              description: `${vectorDimension} numbers, or base64 of their little-endian float32 bytes.`,
+            }),
+          ),
+        ),
       }),
     ),
     model: Type.String(),
@@ -50,21 +57,13 @@ export function registerEmbeddings(scope: FastifyInstance, gateway: Gateway): vo
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/embeddings',
     {
-      config: { operation: 'embeddings' },
+      config: { operation: 'embeddings', problems: ['embedder_unavailable'] },
       schema: {
+        operationId: 'createEmbeddings',
         tags: ['platform'],
-        security: [{ bearer: [] }],
         summary: "Turn texts into vectors with the platform's embedder",
         body,
-        response: {
-          200: answer,
-          ...problemResponses({
-            400: 'The body is not JSON.',
-            401: 'No valid gateway key was sent.',
-            422: 'A field is wrong; errors names it.',
-            503: 'The embedder does not answer.',
-          }),
-        },
+        response: { 200: answer },
       },
     },
     async (request): Promise<Static<typeof answer>> => {

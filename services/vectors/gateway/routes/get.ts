@@ -5,32 +5,49 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Point } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { pointIdFault, requireCollection } from '../points/point.ts'
-import { after, answeredVector, closedObject, collection, commonProblems, payload } from '../schemas.ts'
+import { after, afterProblems, answeredVector, closedObject, collection, payload } from '../schemas.ts'
 
 const idsMax = 1_000
 
 const querystring = closedObject({
   collection,
+  // Each is a text or, repeated, several: which are good is checked by the handler.
   id: Type.Optional(
-    Type.Unsafe<string | string[]>({ type: ['string', 'array'], description: 'One point id.' }),
+    Type.Unsafe<string | string[]>(
+      shownAs(Type.String({ description: 'One point id.', examples: ['STIDX001-5f2d1c'] })),
+    ),
   ),
   ids: Type.Optional(
-    Type.Unsafe<string | string[]>({
-      type: ['string', 'array'],
-      description: `1 to ${idsMax} point ids: ids=a&ids=b.`,
-    }),
+    Type.Unsafe<string | string[]>(
+      shownAs(
+        Type.Array(Type.String(), {
+          minItems: 1,
+          maxItems: idsMax,
+          description: `Instead of id: 1 to ${idsMax} point ids, ids=a&ids=b.`,
+        }),
+      ),
+    ),
   ),
   after,
 })
 
 const point = { id: Type.String(), vector: answeredVector, payload }
 
-/** The point itself for `id`; `points` and `missing` for `ids`. */
+const storedPoint = Type.Object(point, { title: 'StoredPoint' })
+const foundPoints = Type.Object(
+  {
+    points: Type.Array(storedPoint),
+    missing: Type.Array(Type.String(), { description: 'Ids without a point.' }),
+  },
+  { title: 'FoundPoints' },
+)
+
+/** One shape for both answers: to choose between two, the serialiser would check each value first. */
 const answer = Type.Object(
   {
     id: Type.Optional(point.id),
@@ -39,11 +56,13 @@ const answer = Type.Object(
     points: Type.Optional(Type.Array(Type.Object(point))),
     missing: Type.Optional(Type.Array(Type.String())),
   },
-  {
-    title: 'GetAnswer',
-    description: 'The point itself for id; points and missing for ids.',
-    examples: [{ points: [], missing: ['a', 'b'] }],
-  },
+  shownAs(
+    Type.Union([storedPoint, foundPoints], {
+      title: 'GetAnswer',
+      description: 'The point itself for id; points and missing for ids.',
+      examples: [{ points: [], missing: ['a', 'b'] }],
+    }),
+  ),
 )
 
 export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
@@ -51,16 +70,16 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/get',
     {
-      config: { operation: 'get' },
+      config: {
+        operation: 'get',
+        problems: ['point_not_found', 'collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+      },
       schema: {
+        operationId: 'getPoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Fetch points by id, with their vectors',
         querystring,
-        response: {
-          200: answer,
-          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
-        },
+        response: { 200: answer },
       },
     },
     async (request, reply) => {

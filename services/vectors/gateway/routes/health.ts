@@ -6,14 +6,17 @@ import { type Static, Type } from 'typebox'
 import type { Gateway } from '../gateway.ts'
 import type { ComponentHealth } from '../health-probe.ts'
 
-const component = Type.Object({
-  status: Type.Union([Type.Literal('pass'), Type.Literal('fail'), Type.Literal('none')]),
-  latency_ms: Type.Union([Type.Number(), Type.Null()]),
-})
+const component = Type.Object(
+  {
+    status: Type.Enum(['pass', 'fail', 'none'], { type: 'string' }),
+    latency_ms: Type.Union([Type.Number(), Type.Null()]),
+  },
+  { title: 'ComponentHealth' },
+)
 
 const answer = Type.Object(
   {
-    status: Type.Union([Type.Literal('pass'), Type.Literal('degraded'), Type.Literal('fail')]),
+    status: Type.Enum(['pass', 'degraded', 'fail'], { type: 'string' }),
     components: Type.Object({
       proxy: component,
       api: component,
@@ -34,7 +37,9 @@ export function registerHealth(scope: FastifyInstance, gateway: Pick<Gateway, 'h
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/health',
     {
+      config: { problems: [] },
       schema: {
+        operationId: 'getHealth',
         tags: ['platform'],
         summary: 'Liveness of proxy, API layer, vector engine, relational engine and event log',
         response: { 200: answer, 503: answer },

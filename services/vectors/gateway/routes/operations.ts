@@ -3,16 +3,17 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { problemResponses } from '#runtime/http.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
 
-const params = closedObject({ operation_id: Type.String({ minLength: 1 }) })
+const params = closedObject({
+  operation_id: Type.String({ minLength: 1, description: 'As upsert or delete answered it.' }),
+})
 
 const answer = Type.Object(
   {
     operation_id: Type.String(),
-    status: Type.Union([Type.Literal('accepted'), Type.Literal('applied'), Type.Literal('failed')]),
+    status: Type.Enum(['accepted', 'applied', 'failed'], { type: 'string' }),
     error: Type.Optional(Type.String({ description: 'Why it failed.' })),
   },
   {
@@ -26,19 +27,13 @@ export function registerOperations(scope: FastifyInstance, gateway: Gateway): vo
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/operations/:operation_id',
     {
+      config: { problems: ['invalid_operation_id', 'operation_not_found', 'log_unavailable'] },
       schema: {
+        operationId: 'getOperation',
         tags: ['platform'],
-        security: [{ bearer: [] }],
         summary: 'How far an upsert or delete is',
         params,
-        response: {
-          200: answer,
-          ...problemResponses({
-            400: 'The id is not one of this platform.',
-            401: 'No valid gateway key was sent.',
-            404: 'The log was replaced after this operation.',
-          }),
-        },
+        response: { 200: answer },
       },
     },
     async (request) => {

@@ -4,40 +4,41 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { ScrolledPoint, ScrollQuery } from '#engines/vectors/port.ts'
-import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/point.ts'
 import {
   after,
+  afterProblems,
   answeredVector,
   closedObject,
   collection,
-  commonProblems,
   filter,
   limit,
   payload,
   pointId,
 } from '../schemas.ts'
 
-const body = closedObject({
-  collection,
-  limit: Type.Optional(limit),
-  offset: Type.Optional(pointId),
-  filter: Type.Optional(filter),
-  with_payload: Type.Optional(Type.Boolean({ default: true })),
-  with_vector: Type.Optional(Type.Boolean({ default: false })),
-  after,
-})
+const body = closedObject(
+  {
+    collection,
+    limit: Type.Optional(limit),
+    offset: Type.Optional(pointId),
+    filter: Type.Optional(filter),
+    with_payload: Type.Optional(Type.Boolean({ default: true })),
+    with_vector: Type.Optional(Type.Boolean({ default: false })),
+    after,
+  },
+  { title: 'ScrollRequest' },
+)
 
 const answer = Type.Object(
   {
     points: Type.Array(
-      Type.Object({
-        id: Type.String(),
-        payload: Type.Optional(payload),
-        vector: Type.Optional(answeredVector),
-      }),
+      Type.Object(
+        { id: Type.String(), payload: Type.Optional(payload), vector: Type.Optional(answeredVector) },
+        { title: 'ScrolledPoint' },
+      ),
     ),
     next_offset: Type.Union([Type.String(), Type.Null()], {
       description: 'The offset of the next page; null at the end.',
@@ -55,16 +56,16 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/scroll',
     {
-      config: { operation: 'scroll' },
+      config: {
+        operation: 'scroll',
+        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+      },
       schema: {
+        operationId: 'scrollPoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Read a collection page by page',
         body,
-        response: {
-          200: answer,
-          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
-        },
+        response: { 200: answer },
       },
     },
     async (request, reply) => {

@@ -4,51 +4,58 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { readQueryVector } from '../points/point.ts'
-import { after, answeredVector, closedObject, commonProblems, limit, payload, vector } from '../schemas.ts'
+import { after, afterProblems, answeredVector, closedObject, limit, payload, vector } from '../schemas.ts'
 import type { PgQuery } from '../search-pg/search.ts'
 
-const body = closedObject({
-  table: Type.String({
-    minLength: 1,
-    maxLength: 63,
-    description:
-      'A table of the schema vectors with a column of type vector(1536). embeddings holds the points of all collections, ' +
-      'with the columns collection, id, title, status, tags, mind_path, updated_at and payload to filter on.',
-    examples: ['embeddings'],
-  }),
-  vector,
-  limit: Type.Optional(limit),
-  metric: Type.Optional(
-    Type.Literal('cosine', { default: 'cosine', description: 'Scores are 1 − cosine distance.' }),
-  ),
-  filter_sql: Type.Optional(
-    Type.String({
+const body = closedObject(
+  {
+    table: Type.String({
+      minLength: 1,
+      maxLength: 63,
       description:
-        'An SQL condition over the columns of the table, up to 4,096 bytes: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, ' +
-        'IS NULL, IS NOT NULL, = ANY(array column), AND, OR, NOT, parentheses, and literals, also cast to text, int, float, ' +
-        'bool or timestamptz. Everything else is 400 invalid_filter, with its name. Times without a zone are UTC.',
-      examples: ["collection = 'knowledgebase' AND status = 'active' AND 'runbook' = ANY(tags)"],
+        'A table of the schema vectors with a column of type vector(1536). embeddings holds the points of all collections, ' +
+        'with the columns collection, id, title, status, tags, mind_path, updated_at and payload to filter on.',
+      examples: ['embeddings'],
     }),
-  ),
-  with_payload: Type.Optional(Type.Boolean({ default: true })),
-  with_vector: Type.Optional(Type.Boolean({ default: false })),
-  after,
-})
+    vector,
+    limit: Type.Optional(limit),
+    metric: Type.Optional(
+      Type.Literal('cosine', { default: 'cosine', description: 'Scores are 1 − cosine distance.' }),
+    ),
+    filter_sql: Type.Optional(
+      Type.String({
+        description:
+          'An SQL condition over the columns of the table, up to 4,096 bytes: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, ' +
+          'IS NULL, IS NOT NULL, = ANY(array column), AND, OR, NOT, parentheses, and literals, also cast to text, int, float, ' +
+          'bool or timestamptz. Everything else is 400 invalid_filter, with its name. Times without a zone are UTC.',
+        examples: ["collection = 'knowledgebase' AND status = 'active' AND 'runbook' = ANY(tags)"],
+      }),
+    ),
+    with_payload: Type.Optional(Type.Boolean({ default: true })),
+    with_vector: Type.Optional(Type.Boolean({ default: false })),
+    after,
+  },
+  { title: 'SearchTableRequest' },
+)
 
 const answer = Type.Object(
   {
     results: Type.Array(
-      Type.Object({
-        collection: Type.Optional(Type.String({ description: 'Absent when the table has no such column.' })),
-        id: Type.String(),
-        score: Type.Number({ description: 'Cosine similarity.' }),
-        payload: Type.Optional(payload),
-        vector: Type.Optional(answeredVector),
-      }),
+      Type.Object(
+        {
+          collection: Type.Optional(
+            Type.String({ description: 'Absent when the table has no such column.' }),
+          ),
+          id: Type.String(),
+          score: Type.Number({ description: 'Cosine similarity.' }),
+          payload: Type.Optional(payload),
+          vector: Type.Optional(answeredVector),
+        },
+        { title: 'TableHit' },
+      ),
     ),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
     records_scanned: Type.Integer({
@@ -76,25 +83,19 @@ const answer = Type.Object(
   },
 )
 
-const problems = {
-  ...commonProblems,
-  400: 'The body is not JSON, filter_sql is not allowed, or the operation id is not of this platform.',
-  404: 'There is no such table, or no such operation.',
-  409: 'The operation named in after failed.',
-  503: 'An engine does not answer, the query took too long, or the operation is not applied yet; retryAfter says how long to wait.',
-}
+const problems = ['invalid_filter', 'table_not_found', 'query_timeout', ...afterProblems] as const
 
 export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search-pg',
     {
-      config: { operation: 'search-pg' },
+      config: { operation: 'search-pg', problems: problems },
       schema: {
+        operationId: 'searchTable',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Find the nearest rows of a table, filtered by an SQL condition',
         body,
-        response: { 200: answer, ...problemResponses(problems) },
+        response: { 200: answer },
       },
     },
     async (request, reply) => {

@@ -4,42 +4,47 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Hit, SearchQuery } from '#engines/vectors/port.ts'
-import { problemResponses } from '#runtime/http.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { readQueryVector, requireCollection } from '../points/point.ts'
 import {
   after,
+  afterProblems,
   answeredVector,
   closedObject,
   collection,
-  commonProblems,
   filter,
   limit,
   payload,
   vector,
 } from '../schemas.ts'
 
-const body = closedObject({
-  collection,
-  vector,
-  limit: Type.Optional(limit),
-  score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
-  filter: Type.Optional(filter),
-  with_payload: Type.Optional(Type.Boolean({ default: true })),
-  with_vector: Type.Optional(Type.Boolean({ default: false })),
-  after,
-})
+const body = closedObject(
+  {
+    collection,
+    vector,
+    limit: Type.Optional(limit),
+    score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
+    filter: Type.Optional(filter),
+    with_payload: Type.Optional(Type.Boolean({ default: true })),
+    with_vector: Type.Optional(Type.Boolean({ default: false })),
+    after,
+  },
+  { title: 'SearchRequest' },
+)
 
 const answer = Type.Object(
   {
     results: Type.Array(
-      Type.Object({
-        id: Type.String(),
-        score: Type.Number({ description: 'Cosine similarity.' }),
-        payload: Type.Optional(payload),
-        vector: Type.Optional(answeredVector),
-      }),
+      Type.Object(
+        {
+          id: Type.String(),
+          score: Type.Number({ description: 'Cosine similarity.' }),
+          payload: Type.Optional(payload),
+          vector: Type.Optional(answeredVector),
+        },
+        { title: 'Hit' },
+      ),
     ),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
     records_scanned: Type.Integer({ description: 'Points that were eligible for the search.' }),
@@ -62,16 +67,16 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search',
     {
-      config: { operation: 'search' },
+      config: {
+        operation: 'search',
+        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+      },
       schema: {
+        operationId: 'searchPoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Find the nearest points of a collection',
         body,
-        response: {
-          200: answer,
-          ...problemResponses({ ...commonProblems, 409: 'The operation named in after failed.' }),
-        },
+        response: { 200: answer },
       },
     },
     async (request, reply) => {

@@ -7,10 +7,10 @@ import { Type } from 'typebox'
 import { parsedOnLoopBytesMax } from '#runtime/http/json-parser.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator } from '#runtime/http/validation.ts'
-import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { recordHeaders } from '#runtime/http.ts'
 import { idOfSeed } from '#runtime/idempotency.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
-import { idempotencyHeaders, idempotent } from '#services/identity/access/idempotent.ts'
+import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/identity/access/idempotent.ts'
 import { callerOf } from '#services/identity/access/keyed.ts'
 import { leastAccess } from '#services/identity/access/least-access.ts'
 import type { Gateway } from '../gateway.ts'
@@ -18,12 +18,15 @@ import type { Reservation } from '../operations/backlog.ts'
 import { newOperationNumber } from '../operations/operation-id.ts'
 import { upsertBodyBytesMax } from '../points/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, pointsMax } from '../points/parse-upsert.ts'
-import { acceptedOperation, closedObject, collection, commonProblems, point, waitQuery } from '../schemas.ts'
+import { acceptedOperation, closedObject, collection, point, waitQuery, writeProblems } from '../schemas.ts'
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'
 
 /** The schema describes what is sent; the type is what the scope's own parser makes of it. */
 const body = Type.Unsafe<ParsedUpsert>(
-  closedObject({ collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) }),
+  closedObject(
+    { collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) },
+    { title: 'UpsertRequest' },
+  ),
 )
 
 /** The scope must be this route's own: it reads bodies in its own way. */
@@ -34,12 +37,15 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
     {
       bodyLimit: upsertBodyBytesMax,
       onRequest: leastAccess('member'),
-      config: { operation: 'upsert' },
+      config: {
+        operation: 'upsert',
+        problems: [...writeProblems, ...idempotencyProblems, { code: 'bad_request', status: 408 }],
+      },
       // The parser has checked the body already, point by point.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
       schema: {
+        operationId: 'upsertPoints',
         tags: ['vectors'],
-        security: [{ bearer: [] }],
         summary: 'Write points',
         description:
           'Accepted points are in the log; they are applied in order. Not atomic: after a 503 repeat it. An id twice in ' +
@@ -47,17 +53,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
         body,
         querystring: waitQuery,
         headers: idempotencyHeaders,
-        response: {
-          200: acceptedOperation,
-          202: acceptedOperation,
-          ...problemResponses({
-            ...commonProblems,
-            403: 'An id belongs to the platform, or the agent may only read.',
-            408: 'The body arrives too slowly: send at least 16 KiB in every five seconds.',
-            409: 'The Idempotency-Key was used with another body, or its first request is still running.',
-            502: 'The operation failed.',
-          }),
-        },
+        response: { 200: acceptedOperation, 202: acceptedOperation },
       },
     },
     async (request, reply) => {

@@ -5,8 +5,9 @@ import { type Static, Type } from 'typebox'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { createValidator } from '#runtime/http/validation.ts'
-import { problemResponses, recordHeaders } from '#runtime/http.ts'
+import { recordHeaders } from '#runtime/http.ts'
 import { eventSchema } from '../../event.ts'
 import { chooseTargets, namesOf } from '../events/choose-targets.ts'
 import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event-body.ts'
@@ -19,13 +20,17 @@ const answerTimeoutMs = deadlines.request.fireAnswerMs
 const query = Type.Object(
   {
     targets: Type.Optional(
-      Type.Union([Type.String(), Type.Array(Type.String())], {
-        description:
-          'Names of targets, comma-separated or repeated: only these get the event, and of these only those whose own ' +
-          '`events` and `agents` lists match. An unknown name refuses all of it; an empty one is a fault. Without it: every ' +
-          'target whose lists match.',
-        examples: ['audit,deploy'],
-      }),
+      Type.Union(
+        [Type.String(), Type.Array(Type.String())],
+        shownAs(
+          Type.Array(Type.String(), {
+            description:
+              'Names of targets, repeated (`targets=audit&targets=deploy`) or comma-separated: only these get the event, and ' +
+              'of these only those whose own `events` and `agents` lists match. An unknown name refuses all of it; an empty ' +
+              'one is a fault. Without it: every target whose lists match.',
+          }),
+        ),
+      ),
     ),
   },
   { additionalProperties: false },
@@ -43,7 +48,7 @@ const answer = Type.Object(
               'Rises for each target, not by one; sent as X-Sequence (which may be smaller where the log had to be written twice).',
           }),
         },
-        { additionalProperties: false },
+        { additionalProperties: false, title: 'Delivery' },
       ),
       { description: 'In the order of the targets file; empty when no target wants the event.' },
     ),
@@ -78,7 +83,11 @@ export function registerFire(scope: FastifyInstance, relay: Relay): void {
       bodyLimit: bodyBytesMax,
       // The parser has checked the body already.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
+      config: {
+        problems: ['unknown_target', 'secret_in_payload', 'log_unavailable', 'relational_engine_unavailable'],
+      },
       schema: {
+        operationId: 'fireEvent',
         tags: ['webhooks'],
         summary: 'Fire an event',
         description:
@@ -87,17 +96,7 @@ export function registerFire(scope: FastifyInstance, relay: Relay): void {
           'again; receivers know a repeat by its idempotency key.',
         body: eventSchema,
         querystring: query,
-        response: {
-          202: answer,
-          ...problemResponses({
-            400: 'The body is not JSON, or `targets` holds an unknown (unknown_target) or empty name; nothing was sent.',
-            403: 'The caller, its Host header or its Origin is not of this machine.',
-            413: 'The body is larger than 256 KiB.',
-            415: 'The content type is not application/json.',
-            422: 'A field is wrong (errors names it), or the event holds a secret (secret_in_payload).',
-            503: 'Not every delivery was stored; send the event again after retryAfter seconds.',
-          }),
-        },
+        response: { 202: answer },
       },
     },
     async (request, reply) => {

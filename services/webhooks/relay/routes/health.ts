@@ -3,33 +3,43 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { problemResponses } from '#runtime/http.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
 import type { Relay } from '../relay.ts'
 import type { LagReading } from '../targets/lag.ts'
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
 
-const target = Type.Object({
-  reachable: nullable(
-    Type.Boolean(),
-    'By the newest of a probe (name resolution, connection, TLS; never a request) and a delivery; null before both.',
-  ),
-  last_status: nullable(Type.Integer(), 'HTTP status of the last call; null without an answer or a call.'),
-  latency_ms: nullable(Type.Number(), 'Of that newest probe or call.'),
-  lag: nullable(
-    Type.Integer(),
-    'Events accepted and neither delivered nor parked; null while it is not known.',
-  ),
-  breaker: Type.String({ description: 'closed, or open while the target is considered away.' }),
-  head_age_s: nullable(Type.Number(), 'How long the event at the head has been waiting.'),
-  next_attempt_at: nullable(Type.String(), 'ISO 8601; when the event at the head is tried again.'),
-  checked_at: nullable(Type.String(), 'ISO 8601; when the target was last probed or called.'),
-})
+const target = Type.Object(
+  {
+    reachable: nullable(
+      Type.Boolean(),
+      'By the newest of a probe (name resolution, connection, TLS; never a request) and a delivery; null before both.',
+    ),
+    last_status: nullable(Type.Integer(), 'HTTP status of the last call; null without an answer or a call.'),
+    latency_ms: nullable(Type.Number(), 'Of that newest probe or call.'),
+    lag: nullable(
+      Type.Integer(),
+      'Events accepted and neither delivered nor parked; null while it is not known.',
+    ),
+    breaker: Type.String(
+      shownAs(
+        Type.Enum(['closed', 'open'], {
+          type: 'string',
+          description: 'open while the target is considered away.',
+        }),
+      ),
+    ),
+    head_age_s: nullable(Type.Number(), 'How long the event at the head has been waiting.'),
+    next_attempt_at: nullable(Type.String(), 'ISO 8601; when the event at the head is tried again.'),
+    checked_at: nullable(Type.String(), 'ISO 8601; when the target was last probed or called.'),
+  },
+  { title: 'TargetHealth' },
+)
 
 const answer = Type.Object(
   {
-    status: Type.Union([Type.Literal('pass'), Type.Literal('warn'), Type.Literal('fail')]),
+    status: Type.Enum(['pass', 'warn', 'fail'], { type: 'string' }),
     targets: Type.Record(Type.String(), target),
   },
   {
@@ -44,13 +54,12 @@ export function registerHealth(app: FastifyInstance, relay: Relay): void {
   app.withTypeProvider<TypeBoxTypeProvider>().get(
     '/health',
     {
+      config: { problems: [] },
       schema: {
+        operationId: 'getRelayHealth',
         tags: ['platform'],
         summary: 'Connectivity of the targets, from probes and deliveries',
-        response: {
-          200: answer,
-          ...problemResponses({ 403: 'The caller, its Host header or its Origin is not of this machine.' }),
-        },
+        response: { 200: answer },
       },
     },
     async (): Promise<Static<typeof answer>> => {

@@ -1,0 +1,106 @@
+/** Completes the API description that is made from the routes' schemas: credentials, problems, headers, samples, components. */
+
+import type { FastifyContextConfig } from 'fastify'
+import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
+import { AppError } from '#lib/errors.ts'
+import { problemContentType, problemOf, problemSchema } from '../problem.ts'
+import { liftTitled } from './components.ts'
+import { type Answer, type Document, type Operation, operationsOf } from './document.ts'
+import { type Credential, credentialOf, headersOf, problemsOf, serverMark } from './facts.ts'
+import { curlOf, sampleOf } from './samples.ts'
+
+/** Of every answer. */
+const commonHeaders = {
+  'X-Request-Id':
+    'Id of the request: the caller’s X-Request-Id (1 to 128 visible ASCII characters), or one made here.',
+  traceparent: 'W3C trace context: the caller’s, or one made here.',
+}
+const retryAfter = { 'Retry-After': 'Seconds to wait: `retryAfter` of the body, rounded up.' }
+const authenticate = { 'WWW-Authenticate': 'The kind of credential: `Bearer`.' }
+const exampleRequestId = '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11'
+
+/** `routes`: operationId → config of its route. Changes and returns the document. */
+export function complete(document: Document, routes: ReadonlyMap<string, FastifyContextConfig>): Document {
+  const { components } = document
+  Object.assign(components, { headers: {}, examples: {}, securitySchemes: {} })
+  const codes = new Set<ErrorCode>()
+  for (const [path, method, operation] of operationsOf(document)) {
+    const config = routes.get(operation.operationId)!
+    const credential = credentialOf(config)
+    operation.security = credential ? [{ [credential.name]: [] }] : []
+    if (credential) components.securitySchemes[credential.name] = schemeOf(credential)
+    addProblems(document, operation, config)
+    for (const one of problemsOf(config, takenBy(operation)).values()) for (const code of one) codes.add(code)
+    addHeaders(document, operation, config)
+    const media = operation.requestBody?.content['application/json']
+    if (media) media.example ??= sampleOf(media.schema)
+    const source = config.sample ?? curlOf(path, method, operation, credential)
+    operation['x-codeSamples'] = [{ lang: 'shell', label: 'curl', source }]
+  }
+  document.paths = liftTitled(document.paths, components.schemas) as Document['paths']
+  liftTitled(
+    problemSchema(Object.keys(errorCodes).filter((code) => codes.has(code as ErrorCode))),
+    components.schemas,
+  )
+  document.servers = [{ url: serverMark }]
+  return document
+}
+
+function schemeOf({ description, bearerFormat }: Credential) {
+  return { type: 'http', scheme: 'bearer', bearerFormat, description }
+}
+
+function takenBy({ requestBody, parameters = [] }: Operation) {
+  return { body: requestBody !== undefined, fields: parameters.length > 0 }
+}
+
+function addProblems({ components }: Document, operation: Operation, config: FastifyContextConfig): void {
+  for (const [status, codes] of problemsOf(config, takenBy(operation))) {
+    const examples: Record<string, unknown> = {}
+    for (const code of codes) {
+      const name = status === errorCodes[code].status ? code : `${code}_${status}`
+      components.examples[name] ??= { summary: errorCodes[code].title, value: exampleOf(code, status) }
+      examples[name] = { $ref: `#/components/examples/${name}` }
+    }
+    const own: Answer | undefined = operation.responses[status]
+    operation.responses[status] = {
+      description: [own?.description, ...codes.map(sentenceOf)].filter(Boolean).join('\n\n'),
+      content: {
+        ...own?.content,
+        [problemContentType]: { schema: { $ref: '#/components/schemas/Problem' }, examples },
+      },
+    }
+  }
+}
+
+function sentenceOf(code: ErrorCode): string {
+  const { title, meaning } = errorCodes[code]
+  return `\`${code}\`: ${meaning ?? `${title}.`}`
+}
+
+function exampleOf(code: ErrorCode, status: number) {
+  const fields = { path: '/points/0/vector', message: 'must have 1536 numbers' }
+  const fault = new AppError(code, errorCodes[code].action.replaceAll('`', ''), {
+    statusCode: status,
+    ...(errorCodes[code].waits ? { retryAfter: 1 } : {}),
+    ...(code === 'validation_failed' ? { errors: [fields] } : {}),
+  })
+  return problemOf(fault, exampleRequestId)
+}
+
+function addHeaders({ components }: Document, operation: Operation, config: FastifyContextConfig): void {
+  const problems = problemsOf(config, takenBy(operation))
+  for (const [status, answer] of Object.entries(operation.responses)) {
+    const waits = problems.get(Number(status))?.some((code) => errorCodes[code].waits)
+    const headers: Record<string, string> = {
+      ...commonHeaders,
+      ...(status === '401' ? authenticate : headersOf(config)),
+      ...(waits ? retryAfter : {}),
+    }
+    answer.headers = {}
+    for (const [name, description] of Object.entries(headers)) {
+      components.headers[name] ??= { description, schema: { type: 'string' } }
+      answer.headers[name] = { $ref: `#/components/headers/${name}` }
+    }
+  }
+}

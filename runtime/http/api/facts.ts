@@ -1,0 +1,97 @@
+/** What routes and their scopes say of themselves for the API description, in addition to their schemas. */
+
+import type { FastifyContextConfig, FastifyInstance } from 'fastify'
+import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
+
+/** A code with its usual status, or with one of its others. */
+export type ErrorCase = ErrorCode | { code: ErrorCode; status: number }
+
+export interface Credential {
+  /** Key of the security scheme. */
+  name: string
+  description: string
+  /** Shape of the Bearer credential. */
+  bearerFormat: string
+  /** The shell variable that holds it in the requests of the reference page. */
+  variable: string
+}
+
+export interface ScopeFacts {
+  /** What its requests must carry. */
+  credential?: Credential
+  /** Codes that each of its routes may answer. */
+  problems?: readonly ErrorCase[]
+  /** Header → description, of its answers to known callers: 401 goes without. */
+  headers?: Readonly<Record<string, string>>
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * Codes that the route answers by itself. What its scope or the kit answers (a faulty body, a missing key, a limit)
+     * need not be named. Required of described routes, if only as an empty list.
+     */
+    problems?: readonly ErrorCase[]
+    /** A shell command for the reference page in place of the one that is made from the schemas; see `serverMark`. */
+    sample?: string
+    /** Kept by `describeScope`. */
+    scopes?: readonly ScopeFacts[]
+  }
+}
+
+/** In samples and descriptions: the address that the description was asked at, without a slash at its end. */
+export const serverMark = '{the-address-asked}'
+
+/** Adds to the description of every route of `scope` that is registered later. */
+export function describeScope(scope: FastifyInstance, facts: ScopeFacts): void {
+  scope.addHook('onRoute', (route) => {
+    route.config = { ...route.config, scopes: [...(route.config?.scopes ?? []), facts] }
+  })
+}
+
+export function credentialOf(config: FastifyContextConfig): Credential | undefined {
+  return config.scopes?.findLast((facts) => facts.credential)?.credential
+}
+
+export function headersOf(config: FastifyContextConfig): Readonly<Record<string, string>> {
+  return Object.assign({}, ...(config.scopes ?? []).map(({ headers }) => headers))
+}
+
+/** What any request may be answered. */
+const always: ErrorCase[] = ['bad_request', 'internal_error', 'overloaded', 'shutting_down']
+const ofBodies: ErrorCase[] = ['invalid_json', 'payload_too_large', 'unsupported_media_type']
+
+/** Status → codes, each once, in the order of the catalogue. */
+export function problemsOf(
+  config: FastifyContextConfig,
+  takes: { body: boolean; fields: boolean },
+): Map<number, ErrorCode[]> {
+  const cases = [
+    ...always,
+    ...(takes.body ? ofBodies : []),
+    ...(takes.body || takes.fields ? (['validation_failed'] as const) : []),
+    ...(config.scopes ?? []).flatMap(({ problems = [] }) => problems),
+    ...(config.problems ?? []),
+  ]
+  const order = Object.keys(errorCodes)
+  const found = new Map<number, Set<ErrorCode>>()
+  for (const one of cases) {
+    const { code, status } = typeof one === 'string' ? { code: one, status: errorCodes[one].status } : one
+    found.set(status, (found.get(status) ?? new Set()).add(code))
+  }
+  return new Map(
+    [...found].map(([status, codes]) => [
+      status,
+      [...codes].sort((a, b) => order.indexOf(a) - order.indexOf(b)),
+    ]),
+  )
+}
+
+/** Cases whose status the catalogue does not know. */
+export function unknownCases(config: FastifyContextConfig): string[] {
+  return (config.problems ?? []).flatMap((one) => {
+    if (typeof one === 'string') return []
+    const { status, alsoStatus } = errorCodes[one.code]
+    return one.status === status || alsoStatus?.[one.status] ? [] : [`${one.code} with ${one.status}`]
+  })
+}
