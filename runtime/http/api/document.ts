@@ -24,6 +24,7 @@ export interface Parameter {
 
 export interface Operation {
   operationId: string
+  tags?: string[]
   security?: Record<string, string[]>[]
   parameters?: Parameter[]
   requestBody?: { content: Record<string, Media> }

@@ -1,0 +1,198 @@
+/**
+ * A running platform, the descriptions of its interfaces, and calls of every operation they describe: good ones, made of
+ * the described examples, and refused ones.
+ */
+
+import { sign } from 'node:crypto'
+import { type Document, type Operation, operationsOf } from '#runtime/http/api/document.ts'
+import { services } from '#services/index.ts'
+import { type GatewayPlatform, openGatewayPlatform } from './gateway-platform.ts'
+
+/** By the name of the service. A new interface is a line here, and one in `refusals`. */
+const prefixes: Record<string, string> = { 'vector-gateway': '/v1', 'webhook-relay': '/api/v1/webhooks' }
+
+export interface DescribedInterface {
+  name: string
+  url: string
+  prefix: string
+  document: Document
+}
+
+export interface DescribedCall {
+  service: string
+  url: string
+  operationId: string
+  tag: string
+  method: string
+  /** The template of the description. */
+  path: string
+  parameters: Partial<Record<'path' | 'query' | 'header', Record<string, unknown>>>
+  body?: unknown
+  token: string | null
+  status: number
+  /** Of the problem that is expected; undefined for a success. */
+  code?: string
+}
+
+export interface DescribedPlatform {
+  interfaces: DescribedInterface[]
+  privateKeyPem: string
+  token: string
+  platform: GatewayPlatform
+  close(): Promise<void>
+}
+
+const agent = 'whale'
+
+export async function openDescribedPlatform(): Promise<DescribedPlatform> {
+  const platform = await openGatewayPlatform({}, { mirror: true })
+  const { privateKeyPem } = await platform.provision({ agentId: agent, tier: 'agent' })
+  const interfaces = await Promise.all(
+    services.flatMap((service) => {
+      if (service.kind !== 'ingress') return []
+      const prefix = prefixes[service.name]
+      const url = platform.addresses[service.address.name]
+      if (prefix === undefined || url === undefined) throw new Error(`${service.name} is not tried`)
+      return [
+        fetch(`${url}${prefix}/openapi.json`).then(async (answer) => ({
+          name: service.name,
+          url,
+          prefix,
+          document: (await answer.json()) as Document,
+        })),
+      ]
+    }),
+  )
+  const gateway = platform.vectorUrl
+  const { api_key } = await post(gateway, '/v1/auth/verify', await signedChallenge(gateway, privateKeyPem))
+  return { interfaces, privateKeyPem, token: String(api_key), platform, close: () => platform.close() }
+}
+
+/** Makes what they need first: a point, and a challenge that is signed. To be asked again for each client. */
+export async function describedCalls(world: DescribedPlatform): Promise<DescribedCall[]> {
+  const gateway = world.platform.vectorUrl
+  const point = { id: 'STIDX001-5f2d1c', vector: new Array(1536).fill(1), payload: { status: 'active' } }
+  const upsert = { collection: 'knowledgebase', points: [point] }
+  const { operation_id } = await post(gateway, '/v1/vectors/upsert?wait=true', upsert, world.token)
+  const special: Record<string, Partial<DescribedCall>> = {
+    verify: { body: await signedChallenge(gateway, world.privateKeyPem) },
+    getOperation: { parameters: { path: { operation_id } } },
+    upsertPoints: { status: 202 },
+    deletePoints: { status: 202 },
+    fireEvent: { status: 202 },
+  }
+  const calls = world.interfaces.flatMap((one) => {
+    const good = [...operationsOf(one.document)].map(([path, method, operation]): DescribedCall => {
+      const token = operation.security?.length ? world.token : null
+      const base = { service: one.name, url: one.url, path, method, token, status: 200 }
+      const { operationId, tags = [] } = operation
+      return { ...base, operationId, tag: tags[0]!, ...examplesOf(operation), ...special[operationId] }
+    })
+    const withoutKey = good
+      .filter(({ token }) => token !== null)
+      .map((call) => ({ ...call, token: null, status: 401, code: 'unauthorized' }))
+    const refused = refusals.flatMap(({ operationId, ...change }) => {
+      const call = good.find((other) => other.operationId === operationId)
+      return call ? [{ ...call, ...change }] : []
+    })
+    return [...good, ...withoutKey, ...refused]
+  })
+  // The others need its point.
+  const isDelete = (call: DescribedCall) => call.operationId === 'deletePoints'
+  return [...calls.filter((call) => !isDelete(call)), ...calls.filter(isDelete)]
+}
+
+const vector = new Array(1536).fill(1)
+const refusals: (Partial<DescribedCall> & { operationId: string; status: number; code: string })[] = [
+  {
+    operationId: 'handshake',
+    body: { agent_id: 'nobody', nonce: 'ab'.repeat(16) },
+    status: 401,
+    code: 'unknown_agent',
+  },
+  {
+    operationId: 'verify',
+    body: { agent_id: agent, signature: '00'.repeat(64) },
+    status: 401,
+    code: 'invalid_signature',
+  },
+  {
+    operationId: 'searchPoints',
+    body: { collection: 'posts', vector, limit: 5_000 },
+    status: 422,
+    code: 'validation_failed',
+  },
+  {
+    operationId: 'searchTable',
+    body: { table: 'embeddings', vector, filter_sql: 'pg_sleep(1) = 1' },
+    status: 400,
+    code: 'invalid_filter',
+  },
+  {
+    operationId: 'searchTable',
+    body: { table: 'secrets', vector },
+    status: 404,
+    code: 'table_not_found',
+  },
+  {
+    operationId: 'getPoints',
+    parameters: { query: { collection: 'posts', id: 'absent' } },
+    status: 404,
+    code: 'point_not_found',
+  },
+  {
+    operationId: 'upsertPoints',
+    body: { collection: 'fleet_notes', points: [{ id: 'audit-1', vector }] },
+    status: 403,
+    code: 'reserved_id',
+  },
+  {
+    operationId: 'getOperation',
+    parameters: { path: { operation_id: 'x' } },
+    status: 400,
+    code: 'invalid_operation_id',
+  },
+  { operationId: 'debugAgent', parameters: { path: { agent_id: 'other' } }, status: 403, code: 'forbidden' },
+  {
+    operationId: 'fireEvent',
+    parameters: { query: { targets: ['x'] } },
+    status: 400,
+    code: 'unknown_target',
+  },
+]
+
+function examplesOf(operation: Operation): Pick<DescribedCall, 'parameters' | 'body'> {
+  const parameters: DescribedCall['parameters'] = {}
+  for (const { in: place, name, example } of operation.parameters ?? []) {
+    if (place === 'cookie' || example === undefined) continue
+    parameters[place] = { ...parameters[place], [name]: example }
+  }
+  const body = operation.requestBody?.content['application/json']?.example
+  return { parameters, ...(body === undefined ? {} : { body }) }
+}
+
+/** The body for verify. */
+async function signedChallenge(gateway: string, privateKeyPem: string) {
+  const nonce = 'c0ffee'.repeat(4)
+  const { server_nonce } = await post(gateway, '/v1/auth/handshake', { agent_id: agent, nonce })
+  const signature = sign(null, Buffer.from(`${nonce}${server_nonce}`), privateKeyPem).toString('hex')
+  return { agent_id: agent, signature }
+}
+
+async function post(
+  url: string,
+  path: string,
+  body: object,
+  token?: string,
+): Promise<Record<string, unknown>> {
+  const answer = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify(body),
+  })
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+  return (await answer.json()) as Record<string, unknown>
+}
