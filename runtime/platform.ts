@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { Embedder } from '#engines/embedder/port.ts'
 import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
@@ -19,6 +20,8 @@ import { ensureTopics } from './topics.ts'
 /** What every service and command needs, whatever it does. */
 export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
 const waitBackoff = { baseMs: 250, maxMs: 5_000 }
+/** An endpoint that is away delays the start by no more. */
+const embedderPingMs = 5_000
 
 export interface Platform extends ServiceHost, Closeable {
   home: string
@@ -73,6 +76,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   })
   scope.add('engines', opened)
   const engines = opened.engines as Engines
+  await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
   const locations = await ensureTopics({
     eventLog: engines.eventLog,
@@ -99,6 +103,16 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     metrics: createMetrics(),
     instanceId,
     close: () => scope.close(),
+  }
+}
+
+/** One that is away may come back. One whose vectors do not fit never will, and stops the start. */
+async function refuseUnfitEmbedder(embedder: Embedder | undefined, log: Logger): Promise<void> {
+  try {
+    await embedder?.ping(embedderPingMs)
+  } catch (error) {
+    if (!isUnavailable(error)) throw error
+    log.warn({ reason: describeError(error) }, 'start.embedder-away')
   }
 }
 

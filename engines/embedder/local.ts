@@ -1,4 +1,7 @@
-/** Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions. */
+/**
+ * Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions. It is
+ * lexical: it compares spellings, not meanings.
+ */
 
 import { setImmediate } from 'node:timers/promises'
 import type { Embedder } from './port.ts'
@@ -16,7 +19,7 @@ const charactersPerTurn = 50_000
  * only). Texts that share words, pairs or parts of words are near to each other; meaning beyond that it does not know.
  */
 export function openLocalEmbedder(): Embedder {
-  return { driver: 'local', model: 'flotilla-feature-hashing-1536', embed, async close() {} }
+  return { driver: 'local', model: 'flotilla-feature-hashing-1536', embed, async ping() {}, async close() {} }
 }
 
 async function embed(texts: string[]): Promise<Float32Array[]> {

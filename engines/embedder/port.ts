@@ -11,4 +11,9 @@ export interface Embedder extends Closeable {
    * AppError `embedder_unavailable` when the endpoint is away.
    */
   embed(texts: string[]): Promise<Float32Array[]>
+  /**
+   * Embeds a word, without trying again. Throws AppError `embedder_unavailable` when the endpoint is away, and
+   * `invalid_configuration` when it refuses, or when its vectors do not fit the platform.
+   */
+  ping(timeoutMs: number): Promise<void>
 }

@@ -4,13 +4,30 @@ import { type Static, Type } from 'typebox'
 import { optionalText, optionalUrl } from '#lib/config.ts'
 
 export const embedderSettings = Type.Object({
-  EMBEDDINGS_URL: optionalUrl('OpenAI-compatible endpoint; without it texts are embedded locally'),
+  EMBEDDINGS_URL: optionalUrl(
+    'OpenAI-compatible endpoint; without it the built-in embedder is used, which is lexical: it knows words, not their meaning ([embeddings.md](embeddings.md))',
+  ),
   EMBEDDINGS_API_KEY: optionalText('of that endpoint'),
-  EMBEDDINGS_MODEL: optionalText('of that endpoint'),
+  EMBEDDINGS_MODEL: optionalText('of that endpoint; without it `text-embedding-3-small`'),
+  EMBEDDINGS_DIMENSIONS: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1536,
+      description:
+        'asks that endpoint for vectors of so many dimensions; needed for models with more than 1536, which must be able to shorten theirs',
+    }),
+  ),
 })
 
 /** How to reach the endpoint; null when texts are embedded locally. */
 export function embeddingsEndpoint(settings: Static<typeof embedderSettings>) {
   const { EMBEDDINGS_URL: url, EMBEDDINGS_API_KEY: apiKey, EMBEDDINGS_MODEL: model } = settings
-  return url ? { url, ...(apiKey ? { apiKey } : {}), ...(model ? { model } : {}) } : null
+  const { EMBEDDINGS_DIMENSIONS: dimensions } = settings
+  if (!url) return null
+  return {
+    url,
+    ...(apiKey ? { apiKey } : {}),
+    ...(model ? { model } : {}),
+    ...(dimensions ? { dimensions } : {}),
+  }
 }

@@ -20,7 +20,7 @@ export function pingEngines(
     ['vector engine', 'vectors', vectors && (() => vectors.ping(pingTimeoutMs))],
     ['relational engine', 'relational', relational && (() => relational.ping(pingTimeoutMs))],
     ['relational mirror', 'mirror', mirror && (() => mirror.ping(pingTimeoutMs))],
-    ['embedder', 'embedder', embedder && (() => embedder.embed(['ping']))],
+    ['embedder', 'embedder', embedder && (() => embedder.ping(pingTimeoutMs))],
   ]
   return Promise.all(
     asks.flatMap(([check, engine, ask]) => (ask ? [ping(check, choices[engine].variable, ask)] : [])),

@@ -44,6 +44,12 @@ export function describeEmbedder(driver: string, harness: EmbedderHarness): void
       expect(all.at(-1)).toEqual(last)
     })
 
+    test('a ping passes', async () => {
+      const embedder = await harness.open()
+      onTestFinished(() => embedder.close())
+      await embedder.ping(5_000)
+    })
+
     test('no texts, no vectors', async () => {
       expect(await embed([])).toEqual([])
     })

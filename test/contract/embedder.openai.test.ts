@@ -8,6 +8,13 @@ import { describeEmbedder } from './embedder.contract.ts'
 let server: EmbeddingsServer
 beforeAll(async () => {
   server = await openEmbeddingsServer()
+  server.models = {
+    'text-embedding-3-small': { dimensions: 1536, canShorten: true },
+    small: { dimensions: 768, canShorten: false },
+  }
 })
 afterAll(() => server.close())
 describeEmbedder('openai', { open: async () => openOpenAiEmbedder({ url: server.url }) })
+describeEmbedder('openai, a model of 768 dimensions', {
+  open: async () => openOpenAiEmbedder({ url: server.url, model: 'small' }),
+})

@@ -2,6 +2,7 @@
 
 import { expect, onTestFinished, test } from 'vitest'
 import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
+import { cosine, lengthOf } from '../../../contract/embedder.contract.ts'
 import { openEmbeddingsServer } from '../../../support/embeddings-server.ts'
 
 async function openServer() {
@@ -73,14 +74,38 @@ test('an endpoint that hangs is given up in time', async () => {
   })
 })
 
-test('another dimension is a clear fault, not a try again', async () => {
+test('shorter vectors are filled up with zeros: their cosine stays as it is', async () => {
+  const server = await openServer()
+  server.dimensions = 768
+  const [a, b] = await openOpenAiEmbedder({ url: server.url }).embed(['a', 'b'])
+  expect([...a!.subarray(768), ...b!.subarray(768)].every((component) => component === 0)).toBe(true)
+  expect(lengthOf(a!)).toBeCloseTo(1, 5)
+  expect(cosine(a!, b!)).toBeCloseTo(cosine(a!.subarray(0, 768), b!.subarray(0, 768)), 6)
+  expect(server.requests[0]!.dimensions).toBeUndefined()
+})
+
+test('longer vectors are a clear fault, not a try again; with dimensions the model shortens them', async () => {
   const server = await openServer()
   server.dimensions = 3072
   await expect(openOpenAiEmbedder({ url: server.url }).embed(['x'])).rejects.toMatchObject({
     code: 'invalid_configuration',
-    message: expect.stringMatching(/3072 dimensions, not 1536.*EMBEDDINGS_MODEL/),
+    message: expect.stringMatching(/3072 dimensions, more than 1536.*EMBEDDINGS_DIMENSIONS=1536/),
   })
   expect(server.requests).toHaveLength(1)
+  const [vector] = await openOpenAiEmbedder({ url: server.url, dimensions: 1536 }).embed(['x'])
+  expect(vector).toHaveLength(1536)
+  expect(server.requests[1]!.dimensions).toBe(1536)
+})
+
+test('a ping asks once: what is away is unavailable, what does not fit is a fault', async () => {
+  const server = await openServer()
+  server.faults = [{ status: 503 }, { hang: true }]
+  const embedder = openOpenAiEmbedder({ url: server.url })
+  await expect(embedder.ping(5_000)).rejects.toMatchObject({ code: 'embedder_unavailable' })
+  await expect(embedder.ping(100)).rejects.toMatchObject({ code: 'embedder_unavailable' })
+  server.dimensions = 4096
+  await expect(embedder.ping(5_000)).rejects.toMatchObject({ code: 'invalid_configuration' })
+  expect(server.requests).toHaveLength(3)
 })
 
 test('a refused key is a clear fault; neither it nor the endpoint’s text shows', async () => {
