@@ -9,7 +9,8 @@ const pathPattern = /`((?:[a-z-]+\/)+[\w.-]*)`/g
 
 const folders = new Set(
   readdirSync(projectRoot, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
+    // What people keep in the playground is theirs.
+    .filter((entry) => entry.isDirectory() && entry.name !== 'playground')
     .map((entry) => entry.name),
 )
 

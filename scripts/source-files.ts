@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 export const projectRoot = fileURLToPath(new URL('..', import.meta.url))
 
-const skipped = new Set(['node_modules', 'docs', 'docker', 'schemas', 'dist'])
+const skipped = new Set(['node_modules', 'docs', 'docker', 'schemas', 'dist', 'playground'])
 
 /** Paths of all .ts files, relative to the project with `/`, sorted. */
 export function sourceFiles(folder = projectRoot): string[] {

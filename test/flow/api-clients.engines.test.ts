@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operationsOf } from '#runtime/http/api/document.ts'
-import { installOpenapiTools, installPythonGenerator } from '../../scripts/servers/install.ts'
+import { installOpenapiTools, installPythonPackage } from '../../scripts/servers/install.ts'
 import { programOf } from '../support/api-clients/typescript.ts'
 import { type DescribedPlatform, describedCalls, openDescribedPlatform } from '../support/described-calls.ts'
 
@@ -25,7 +25,7 @@ let generator: string
 let folder: string
 beforeAll(async () => {
   tools = await installOpenapiTools()
-  generator = await installPythonGenerator()
+  generator = await installPythonPackage('openapi-python-client', '0.29.1')
   world = await openDescribedPlatform()
   folder = mkdtempSync(join(tmpdir(), 'fl-'))
   for (const { name, document } of world.interfaces) {
