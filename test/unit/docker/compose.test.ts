@@ -1,12 +1,20 @@
 /** The container setup fits the services and settings that there are. */
 
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { embedderSettings } from '#engines/embedder/settings.ts'
+import type { Service } from '#runtime/service.ts'
+import { wantedPorts } from '#runtime/start/ingress.ts'
+import type { WantedPort } from '#runtime/start/ports.ts'
 import { services } from '#services/index.ts'
 import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
+import { projectFolder } from '../../support/pages.ts'
 
-const compose = readFileSync(new URL('../../../docker-compose.yml', import.meta.url), 'utf8')
+const read = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
+const compose = read('docker-compose.yml')
+const dockerfile = read('Dockerfile')
 
 test('every service has a container of its own in docker-compose.yml', () => {
   for (const service of services) {
@@ -21,30 +29,91 @@ test('every engine is named to the containers', () => {
   }
 })
 
+test('the embedder is named to the containers as to a process', () => {
+  for (const variable of Object.keys(embedderSettings.properties)) {
+    expect(compose).toContain(`    ${variable}: \${${variable}:-}\n`)
+  }
+})
+
 interface Container {
+  build?: string
+  command?: string[]
   network_mode?: string
   ports?: string[]
   environment?: Record<string, string>
   volumes?: string[]
 }
 
+const { services: containers, volumes } = parse(compose, { merge: true }) as {
+  services: Record<string, Container>
+  volumes: Record<string, unknown>
+}
+
 test('the relay of webhooks is reached by those who share its network namespace, and by nobody else', () => {
-  const { services: containers } = parse(compose, { merge: true }) as { services: Record<string, Container> }
   const relay = containers['webhook-relay']!
-  expect([relay.ports, relay.environment?.WEBHOOK_GATEWAY]).toEqual([undefined, undefined])
+  const metrics = containers.metrics!
+  expect(relay.environment?.WEBHOOK_GATEWAY).toBeUndefined()
   const sharing = Object.entries(containers).filter(([, one]) => one.network_mode === 'service:webhook-relay')
   expect(sharing.map(([name]) => name)).toEqual(['metrics', 'cli'])
   for (const [, one] of sharing) expect(one.ports).toBeUndefined()
+  // The namespace has one port, on the host's loopback: Prometheus's, not the relay's.
+  expect(relay.ports).toEqual(['127.0.0.1:9091:9091'])
+  expect(metrics.command).toContain('--web.listen-address=0.0.0.0:9091')
+})
+
+test('Prometheus scrapes every service', () => {
+  const config = parse(read('docker/prometheus.yml')) as {
+    scrape_configs: { static_configs: { targets: string[] }[] }[]
+  }
+  const scraped = config.scrape_configs.flatMap((job) => job.static_configs.flatMap((one) => one.targets))
+  expect(scraped.sort()).toEqual(services.map(metricsAddress).sort())
+})
+
+/** Where a service answers `/metrics` when it has a container of its own. */
+function metricsAddress(service: Service): string {
+  const env = { ...imageVariables(), ...containers[service.name]!.environment }
+  const [{ host, port }] = wantedPorts([service], env) as [WantedPort]
+  // The loopback alone: reached from inside its namespace.
+  if (host === null) return `127.0.0.1:${port}`
+  expect(host).toBe('0.0.0.0')
+  return `${service.name}:${port}`
+}
+
+/** What the image sets with ENV. */
+function imageVariables(): Record<string, string> {
+  const lines = dockerfile.matchAll(/^ENV (.*)$/gm)
+  const pairs = [...lines].flatMap(([, line]) => line!.split(' ').map((pair) => pair.split('=')))
+  return Object.fromEntries(pairs)
+}
+
+test('the user of the image may write to its data folder and to every volume that is mounted', () => {
+  const [asRoot, asUser] = dockerfile.split('USER node\n') as [string, string]
+  expect(asUser).not.toContain('USER')
+  const made = /^RUN install --directory --owner=node --group=node --mode=0700 (.*)$/m
+    .exec(asRoot)![1]!
+    .split(' ')
+  const mounted = Object.values(containers).flatMap(({ build, volumes: mounts = [] }) => {
+    const named = mounts.map((mount) => mount.split(':')).filter(([source]) => source! in volumes)
+    return build === undefined ? [] : named.map(([, folder]) => folder!)
+  })
+  expect(mounted).toEqual(['/data/agents'])
+  const { FLOTILLA_HOME, NODE_COMPILE_CACHE } = imageVariables()
+  expect(made).toEqual(expect.arrayContaining([...mounted, FLOTILLA_HOME, NODE_COMPILE_CACHE]))
+})
+
+test('every volume that is mounted is declared, and none is left over', () => {
+  const named = Object.values(containers).flatMap(({ volumes: mounts = [] }) =>
+    mounts.map((mount) => mount.split(':')[0]!).filter((source) => !source.startsWith('.')),
+  )
+  expect(named.sort()).toEqual(Object.keys(volumes).sort())
 })
 
 test('relay, courier and command line read one targets file, which is sound as it is shipped', () => {
-  const { services: containers } = parse(compose, { merge: true }) as { services: Record<string, Container> }
   for (const name of ['webhook-relay', 'webhook-courier', 'cli']) {
     const { environment, volumes } = containers[name]!
     expect(environment).toMatchObject({ WEBHOOK_TARGETS_FILE: '/etc/flotilla/targets.yaml' })
     expect(environment).toHaveProperty('KAFKA_BROKERS')
     expect(volumes).toContain('./docker/webhooks:/etc/flotilla:ro')
   }
-  const shipped = readFileSync(new URL('../../../docker/webhooks/targets.yaml', import.meta.url), 'utf8')
-  expect(parseTargets(shipped, {}, 'targets.yaml').targets.size).toBe(0)
+  expect(parseTargets(read('docker/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
 })

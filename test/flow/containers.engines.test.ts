@@ -1,0 +1,54 @@
+/**
+ * Dockerfile, docker-compose.yml and Prometheus's configuration, checked by the tools that know them: there need not be a
+ * container engine. test/unit/docker/ checks what they say about this project.
+ */
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { runCommand } from '../../scripts/servers/children.ts'
+import { installHadolint, installPromtool, installPythonPackage } from '../../scripts/servers/install.ts'
+import { projectFolder } from '../support/pages.ts'
+import { temporaryFolder } from '../support/temporary.ts'
+
+const patient = { timeout: 600_000 }
+const timeoutMs = 60_000
+
+/** The file with one text replaced, next to what it names. */
+function broken(file: string, from: string, to: string): string {
+  const text = readFileSync(join(projectFolder, file), 'utf8')
+  expect(text).toContain(from)
+  const copy = join(temporaryFolder(), 'copy.yml')
+  writeFileSync(copy, text.replace(from, to))
+  return copy
+}
+
+test('docker-compose.yml is what the Compose Specification allows', patient, async () => {
+  const folder = await installPythonPackage('check-jsonschema', '0.39.0')
+  const check = (file: string) =>
+    runCommand('python3', ['-m', 'check_jsonschema', '--builtin-schema', 'vendor.compose-spec', file], {
+      env: { PYTHONPATH: folder },
+      timeoutMs,
+    })
+  await check(join(projectFolder, 'docker-compose.yml'))
+  await expect(check(broken('docker-compose.yml', 'restart:', 'restrat:'))).rejects.toThrow()
+})
+
+test('the Dockerfile has no fault that hadolint knows', patient, async () => {
+  const hadolint = await installHadolint()
+  const check = (file: string) =>
+    runCommand(hadolint, ['--failure-threshold', 'warning', file], { timeoutMs })
+  await check(join(projectFolder, 'Dockerfile'))
+  await expect(check(broken('Dockerfile', 'WORKDIR /app', 'WORKDIR app'))).rejects.toThrow()
+})
+
+test('Prometheus reads docker/prometheus.yml', patient, async () => {
+  const promtool = await installPromtool()
+  if (promtool === null) {
+    console.error('\n*** docker/prometheus.yml IS NOT CHECKED: put promtool on the PATH. ***\n')
+    return
+  }
+  const check = (file: string) => runCommand(promtool, ['check', 'config', file], { timeoutMs })
+  await check(join(projectFolder, 'docker/prometheus.yml'))
+  await expect(check(broken('docker/prometheus.yml', 'static_configs', 'static_config'))).rejects.toThrow()
+})
