@@ -10,7 +10,7 @@ import { projectFolder } from './pages.ts'
 export interface Newcomer {
   folder: string
   /** Runs a block to its end, as if pasted into a shell; resolves with what it printed. Rejects when it fails. */
-  run(block: string, options?: { seconds?: number; cutAfterSeconds?: number }): Promise<string>
+  run(block: string, options?: { seconds?: number }): Promise<string>
   /** Starts a block that stays in the foreground; resolves once its output matches. */
   leaveRunning(block: string, until: RegExp): Promise<{ output(): string; end(): Promise<void> }>
   close(): Promise<void>
@@ -51,13 +51,12 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
 
   return {
     folder,
-    async run(block, { seconds = 120, cutAfterSeconds } = {}) {
+    async run(block, { seconds = 120 } = {}) {
       const shell = open(block)
-      const limit = setTimeout(() => endGroup(shell.child, 'SIGTERM'), (cutAfterSeconds ?? seconds) * 1000)
+      const limit = setTimeout(() => endGroup(shell.child, 'SIGTERM'), seconds * 1000)
       const code = await shell.ended
       clearTimeout(limit)
-      const isCut = cutAfterSeconds !== undefined && code !== 0
-      if (code !== 0 && !isCut) throw new Error(`exit code ${code} of\n${block}\n${shell.output()}`)
+      if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${shell.output()}`)
       return shell.output()
     },
     async leaveRunning(block, until) {
