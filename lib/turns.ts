@@ -1,0 +1,102 @@
+/** Lets callers take turns at something scarce, so that none of them holds it against the others. */
+
+import { AppError } from './errors.ts'
+
+export interface TurnsOptions {
+  /** Pieces of work that run at once. */
+  atOnce: number
+  /** Those of one caller. */
+  perCaller: number
+  /** Pieces that wait; one more fails with AppError `overloaded`. */
+  waitingMax: number
+}
+
+export interface Turns {
+  /**
+   * Runs `work` when it is the caller's turn: callers follow each other in a circle, the work of one in its order. `late`
+   * is thrown when the turn has not come after `patienceMs`.
+   */
+  take<T>(caller: string, patienceMs: number, late: () => Error, work: () => Promise<T>): Promise<T>
+  /** From now on the caller gets no turn for so long. */
+  rest(caller: string, ms: number): void
+}
+
+interface Waiting {
+  start(): void
+}
+
+export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Turns {
+  /** In the order in which they get their turns. */
+  const queues = new Map<string, Set<Waiting>>()
+  const runningOf = new Map<string, number>()
+  const resting = new Set<string>()
+  let running = 0
+  let waiting = 0
+
+  function next(): void {
+    for (const [caller, queue] of queues) {
+      if (running >= atOnce) return
+      if (resting.has(caller) || (runningOf.get(caller) ?? 0) >= perCaller) continue
+      const [first] = queue
+      leave(caller, first!)
+      // To the end of the circle.
+      if (queue.size > 0) {
+        queues.delete(caller)
+        queues.set(caller, queue)
+      }
+      first!.start()
+    }
+  }
+  function leave(caller: string, one: Waiting): void {
+    const queue = queues.get(caller)
+    if (!queue?.delete(one)) return
+    waiting -= 1
+    if (queue.size === 0) queues.delete(caller)
+  }
+  async function run<T>(caller: string, work: () => Promise<T>): Promise<T> {
+    running += 1
+    runningOf.set(caller, (runningOf.get(caller) ?? 0) + 1)
+    try {
+      return await work()
+    } finally {
+      running -= 1
+      const left = runningOf.get(caller)! - 1
+      if (left === 0) runningOf.delete(caller)
+      else runningOf.set(caller, left)
+      next()
+    }
+  }
+  return {
+    take(caller, patienceMs, late, work) {
+      if (waiting >= waitingMax) {
+        const fault = new AppError('overloaded', 'Too many calls are waiting; try again in a second.', {
+          retryAfter: 1,
+        })
+        return Promise.reject(fault)
+      }
+      return new Promise((resolve, reject) => {
+        const one: Waiting = {
+          start() {
+            clearTimeout(timer)
+            run(caller, work).then(resolve, reject)
+          },
+        }
+        const timer = setTimeout(() => {
+          leave(caller, one)
+          reject(late())
+        }, patienceMs)
+        const queue = queues.get(caller) ?? new Set()
+        queues.set(caller, queue.add(one))
+        waiting += 1
+        next()
+      })
+    },
+    rest(caller, ms) {
+      resting.add(caller)
+      setTimeout(() => {
+        resting.delete(caller)
+        next()
+      }, ms).unref()
+    },
+  }
+}
