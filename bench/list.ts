@@ -12,6 +12,7 @@ import { producerBench } from './producer.ts'
 import { searchBench } from './search.ts'
 import { searchDistributedBench } from './search-distributed.ts'
 import { searchPgBench } from './search-pg.ts'
+import { searchPgOthersBench } from './search-pg-others.ts'
 import { upsertBench } from './upsert.ts'
 import { upsertDistributedBench } from './upsert-distributed.ts'
 import { webhooksBench } from './webhooks.ts'
@@ -19,6 +20,7 @@ import { webhooksBench } from './webhooks.ts'
 export const benches: readonly Bench[] = [
   searchBench,
   searchPgBench,
+  searchPgOthersBench,
   upsertBench,
   consumerBench,
   producerBench,

@@ -54,7 +54,7 @@ export const searchPgBench: Bench = {
   },
 }
 
-async function ownServer(scope: Scope): Promise<string> {
+export async function ownServer(scope: Scope): Promise<string> {
   const server = await openPostgres()
   scope.add('server', { close: async () => server.close() })
   return server.url
@@ -108,8 +108,8 @@ async function openGateway(scope: Scope, url: string): Promise<Gateway> {
     'gateway',
     openForked<SearchPgCalls>(new URL('./search-pg-platform.ts', import.meta.url), [home, url]),
   )
-  const { vectorUrl, ...agent } = await forked.call('open', null)
-  const client = createClient({ vectorUrl, ...agent })
+  const { vectorUrl, agents } = await forked.call('open', null)
+  const client = createClient({ vectorUrl, ...agents[0]! })
   const key = await client.apiKey()
   await client.close()
   return { origin: vectorUrl, key }
@@ -166,6 +166,7 @@ const table: SearchTable = {
   hasCollection: true,
   payload: 'joined',
   columns: new Map(columnsOf('m', { status: 'text', tags: '_text', mind_path: 'text' })),
+  bytes: 0,
 }
 
 const vectors = (() => {

@@ -51,12 +51,18 @@ const handlers = {
   query: (text: string, params: (string | null)[] | undefined, deadline: number) =>
     inTurn(deadline, () => run(text, params)),
 
-  /** One statement in a transaction of its own, which `begin` opens and which keeps nothing. */
+  /**
+   * One statement in a transaction of its own, which `begin` opens and which keeps nothing. `busyMs` is what it took of
+   * the processor.
+   */
   read: (begin: string, text: string, params: (string | null)[], deadline: number) =>
     inTurn(deadline, async () => {
+      const before = process.threadCpuUsage()
       try {
         await translated(() => db.exec(begin))
-        return textResult(await translated(() => db.query(text, params, textOnly)))
+        const result = textResult(await translated(() => db.query(text, params, textOnly)))
+        const { user, system } = process.threadCpuUsage(before)
+        return { ...result, busyMs: (user + system) / 1_000 }
       } finally {
         await db.exec('rollback').catch(() => {})
       }

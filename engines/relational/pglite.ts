@@ -29,7 +29,12 @@ export interface Pglite extends Relational {
    * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is then started
    * again.
    */
-  read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<SqlResult<Row>>
+  read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<ReadResult<Row>>
+}
+
+export interface ReadResult<Row> extends SqlResult<Row> {
+  /** What the statement took of the processor. */
+  busyMs: number
 }
 
 /** How long a read may go on after its time. */
@@ -64,7 +69,8 @@ export async function openPglite(options: PgliteOptions): Promise<Pglite> {
     },
     async read<Row>(begin: string, text: string, params: SqlValue[], readTimeoutMs: number) {
       guard.assertOutside()
-      return fromTextResult<Row>(await read(calls, { begin, text, params, timeoutMs: readTimeoutMs }))
+      const result = await read(calls, { begin, text, params, timeoutMs: readTimeoutMs })
+      return { ...fromTextResult<Row>(result), busyMs: result.busyMs }
     },
     transaction: (work) => guard.run(() => openTransaction(calls), work),
     copy(table, columns, rows) {
@@ -98,7 +104,7 @@ async function bounded<T>(
 async function read(
   calls: Calls,
   query: { begin: string; text: string; params: SqlValue[]; timeoutMs: number },
-): Promise<TextResult> {
+): Promise<TextResult & { busyMs: number }> {
   const { begin, text, params, timeoutMs } = query
   const thread = calls.supervisor.get()
   const running = thread.call.read(begin, text, params.map(toSqlText), Date.now() + timeoutMs)

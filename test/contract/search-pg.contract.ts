@@ -58,6 +58,8 @@ const rowOf = (n: number): MirrorRow => ({
   payload: { n, nested: { text: `"quoted" ${n} 😀` } },
 })
 
+const longIds = Array.from({ length: 40 }, (_, n) => `long-${n}`)
+
 const collectionOf = (n: number) => (n % 4 === 0 ? 'posts' : 'knowledgebase')
 const idOf = (n: number) => `p${String(n).padStart(4, '0')}`
 
@@ -110,9 +112,11 @@ async function fill(mirror: Mirror): Promise<void> {
 }
 
 export function describeSearchPg(driver: string, harness: SearchPgHarness): void {
-  const ways = harness.indexed ? (['as planned', 'along the index'] as const) : (['as planned'] as const)
+  const ways = harness.indexed
+    ? (['as planned', 'along the index', 'as slow ones'] as const)
+    : (['as planned', 'as slow ones'] as const)
   let mirror: Mirror
-  let searches: Record<(typeof ways)[number], PgSearch>
+  let searches: Record<'as planned' | 'along the index' | 'as slow ones', PgSearch>
 
   beforeAll(async () => {
     mirror = await harness.open()
@@ -120,11 +124,14 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
     searches = {
       'as planned': await loadPgSearch(mirror),
       'along the index': await loadPgSearch(alongTheIndex(mirror)),
+      // Whatever may be slow has no time to be quick.
+      'as slow ones': await loadPgSearch(mirror, { ms: harness.indexed ? 1 : 0, msPerMb: 0 }),
     }
   }, 240_000)
   afterAll(() => mirror?.close())
 
   const queryOf = (vector: number[], given: Partial<PgQuery> = {}): PgQuery => ({
+    caller: 'whale',
     table: 'embeddings',
     vector: Float32Array.from(vector),
     limit: 10,
@@ -282,6 +289,33 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
       await mirror.write.query('drop table vectors.books')
       await expect(search({ table: 'books' })).rejects.toMatchObject({ code: 'table_not_found' })
     })
+
+    test('slow conditions of one agent hold up neither the searches of another nor the writer', async () => {
+      const write = (offset: number, row: MirrorRow | null) =>
+        mirror.apply(
+          { generation: 1, epoch: 1 },
+          longIds.map((id, n) => ({ partition: 1, offset: offset + n, collection: 'posts', id, row })),
+          [],
+        )
+      await write(0, { ...rowOf(0), title: 'a'.repeat(60_000) })
+      const filters = ['a'.repeat(3_900), 'a'.repeat(250)].map((text) => `title LIKE '%${text}b%'`)
+      let over = false
+      const slow = Promise.all(
+        Array.from({ length: 4 }, (_, n) =>
+          search({ caller: 'shark', filter: filters[n % 2]! }).then(
+            () => 'found',
+            (fault) => fault.code,
+          ),
+        ),
+      ).finally(() => {
+        over = true
+      })
+      let others = 0
+      for (; !over; others++) expect((await search({ caller: 'whale' })).hits).toHaveLength(10)
+      expect(others).toBeGreaterThan(10)
+      expect(await slow).toContain('query_timeout')
+      await write(longIds.length, null)
+    }, 120_000)
 
     test.each([
       ["insert into vectors.metadata (collection, id, payload) values ('a', 'b', '{}')", /25006|42501/],

@@ -5,10 +5,10 @@
 
 import type { Logger } from 'pino'
 import { openPglite, type Pglite } from '../pglite.ts'
+import { createEmbeddedReads } from './embedded-reads.ts'
 import { holdsCluster, type MirrorFolder, openMirrorFolder } from './folder.ts'
 import { createMirror } from './mirror.ts'
-import type { Mirror, ReadOptions } from './port.ts'
-import { readerRole } from './tables.ts'
+import type { Mirror } from './port.ts'
 
 /** Nothing is opened before the first use: a platform whose services do not touch it pays for no second engine. */
 export function openPgliteMirror(options: { directory: string; log: Logger }): Mirror {
@@ -25,7 +25,7 @@ export function openPgliteMirror(options: { directory: string; log: Logger }): M
       const engine = await opened
       return {
         write: engine,
-        read: (text, params, read) => engine.read(beginRead(read), text, params, read.timeoutMs),
+        read: createEmbeddedReads(engine),
         async finishGeneration() {},
       }
     },
@@ -38,15 +38,4 @@ export function openPgliteMirror(options: { directory: string; log: Logger }): M
       folder?.closed()
     },
   })
-}
-
-function beginRead({ settings = {} }: ReadOptions): string {
-  const set = Object.entries(settings).map(
-    ([name, value]) => `set_config(${quote(name)}, ${quote(value)}, true)`,
-  )
-  return `begin read only; ${set.length > 0 ? `select ${set.join(', ')}; ` : ''}set local role ${readerRole}`
-}
-
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
 }

@@ -11,11 +11,21 @@ import type { Relational, SqlResult, SqlValue } from '../port.ts'
 export interface ReadOptions {
   /** The statement ends after this time with SQLSTATE 57014; a caller waits no longer, whatever the engine does. */
   timeoutMs: number
+  /** On a server it may first wait for its turn for this long; by default as long as it may run. */
+  waitMs?: number
   /**
    * Settings of the session that the statement runs under, for example `{ 'hnsw.ef_search': '128' }`. Keep them few and
    * the same: a connection keeps those of its last read, and other ones cost it one statement more.
    */
   settings?: Record<string, string>
+  /** Who asks. Callers take turns: what one asks for does not wait behind all that another has asked for before. */
+  caller?: string
+  /**
+   * The statement may be slow. One of a caller runs at a time, and all of them together get a small part of the
+   * engine: a few connections of a server; of the embedded engine a turn between two other reads, and the longer one
+   * took, the longer its caller rests.
+   */
+  slow?: boolean
 }
 
 /** One point as a row of the tables. */
@@ -66,7 +76,8 @@ export interface Mirror extends Closeable {
   /**
    * One read-only statement as the role that can read the tables of schema `vectors` and nothing else. On a server it
    * is one round trip. The faults of the statement itself carry their SQLSTATE (`sqlState` of port.ts), 57014 for the
-   * time-out.
+   * time-out, waiting for a turn included. The embedded engine cannot end a statement: one that may be slow must end by
+   * itself.
    */
   read<Row = Record<string, unknown>>(
     text: string,

@@ -5,16 +5,20 @@ import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { createTurns } from '#lib/turns.ts'
 import { vectorBytes } from '../copy-format.ts'
 import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
-import { relationalUnavailable, translateFault } from '../sql-faults.ts'
+import { relationalUnavailable, SqlFault, translateFault } from '../sql-faults.ts'
 import { fromTextResult, toSqlText } from '../sql-values.ts'
 import { createStatementNames } from '../statement-names.ts'
 import { textTypes } from '../text-types.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { createReadSessions } from './read-session.ts'
 
-const connectionsMax = 10
+/** One caller leaves some connections to the others. */
+const quick = { connections: 8, ofCaller: 6 }
+/** Statements that may be slow: each keeps a core of the server busy. */
+const slow = { connections: 2, ofCaller: 1 }
 /** Reads that wait for a connection at once. */
 const waitingMax = 1_000
 const connectTimeoutMs = deadlines.engine.postgresConnectMs
@@ -35,15 +39,26 @@ interface Statement {
   name: string | undefined
 }
 
-export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPool {
-  const pool = openPool(url, log)
+export function openReadPool(options: { url: string; log: Logger }): ReadPool {
+  const lanes = { quick: openLane(options, quick), slow: openLane(options, slow) }
+  return {
+    read: (text, params, read) => lanes[read.slow ? 'slow' : 'quick'].read(text, params, read),
+    async close() {
+      await Promise.all([lanes.quick.close(), lanes.slow.close()])
+    },
+  }
+}
+
+function openLane(
+  { url, log }: { url: string; log: Logger },
+  { connections, ofCaller }: { connections: number; ofCaller: number },
+): ReadPool {
+  const pool = openPool(url, log, connections)
+  const turns = createTurns({ atOnce: connections, perCaller: ofCaller, waitingMax })
   const sessions = createReadSessions()
   const names = createStatementNames()
 
   async function connect(): Promise<pg.PoolClient> {
-    if (pool.waitingCount >= waitingMax) {
-      throw new AppError('overloaded', 'Too many reads wait for a connection.', { retryAfter: 1 })
-    }
     try {
       return await pool.connect()
     } catch (error) {
@@ -67,16 +82,26 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
     }
   }
 
+  async function attempt<Row>(text: string, params: SqlValue[], options: ReadOptions) {
+    const name = names.of(text)
+    try {
+      return await run<Row>({ text, params, name }, options)
+    } catch (error) {
+      if (name === undefined || !outlivedStates.includes(sqlState(error) ?? '')) throw error
+      names.renew(text)
+      return run<Row>({ text, params, name: undefined }, options)
+    }
+  }
+
   return {
-    async read<Row>(text: string, params: SqlValue[], options: ReadOptions) {
-      const name = names.of(text)
-      try {
-        return await run<Row>({ text, params, name }, options)
-      } catch (error) {
-        if (name === undefined || !outlivedStates.includes(sqlState(error) ?? '')) throw error
-        names.renew(text)
-        return run<Row>({ text, params, name: undefined }, options)
-      }
+    read<Row>(text: string, params: SqlValue[], options: ReadOptions) {
+      const { caller = '', timeoutMs, waitMs = timeoutMs } = options
+      const endAt = performance.now() + waitMs
+      return turns.take(caller, waitMs, tooLate, () => {
+        // What may be slow has waited on its own time.
+        const left = options.slow ? Math.max(1, Math.ceil(endAt - performance.now())) : timeoutMs
+        return attempt<Row>(text, params, { ...options, timeoutMs: left })
+      })
     },
     async close() {
       await withTimeout(pool.end(), connectTimeoutMs, () => relationalUnavailable())
@@ -84,7 +109,11 @@ export function openReadPool({ url, log }: { url: string; log: Logger }): ReadPo
   }
 }
 
-function openPool(url: string, log: Logger): pg.Pool {
+function tooLate(): Error {
+  return new SqlFault('57014', 'the statement waited too long for its turn')
+}
+
+function openPool(url: string, log: Logger, connectionsMax: number): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     application_name: 'flotilla-reader',

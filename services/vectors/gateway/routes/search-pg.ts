@@ -5,6 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { withAudit } from '#services/audit/trail/audited.ts'
+import { callerOf } from '#services/identity/access/keyed.ts'
 import type { Gateway } from '../gateway.ts'
 import { readQueryVector } from '../points/point.ts'
 import { after, afterProblems, answeredVector, closedObject, limit, payload, vector } from '../schemas.ts'
@@ -101,7 +102,7 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
     async (request, reply) => {
       const begun = performance.now()
       const given = request.body
-      const query = queryOf(given)
+      const query = queryOf(given, callerOf(request).agentId)
       const { after } = given
       const ready = after === undefined ? undefined : () => gateway.operations.after(after, 'relational')
       const searching = gateway.pgSearch.search(query, ready)
@@ -119,8 +120,9 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
   )
 }
 
-function queryOf(given: Static<typeof body>): PgQuery {
+function queryOf(given: Static<typeof body>, caller: string): PgQuery {
   return {
+    caller,
     table: given.table,
     vector: readQueryVector(given.vector),
     limit: given.limit ?? 10,

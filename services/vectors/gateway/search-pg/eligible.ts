@@ -21,40 +21,42 @@ interface Counted {
   rows: number
 }
 
-export type EligibleRows = (parts: Pick<StatementParts, 'table' | 'filter'>) => Promise<number>
+type Parts = Pick<StatementParts, 'table' | 'filter'>
+/** `read` is used where the figure must be asked for. */
+export type EligibleRows = (parts: Parts, read: ReadRows) => Promise<number>
 
 /** With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
-export function createEligibleRows(read: ReadRows): EligibleRows {
+export function createEligibleRows(): EligibleRows {
   const kept = new LRUCache<string, Counted>({ max: keptMax })
   const asked = new Map<string, Promise<number>>()
 
-  async function estimate(parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
+  async function estimate(parts: Parts, read: ReadRows): Promise<number> {
     const { rows } = await read<Record<string, [{ Plan: { 'Plan Rows': number } }]>>(
       estimateStatement(parts),
       parts.filter?.params ?? [],
     )
     return Object.values(rows[0]!)[0]![0].Plan['Plan Rows']
   }
-  async function count({ table }: Pick<StatementParts, 'table'>): Promise<number> {
+  async function count({ table }: Parts, read: ReadRows): Promise<number> {
     const { rows } = await read<{ eligible: number }>(countStatement(table), [])
     return rows[0]!.eligible
   }
-  async function ask(parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
-    if (parts.filter !== undefined) return estimate(parts)
+  async function ask(parts: Parts, read: ReadRows): Promise<number> {
+    if (parts.filter !== undefined) return estimate(parts, read)
     const tooLong = new Error('counting takes too long')
     try {
-      return await withTimeout(count(parts), countPatienceMs, () => tooLong)
+      return await withTimeout(count(parts, read), countPatienceMs, () => tooLong)
     } catch (error) {
       // A table that is too large to count gets the planner's estimate.
-      if (error === tooLong || isTimeout(error)) return estimate(parts)
+      if (error === tooLong || isTimeout(error)) return estimate(parts, read)
       throw error
     }
   }
-  function renew(key: string, parts: Pick<StatementParts, 'table' | 'filter'>): Promise<number> {
+  function renew(key: string, parts: Parts, read: ReadRows): Promise<number> {
     const running = asked.get(key)
     if (running) return running
     const at = performance.now()
-    const asking = ask(parts)
+    const asking = ask(parts, read)
       .then((rows) => {
         kept.set(key, { at, tookMs: performance.now() - at, rows })
         return rows
@@ -63,18 +65,18 @@ export function createEligibleRows(read: ReadRows): EligibleRows {
     asked.set(key, asking)
     return asking
   }
-  return async (parts) => {
+  return async (parts, read) => {
     const key = keyOf(parts)
     const found = kept.get(key)
-    if (found === undefined) return renew(key, parts)
+    if (found === undefined) return renew(key, parts, read)
     const age = performance.now() - found.at
     const patience = found.tookMs / countingShare
-    if (age > Math.max(keptMs, patience * 2)) return renew(key, parts)
-    if (age > Math.max(renewedMs, patience)) renew(key, parts).catch(() => {})
+    if (age > Math.max(keptMs, patience * 2)) return renew(key, parts, read)
+    if (age > Math.max(renewedMs, patience)) renew(key, parts, read).catch(() => {})
     return found.rows
   }
 }
 
-function keyOf({ table, filter }: Pick<StatementParts, 'table' | 'filter'>): string {
+function keyOf({ table, filter }: Parts): string {
   return JSON.stringify([table.name, filter?.sql ?? '', filter?.params ?? []])
 }

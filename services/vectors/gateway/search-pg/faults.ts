@@ -54,16 +54,24 @@ export function isTimeout(error: unknown): boolean {
   return sqlState(error) === '57014'
 }
 
+/** A `limited` condition took longer than it may: nothing else in a condition divides by zero. */
+export function isOverLimit(error: unknown): boolean {
+  return sqlState(error) === '22012'
+}
+
+export function queryTimeout(timeoutMs: number, cause?: unknown): AppError {
+  const message = `The search took longer than ${timeoutMs / 1_000} s: narrow filter_sql, or try again.`
+  return new AppError('query_timeout', message, { retryAfter: 1, ...(cause === undefined ? {} : { cause }) })
+}
+
 /** What the caller gets for a fault of the statement; the engine's own text stays in `cause`. */
 export function problemOf(error: unknown, hasFilter: boolean, timeoutMs: number): unknown {
   const state = sqlState(error)
   if (state === undefined || error instanceof AppError) return error
-  if (isTimeout(error)) {
-    return new AppError(
-      'query_timeout',
-      `The search took longer than ${timeoutMs / 1_000} s: narrow filter_sql, or try again.`,
-      { retryAfter: 1, cause: error },
-    )
+  if (isTimeout(error)) return queryTimeout(timeoutMs, error)
+  if (isOverLimit(error)) {
+    const message = 'filter_sql takes too long on a row of the table: use shorter patterns or fewer of them.'
+    return new AppError('query_timeout', message, { retryAfter: 1, cause: error })
   }
   if (hasFilter && filterClasses.test(state)) {
     const reason = filterStates[state] ?? 'the types of its operands do not match.'

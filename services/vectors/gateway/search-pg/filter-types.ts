@@ -70,17 +70,27 @@ export interface Literal {
   castTo?: CastType
 }
 
+export function isLikeness(operator: Comparison | Likeness): operator is Likeness {
+  return operator.endsWith('LIKE')
+}
+
 export type Operand = Literal | { kind: 'column'; column: Column }
 
 export type Comparison = '=' | '<>' | '<' | '<=' | '>' | '>='
 export type Likeness = 'LIKE' | 'NOT LIKE' | 'ILIKE' | 'NOT ILIKE'
+
+export interface Comparing {
+  operator: Comparison | Likeness
+  left: Operand
+  right: Operand
+}
 
 export type Condition =
   | { kind: 'and' | 'or'; parts: Condition[] }
   | { kind: 'not'; part: Condition }
   | { kind: 'truth'; operand: Operand }
   | { kind: 'null'; negated: boolean; operand: Operand }
-  | { kind: 'compare'; operator: Comparison | Likeness; left: Operand; right: Operand }
+  | ({ kind: 'compare' } & Comparing)
   | { kind: 'between'; negated: boolean; operand: Operand; low: Operand; high: Operand }
   | { kind: 'in'; negated: boolean; operand: Operand; items: Operand[] }
   | { kind: 'any'; element: Operand; array: Column }

@@ -1,9 +1,19 @@
 /** Compiles a filter_sql: parses it, checks it, and writes SQL of our own with every literal as a parameter. */
 
 import { LRUCache } from 'lru-cache'
+import type { SqlValue } from '#engines/relational/port.ts'
 import { type Columns, checkFilter } from './filter-checker.ts'
+import { canBeSlow, isSlowList, slowSide } from './filter-costs.ts'
 import { loadFilterParser } from './filter-parser.ts'
-import { type Column, type Condition, type Literal, type Operand, quoteName } from './filter-types.ts'
+import {
+  type Column,
+  type Comparing,
+  type Condition,
+  isLikeness,
+  type Literal,
+  type Operand,
+  quoteName,
+} from './filter-types.ts'
 
 /** Filters whose emitted form is kept, each of at most a few KiB. */
 const keptMax = 500
@@ -11,14 +21,17 @@ const keptMax = 500
 /** Throws AppError `invalid_filter` for everything that the allow-list does not have. */
 export type FilterCompiler = (text: string, columns: Columns) => EmittedFilter
 
-/** Loads the parser. The same text over the same `columns` object is compiled once. */
-export async function loadFilterCompiler(): Promise<FilterCompiler> {
+/**
+ * Loads the parser. The same text over the same `columns` object is compiled once. `limited`: what is emitted ends by
+ * itself when it takes too long (see `EmittedFilter`), for an engine that cannot end a statement.
+ */
+export async function loadFilterCompiler(limited = false): Promise<FilterCompiler> {
   const parse = await loadFilterParser()
   const kept = new LRUCache<string, { columns: Columns; emitted: EmittedFilter }>({ max: keptMax })
   return (text, columns) => {
     const found = kept.get(text)
     if (found?.columns === columns) return found.emitted
-    const emitted = emitFilter(checkFilter(parse(text), columns))
+    const emitted = emitFilter(checkFilter(parse(text), columns), limited)
     kept.set(text, { columns, emitted })
     return emitted
   }
@@ -27,14 +40,20 @@ export async function loadFilterCompiler(): Promise<FilterCompiler> {
 export interface EmittedFilter {
   /** In parentheses; refers to its parameters from `$1` on. */
   sql: string
-  params: (string | null)[]
+  params: SqlValue[]
   /** Columns that it names. */
   columns: Column[]
+  /**
+   * The first parameter is the time that a statement with this condition may take, as an interval. Past it, or at a text
+   * that is too long for the pattern it is matched with, the statement fails with SQLSTATE 22012.
+   */
+  limited: boolean
 }
 
 /** All of the result is written here, except the names of columns, which come from the catalogue. */
-function emitFilter(condition: Condition): EmittedFilter {
-  const params: (string | null)[] = []
+function emitFilter(condition: Condition, limited: boolean): EmittedFilter {
+  const limits = limited && canBeSlow(condition)
+  const params: SqlValue[] = limits ? [null] : []
   const columns: Column[] = []
 
   function reference(column: Column): string {
@@ -68,20 +87,33 @@ function emitFilter(condition: Condition): EmittedFilter {
       case 'null':
         return `(${operand(given.operand, 'text')} is ${given.negated ? 'not ' : ''}null)`
       case 'compare':
-        return `(${operand(given.left)} ${given.operator.toLowerCase()} ${operand(given.right)})`
+        return `(${comparison(given)})`
       case 'between':
         return between(given)
       case 'in':
         return listed(given)
       case 'any':
-        return `(${operand(given.element)} = any(${reference(given.array)}))`
+        return `(${operand(given.element)} = any(${within(reference(given.array))}))`
     }
+  }
+  /** The value while the statement is within its limits, which is asked for each row before the value is looked at. */
+  function within(value: string, fits = 'true'): string {
+    if (!limits) return value
+    const inTime = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + $1::pg_catalog.interval`
+    return `(case when 1 / (case when ${inTime} and ${fits} then 1 else 0 end) = 1 then ${value} end)`
+  }
+  function comparison({ operator, left, right }: Comparing): string {
+    const sides = [operand(left), operand(right)] as const
+    const slow = slowSide({ operator, left, right })
+    const fits = isLikeness(operator) ? quickMatch(...sides) : 'true'
+    const [one, other] = sides.map((side, at) => (at === slow ? within(side, fits) : side))
+    return `${one} ${operator.toLowerCase()} ${other}`
   }
   /** As PostgreSQL reads it: two comparisons, each with types of its own. */
   function between({ negated, operand: middle, low, high }: Condition & { kind: 'between' }): string {
-    const [least, most, both] = negated ? ['<', '>', 'or'] : ['>=', '<=', 'and']
-    const first = `${operand(middle)} ${least} ${operand(low)}`
-    return `(${first} ${both} ${operand(middle)} ${most} ${operand(high)})`
+    const [least, most, both] = negated ? (['<', '>', 'or'] as const) : (['>=', '<=', 'and'] as const)
+    const first = comparison({ operator: least, left: middle, right: low })
+    return `(${first} ${both} ${comparison({ operator: most, left: middle, right: high })})`
   }
 
   /** As PostgreSQL reads it: literals take one common type, columns are compared one by one. */
@@ -90,14 +122,34 @@ function emitFilter(condition: Condition): EmittedFilter {
     const own = items.filter((item) => item.kind === 'column')
     const list = () => {
       const left = operand(sought)
-      return `${left} ${negated ? 'not in' : 'in'} (${literals.map((item) => operand(item)).join(', ')})`
+      const value = isSlowList(sought, literals.length) ? within(left) : left
+      return `${value} ${negated ? 'not in' : 'in'} (${literals.map((item) => operand(item)).join(', ')})`
     }
-    const comparisons = own.map((item) => `${operand(sought)} ${negated ? '<>' : '='} ${operand(item)}`)
+    const operator = negated ? '<>' : '='
+    const comparisons = own.map((item) => comparison({ operator, left: sought, right: item }))
     const parts = literals.length > 0 ? [list(), ...comparisons] : comparisons
     return `(${parts.join(negated ? ' and ' : ' or ')})`
   }
 
-  return { sql: emit(condition), params, columns }
+  return { sql: emit(condition), params, columns, limited: limits }
+}
+
+/** A `limited` condition for a statement that may take so long. */
+export function withTimeLimit(filter: EmittedFilter, ms: number): EmittedFilter {
+  return { ...filter, params: [`${Math.ceil(ms)} milliseconds`, ...filter.params.slice(1)] }
+}
+
+/**
+ * Bytes of a text times bytes of the pattern, which is what matching may take in steps at worst: some tens of
+ * milliseconds.
+ */
+const matchStepsMax = 16_000_000
+
+function quickMatch(text: string, pattern: string): string {
+  const bytes = [text, pattern].map(
+    (one) => `pg_catalog.octet_length(${one}::pg_catalog.text)::pg_catalog.int8`,
+  )
+  return `coalesce(${bytes.join(' * ')}, 0) <= ${matchStepsMax}`
 }
 
 function typed(expression: string, type: string | undefined): string {

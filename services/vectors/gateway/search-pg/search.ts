@@ -1,15 +1,25 @@
 /** Finds the rows of the relational mirror that are nearest to a vector and match a filter_sql. */
 
+import { LRUCache } from 'lru-cache'
 import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { createEligibleRows } from './eligible.ts'
-import { isChangedTable, problemOf } from './faults.ts'
-import { loadFilterCompiler } from './filter.ts'
-import { exactStatement, indexedStatement, parametersOf, type StatementParts } from './statement.ts'
-import { createSearchTables } from './tables.ts'
+import { isChangedTable, isOverLimit, isTimeout, problemOf, queryTimeout } from './faults.ts'
+import { loadFilterCompiler, withTimeLimit } from './filter.ts'
+import { nearestKeys } from './slices.ts'
+import {
+  exactStatement,
+  indexedStatement,
+  keysFilter,
+  parametersOf,
+  type StatementParts,
+} from './statement.ts'
+import { createSearchTables, type ReadRows } from './tables.ts'
 
 export interface PgQuery {
+  /** The agent that asks. Agents take turns, and one whose conditions are slow gets a small share of the engine. */
+  caller: string
   table: string
   vector: Float32Array
   limit: number
@@ -45,6 +55,14 @@ export interface PgSearch {
 }
 
 const timeoutMs = deadlines.request.searchPgMs
+/**
+ * How long a statement may take before it counts as slow and is run as such. The embedded engine measures all of a
+ * table for everybody, so there it may take longer the larger the table is.
+ */
+const quickLimits = { postgres: { ms: 300, msPerMb: 0 }, embedded: { ms: 250, msPerMb: 1 } }
+/** An agent had a slow condition: so long its conditions are run as slow ones at once. */
+const waryMs = { postgres: 15_000, embedded: 10_000 }
+const waryMax = 1_000
 /** The same for all reads, so that the settings of a connection never change. Times without a zone are UTC. */
 const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
 export const serverSettings = {
@@ -68,44 +86,40 @@ interface Row {
 }
 
 /** Loads the parser of filters. */
-export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Promise<PgSearch> {
-  const options: ReadOptions = {
-    timeoutMs,
-    settings: mirror.driver === 'postgres' ? serverSettings : everywhere,
-  }
-  const read = <R>(text: string, params: SqlValue[]) => mirror.read<R>(text, params, options)
-  const compile = await loadFilterCompiler()
-  const tables = createSearchTables(read)
-  const eligibleRows = createEligibleRows(read)
+export async function loadPgSearch(
+  mirror: Pick<Mirror, 'driver' | 'read'>,
+  quick: QuickLimit = quickLimits[mirror.driver],
+): Promise<PgSearch> {
+  const settings = mirror.driver === 'postgres' ? serverSettings : everywhere
+  const readWith =
+    (options: ReadOptions): ReadRows =>
+    (text, params) =>
+      mirror.read(text, params, { settings, ...options })
+  const compile = await loadFilterCompiler(mirror.driver === 'embedded')
+  const tables = createSearchTables(readWith({ timeoutMs }))
+  const createSearches = mirror.driver === 'postgres' ? createServerSearch : createEmbeddedSearch
+  const searches = createSearches(readWith, quick)
+  /** Agents that had a slow condition lately. */
+  const wary = new LRUCache<string, true>({ max: waryMax, ttl: waryMs[mirror.driver] })
 
-  async function exact(parts: StatementParts, params: SqlValue[]): Promise<PgFound> {
-    const { rows } = await read<Row>(exactStatement(parts), params)
-    return { hits: hitsOf(rows), eligible: rows[0]?.eligible ?? 0 }
-  }
-  async function indexed(parts: StatementParts, params: SqlValue[], limit: number): Promise<PgFound> {
-    const [{ rows }, expected] = await Promise.all([
-      read<Row>(indexedStatement(parts), params),
-      eligibleRows(parts),
-    ])
-    // Either there are no more rows, or the scan of the index ended at its limit: only an exact search can say.
-    if (rows.length < limit) return exact(parts, params)
-    return { hits: hitsOf(rows), eligible: Math.max(expected, rows.length) }
-  }
-  async function prepared({
-    table: name,
-    filter,
-    withPayload,
-    withVector,
-  }: PgQuery): Promise<StatementParts> {
+  async function prepared({ table: name, filter, ...query }: PgQuery): Promise<StatementParts> {
     const table = await tables.get(name)
     const emitted = filter === undefined ? undefined : compile(filter, table.columns)
-    return { table, filter: emitted, withPayload, withVector }
+    return { table, filter: emitted, withPayload: query.withPayload, withVector: query.withVector }
   }
   async function run(query: PgQuery, ready: (() => Promise<void>) | undefined): Promise<PgFound> {
     const parts = await prepared(query)
     await ready?.()
-    const params = parametersOf(parts.filter, query.vector, query.limit)
-    return mirror.driver === 'postgres' ? indexed(parts, params, query.limit) : exact(parts, params)
+    const endAt = performance.now() + timeoutMs
+    if (!searches.canBeSlow(parts)) return searches.quickly(parts, query, endAt)
+    if (wary.has(query.caller)) return searches.slowly(parts, query, endAt)
+    try {
+      return await searches.quickly(parts, query, endAt)
+    } catch (error) {
+      if (!isTimeout(error) && !isOverLimit(error)) throw error
+      if (parts.filter) wary.set(query.caller, true)
+      return searches.slowly(parts, query, endAt)
+    }
   }
 
   return {
@@ -121,6 +135,87 @@ export async function loadPgSearch(mirror: Pick<Mirror, 'driver' | 'read'>): Pro
       }
     },
   }
+}
+
+export interface QuickLimit {
+  ms: number
+  /** More for each MiB of the table. */
+  msPerMb: number
+}
+
+/** How one kind of engine searches. `endAt`: by then (performance.now) the answer is there or a time-out. */
+interface Searches {
+  /** Whether `quickly` may give up on it: with a time-out of less than the request's, or as over its limit. */
+  canBeSlow(parts: StatementParts): boolean
+  quickly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound>
+  /** As often and as much as others have no use for the engine. */
+  slowly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound>
+}
+
+type ReadWith = (options: ReadOptions) => ReadRows
+
+const leftUntil = (endAt: number) => Math.max(1, Math.ceil(endAt - performance.now()))
+
+/** By the vector index; the server ends what takes too long. */
+function createServerSearch(readWith: ReadWith, { ms: quickMs }: QuickLimit): Searches {
+  const eligibleRows = createEligibleRows()
+
+  async function indexed(parts: StatementParts, query: PgQuery, read: ReadRows): Promise<PgFound> {
+    const params = parametersOf(parts.filter, query.vector, query.limit)
+    const quickRead = readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: timeoutMs })
+    const [{ rows }, expected] = await Promise.all([
+      read<Row>(indexedStatement(parts), params),
+      eligibleRows(parts, quickRead),
+    ])
+    // Either there are no more rows, or the scan of the index ended at its limit: only an exact search can say.
+    if (rows.length < query.limit) return exact(parts, params, read)
+    return { hits: hitsOf(rows), eligible: Math.max(expected, rows.length) }
+  }
+  return {
+    canBeSlow: () => true,
+    quickly: (parts, query, endAt) =>
+      indexed(parts, query, readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: leftUntil(endAt) })),
+    slowly: (parts, query, endAt) =>
+      indexed(parts, query, (text, params) =>
+        readWith({ caller: query.caller, timeoutMs: leftUntil(endAt), slow: true })(text, params),
+      ),
+  }
+}
+
+/** All rows are measured; a condition that takes too long ends by itself, and is then asked of some rows at a time. */
+function createEmbeddedSearch(readWith: ReadWith, quick: QuickLimit): Searches {
+  const quickRead =
+    ({ caller }: PgQuery, endAt: number): ReadRows =>
+    (text, params) =>
+      readWith({ caller, timeoutMs: leftUntil(endAt) })(text, params)
+
+  return {
+    canBeSlow: ({ filter }) => filter?.limited === true,
+    async quickly(parts, query, endAt) {
+      const ms = quick.ms + (parts.table.bytes / 2 ** 20) * quick.msPerMb
+      const filter = parts.filter?.limited ? withTimeLimit(parts.filter, ms) : parts.filter
+      const params = parametersOf(filter, query.vector, query.limit)
+      return exact({ ...parts, ...(filter && { filter }) }, params, quickRead(query, endAt))
+    },
+    async slowly(parts, query, endAt) {
+      const { caller, vector, limit } = query
+      const read: ReadRows = (text, params) =>
+        readWith({ caller, timeoutMs: leftUntil(endAt), slow: true })(text, params)
+      const found = await nearestKeys(read, { filter: parts.filter!, vector, limit }, endAt)
+      if (found === undefined) throw queryTimeout(timeoutMs)
+      const { keys, eligible } = found
+      if (keys.length === 0) return { hits: [], eligible }
+      const filter = keysFilter(keys)
+      const params = parametersOf(filter, vector, limit)
+      const { hits } = await exact({ ...parts, filter }, params, quickRead(query, endAt))
+      return { hits, eligible }
+    },
+  }
+}
+
+async function exact(parts: StatementParts, params: SqlValue[], read: ReadRows): Promise<PgFound> {
+  const { rows } = await read<Row>(exactStatement(parts), params)
+  return { hits: hitsOf(rows), eligible: rows[0]?.eligible ?? 0 }
 }
 
 function hitsOf(rows: Row[]): PgHit[] {

@@ -45,6 +45,37 @@ export function exactStatement(parts: StatementParts): string {
     from nearest order by ${orderOf(table)}`
 }
 
+/**
+ * The next rows of `embeddings` in the order of their keys, of which the condition is asked until `sliceMs` are over:
+ * where `matches` is null it was not. The parameters are the filter's, the vector, the key to begin behind, and how
+ * many rows to look at.
+ */
+export function sliceStatement(filter: EmittedFilter, sliceMs: number): string {
+  const [vector, collection, id, rows] = [1, 2, 3, 4].map((n) => `$${filter.params.length + n}`)
+  const inTime = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${sliceMs} ms'`
+  return `select ${tableAlias}.collection, ${tableAlias}.id, asked.matches,
+      case when asked.matches then ${tableAlias}.embedding <=> ${vector}::vector end as distance
+    from (
+        select collection, id, embedding from vectors.embeddings
+        where (collection, id) > (${collection}::pg_catalog.text, ${id}::pg_catalog.text)
+        order by collection, id limit ${rows}::pg_catalog.int4) as ${tableAlias}
+      left join vectors.metadata as ${joinedAlias} using (collection, id)
+      cross join lateral (
+        select case when ${inTime} then coalesce(${filter.sql}, false) end as matches offset 0) as asked
+    order by ${tableAlias}.collection, ${tableAlias}.id`
+}
+
+/** The condition that is true for these rows of `embeddings`. */
+export function keysFilter(keys: { collection: string; id: string }[]): EmittedFilter {
+  const key = `${tableAlias}.collection, ${tableAlias}.id`
+  return {
+    sql: `((${key}) in (select * from unnest($1::pg_catalog.text[], $2::pg_catalog.text[])))`,
+    params: [keys.map(({ collection }) => collection), keys.map(({ id }) => id)],
+    columns: [],
+    limited: false,
+  }
+}
+
 /** How many rows there are, exactly. */
 export function countStatement(table: SearchTable): string {
   return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`
@@ -79,7 +110,9 @@ function paramsIn(filter: EmittedFilter | undefined): number {
 function rowsOf({ table, filter }: Pick<StatementParts, 'table' | 'filter'>): string {
   const joins = filter?.columns.some(({ alias }) => alias === joinedAlias) ?? false
   const own = `${tableOf(table)} as ${tableAlias}`
-  const joined = `${own} left join vectors.metadata as ${joinedAlias} on ${sameKey(table, joinedAlias, tableAlias)}`
+  // Tables of the embedded engine are all ours: each of their rows has its other half.
+  const kind = filter?.limited ? 'join' : 'left join'
+  const joined = `${own} ${kind} vectors.metadata as ${joinedAlias} on ${sameKey(table, joinedAlias, tableAlias)}`
   return `${joins ? joined : own}${filter === undefined ? '' : ` where ${filter.sql}`}`
 }
 

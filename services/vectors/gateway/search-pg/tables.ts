@@ -18,6 +18,8 @@ export interface SearchTable {
   payload: 'joined' | 'own' | 'none'
   /** What a filter may name; the same object for as long as the table stays as it is. */
   columns: ReadonlyMap<string, Column>
+  /** Of the table on the disk, as of the last reading. */
+  bytes: number
 }
 
 export interface SearchTables {
@@ -38,7 +40,7 @@ const namesShownMax = 20
 
 /** A vector's dimension is its type's modifier. Names of types are the same in every version. */
 const catalogue = `select class.relname as "table", attribute.attname as name, type.typname as type,
-    attribute.atttypmod as modifier
+    attribute.atttypmod as modifier, pg_catalog.pg_relation_size(class.oid) as bytes
   from pg_catalog.pg_class as class
     join pg_catalog.pg_namespace as namespace on namespace.oid = class.relnamespace
     join pg_catalog.pg_attribute as attribute on attribute.attrelid = class.oid
@@ -52,6 +54,7 @@ interface CatalogueRow {
   name: string
   type: string
   modifier: number
+  bytes: number
 }
 
 type Tables = ReadonlyMap<string, SearchTable>
@@ -66,10 +69,14 @@ export function createSearchTables(read: ReadRows, now = () => performance.now()
   async function readCatalogue(): Promise<Tables> {
     const begun = now()
     const { rows } = await read<CatalogueRow>(catalogue, [])
-    const text = JSON.stringify(rows)
+    const text = JSON.stringify(rows.map(({ bytes, ...column }) => column))
     // Filters are compiled once for each table object, so a table that did not change must stay the same object.
     if (text !== seen) kept = tablesOf(rows)
     seen = text
+    for (const { table, bytes } of rows) {
+      const known = kept.get(table)
+      if (known) known.bytes = bytes
+    }
     readAt = begun
     return kept
   }
@@ -109,6 +116,7 @@ function tablesOf(rows: CatalogueRow[]): Tables {
       hasCollection: own.some((column) => column.name === 'collection'),
       payload: payloadOf(own, joined),
       columns: new Map([...columnsOf(joined, joinedAlias), ...columnsOf(own, tableAlias)]),
+      bytes: 0,
     })
   }
   return found

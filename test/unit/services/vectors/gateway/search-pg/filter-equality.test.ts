@@ -2,9 +2,13 @@
 
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import { type Relational, sqlState } from '#engines/relational/port.ts'
+import { type Relational, type SqlValue, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type FilterCompiler, loadFilterCompiler } from '#services/vectors/gateway/search-pg/filter.ts'
+import {
+  type FilterCompiler,
+  loadFilterCompiler,
+  withTimeLimit,
+} from '#services/vectors/gateway/search-pg/filter.ts'
 import type { Columns } from '#services/vectors/gateway/search-pg/filter-checker.ts'
 import { openEmptyRelational } from '#test/support/relational.ts'
 import { propertyRuns } from '../../../../../support/property-runs.ts'
@@ -127,10 +131,12 @@ const { condition } = fc.letrec<{ condition: string }>((tie) => ({
 
 let relational: Relational
 let compile: FilterCompiler
+let compileLimited: FilterCompiler
 
 beforeAll(async () => {
   relational = await openEmptyRelational()
   compile = await loadFilterCompiler()
+  compileLimited = await loadFilterCompiler(true)
   await relational.query(`create table m (id text, title text, code varchar(8), padded char(5), small int2, views int4, size int8,
     ratio float4, score float8, price numeric, active bool, updated_at timestamptz, day date, tags text[], numbers int4[], payload jsonb)`)
   await relational.query(`insert into m values
@@ -144,7 +150,7 @@ beforeAll(async () => {
   return () => relational.close()
 })
 
-async function rowsOf(where: string, params: (string | null)[] = []): Promise<string> {
+async function rowsOf(where: string, params: SqlValue[] = []): Promise<string> {
   try {
     const { rows } = await relational.query<{ id: string }>(
       `select id from m where ${where} order by id`,
@@ -157,7 +163,7 @@ async function rowsOf(where: string, params: (string | null)[] = []): Promise<st
 }
 
 test('accepted conditions select the same rows as plain SQL, or fail the same way', async () => {
-  const seen = { accepted: 0, selecting: 0, refused: 0 }
+  const seen = { accepted: 0, selecting: 0, refused: 0, limited: 0 }
   await fc.assert(
     fc.asyncProperty(condition, async (text) => {
       let emitted: ReturnType<FilterCompiler>
@@ -172,10 +178,15 @@ test('accepted conditions select the same rows as plain SQL, or fail the same wa
       expect(await rowsOf(emitted.sql, emitted.params)).toBe(plain)
       seen.accepted++
       if (/^\d/.test(plain)) seen.selecting++
+      const limited = compileLimited(text, columns)
+      if (limited.limited) seen.limited++
+      const { sql, params } = limited.limited ? withTimeLimit(limited, 3_600_000) : limited
+      expect(await rowsOf(sql, params)).toBe(plain)
     }),
     { numRuns: propertyRuns(1_500) },
   )
   // A property that refuses everything would hold, too.
   expect(seen.accepted).toBeGreaterThan(300)
   expect(seen.selecting).toBeGreaterThan(100)
+  expect(seen.limited).toBeGreaterThan(50)
 }, 120_000)

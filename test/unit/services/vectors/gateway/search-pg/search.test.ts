@@ -1,6 +1,8 @@
 /** search-pg over a scripted engine: how often it is asked, and what becomes of its faults. */
 
 import { expect, test } from 'vitest'
+import type { ReadOptions } from '#engines/relational/mirror/port.ts'
+import type { SqlValue } from '#engines/relational/port.ts'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
 import { toSqlText } from '#engines/relational/sql-values.ts'
 import { AppError } from '#lib/errors.ts'
@@ -24,18 +26,23 @@ async function searchOver(
   count: Answer = [{ eligible: 5_000 }],
 ) {
   const asked: string[] = []
+  const options: (ReadOptions & { kind: string })[] = []
   const search = await loadPgSearch({
     driver,
-    async read<Row>(text: string) {
+    async read<Row>(text: string, _: SqlValue[], given: ReadOptions) {
       const kind = kindOf(text)
       asked.push(kind)
+      options.push({ ...given, kind })
       const answer = kind === 'rows' || kind === 'exact' ? rows.shift()! : { ...others, count }[kind]!
       if (answer instanceof Error) throw answer
       return { rows: answer as Row[], rowCount: answer.length }
     },
   })
-  return { search: search.search, asked }
+  return { search: search.search, asked, options }
 }
+
+const slowOnes = (options: (ReadOptions & { kind: string })[]) =>
+  options.filter(({ kind }) => kind === 'rows').map(({ slow }) => slow === true)
 
 const others: Record<string, Answer> = {
   catalogue,
@@ -51,6 +58,7 @@ function kindOf(text: string): string {
 
 const row = { collection: 'posts', id: 'a', distance: 0.25 }
 const query = {
+  caller: 'whale',
   table: 'embeddings',
   vector: new Float32Array(1_536),
   limit: 1,
@@ -109,15 +117,33 @@ test('rows are read after the wait', async () => {
   expect(asked).toContain('rows')
 })
 
+test('a statement that takes too long to be quick is run as a slow one', async () => {
+  const { search, asked, options } = await searchOver([
+    new SqlFault('57014', 'too long'),
+    [row],
+    [row],
+    [row],
+  ])
+  expect((await search({ ...query, filter: "title = 'a'" })).hits).toEqual([hit])
+  expect(slowOnes(options)).toEqual([false, true])
+  // From now on at once, but those of this agent alone, and only conditions.
+  await search({ ...query, filter: "title = 'b'" })
+  await search({ ...query, caller: 'orca', filter: "title = 'b'" })
+  expect(slowOnes(options)).toEqual([false, true, true, false])
+  expect(asked.filter((kind) => kind === 'rows')).toHaveLength(4)
+})
+
 test.each([
   ['57014', 'query_timeout', 503],
+  ['22012', 'query_timeout', 503],
   ['22P02', 'invalid_filter', 400],
   ['42883', 'invalid_filter', 400],
   ['54001', 'invalid_filter', 400],
   ['53200', 'relational_engine_unavailable', 503],
   ['40001', 'relational_engine_unavailable', 503],
 ])('SQLSTATE %s becomes %s', async (state, code, statusCode) => {
-  const { search } = await searchOver([new SqlFault(state, 'relation "secret" says no')])
+  const says = new SqlFault(state, 'relation "secret" says no')
+  const { search } = await searchOver([says, says])
   const fault = await search({ ...query, filter: "title = 'a'" }).catch((error: unknown) => error)
   expect(fault).toMatchObject({ code, statusCode })
   expect((fault as AppError).message).not.toContain('secret')
