@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { createTurns } from '#lib/turns.ts'
 import { createEligibleRows } from './eligible.ts'
 import { isChangedTable, isOverLimit, isTimeout, problemOf, queryTimeout } from './faults.ts'
 import { loadFilterCompiler, withTimeLimit } from './filter.ts'
@@ -62,7 +63,10 @@ const timeoutMs = deadlines.request.searchPgMs
 const quickLimits = { postgres: { ms: 300, msPerMb: 0 }, embedded: { ms: 250, msPerMb: 1 } }
 /** An agent had a slow condition: so long its conditions are run as slow ones at once. */
 const waryMs = { postgres: 15_000, embedded: 10_000 }
-const waryMax = 1_000
+/** And so long its conditions are tried one at a time, so that the first slow one spares the others. */
+const suspectMs = 3_600_000
+const suspectsMax = 1_000
+const triesMax = 1_000
 /** The same for all reads, so that the settings of a connection never change. Times without a zone are UTC. */
 const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
 export const serverSettings = {
@@ -99,8 +103,9 @@ export async function loadPgSearch(
   const tables = createSearchTables(readWith({ timeoutMs }))
   const createSearches = mirror.driver === 'postgres' ? createServerSearch : createEmbeddedSearch
   const searches = createSearches(readWith, quick)
-  /** Agents that had a slow condition lately. */
-  const wary = new LRUCache<string, true>({ max: waryMax, ttl: waryMs[mirror.driver] })
+  /** Agents that had a slow condition, and until when theirs are run as slow ones. */
+  const suspects = new LRUCache<string, number>({ max: suspectsMax, ttl: suspectMs })
+  const tries = createTurns({ atOnce: triesMax, perCaller: 1, waitingMax: triesMax })
 
   async function prepared({ table: name, filter, ...query }: PgQuery): Promise<StatementParts> {
     const table = await tables.get(name)
@@ -112,13 +117,21 @@ export async function loadPgSearch(
     await ready?.()
     const endAt = performance.now() + timeoutMs
     if (!searches.canBeSlow(parts)) return searches.quickly(parts, query, endAt)
-    if (wary.has(query.caller)) return searches.slowly(parts, query, endAt)
+    const attempt = () => tryQuickly(parts, query, endAt)
+    const alone = parts.filter !== undefined && (mirror.driver === 'embedded' || suspects.has(query.caller))
+    const late = () => queryTimeout(timeoutMs)
+    const found = await (alone ? tries.take(query.caller, leftUntil(endAt), late, attempt) : attempt())
+    return found ?? searches.slowly(parts, query, endAt)
+  }
+  async function tryQuickly(parts: StatementParts, query: PgQuery, endAt: number) {
+    const { caller } = query
+    if (parts.filter && (suspects.get(caller) ?? 0) > performance.now()) return undefined
     try {
       return await searches.quickly(parts, query, endAt)
     } catch (error) {
       if (!isTimeout(error) && !isOverLimit(error)) throw error
-      if (parts.filter) wary.set(query.caller, true)
-      return searches.slowly(parts, query, endAt)
+      if (parts.filter) suspects.set(caller, performance.now() + waryMs[mirror.driver])
+      return undefined
     }
   }
 
