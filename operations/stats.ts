@@ -43,9 +43,13 @@ async function readSearches(home: string): Promise<StatsResult['search']> {
     const answer = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(metricsTimeoutMs) })
     const text = await answer.text()
     const readingOf = (name: string) => Number(text.match(new RegExp(`^${name} (\\S+)$`, 'm'))?.[1])
-    const p95 = readingOf(searchMetrics.p95)
+    const p95Ms = readingOf(searchMetrics.p95) * 1_000
     const requests = readingOf(searchMetrics.count)
-    return { p95_ms: Number.isNaN(p95) ? null : p95, requests: requests || 0, window_s: windowS }
+    return {
+      p95_ms: Number.isNaN(p95Ms) ? null : Number(p95Ms.toPrecision(3)),
+      requests: requests || 0,
+      window_s: windowS,
+    }
   } catch {
     return null
   }

@@ -1,10 +1,57 @@
-/** One registry of metrics per process, with Node's own figures in it. */
+/** One registry of metrics per process, with Node's own figures in it, and those of the data directory. */
 
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { lstat, readdir, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+
+/** Walking a large directory costs something: its figures may be this old. */
+const keptMs = 30_000
 
 /** Services add theirs to it; /metrics prints it. */
 export function createMetrics(): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   return registry
+}
+
+interface DiskUse {
+  usedBytes: number
+  freeBytes: number
+}
+
+/** What the data directory takes of its disk, and what is left there. */
+export function exposeDisk(registry: Registry, directory: string): void {
+  let kept: { at: number; use: Promise<DiskUse | undefined> } | undefined
+  const read = () => {
+    if (kept === undefined || performance.now() - kept.at > keptMs) {
+      // A directory that cannot be read has no figures; whoever needs it reports the fault.
+      kept = { at: performance.now(), use: diskUse(directory).catch(() => undefined) }
+    }
+    return kept.use
+  }
+  const gauge = (name: string, help: string, value: (use: DiskUse) => number) =>
+    new Gauge({
+      name: `flotilla_data_directory_${name}_bytes`,
+      help,
+      registers: [registry],
+      async collect() {
+        const use = await read()
+        this.set(use ? value(use) : Number.NaN)
+      },
+    })
+  gauge('used', 'Disk that the files of the data directory take', ({ usedBytes }) => usedBytes)
+  gauge('free', 'Disk that is left where the data directory is', ({ freeBytes }) => freeBytes)
+}
+
+async function diskUse(directory: string): Promise<DiskUse> {
+  const { bavail, bsize } = await statfs(directory)
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true })
+  let usedBytes = 0
+  for (const entry of entries) {
+    if (!entry.isFile()) continue
+    // Files come and go meanwhile. As `du` counts: blocks, because files may have holes.
+    const file = await lstat(join(entry.parentPath, entry.name)).catch(() => undefined)
+    usedBytes += (file?.blocks ?? 0) * 512
+  }
+  return { usedBytes, freeBytes: bavail * bsize }
 }

@@ -11,7 +11,7 @@ import { openDataDirectory } from '#lib/data-directory.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { createCodec, schemasDirectory } from './codec.ts'
-import { createMetrics } from './metrics.ts'
+import { createMetrics, exposeDisk } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
@@ -91,6 +91,8 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     locations,
     producerName: options.producerName,
   })
+  const metrics = createMetrics()
+  exposeDisk(metrics, home)
   return {
     home,
     env,
@@ -100,7 +102,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     publisher,
     codec,
     log,
-    metrics: createMetrics(),
+    metrics,
     instanceId,
     close: () => scope.close(),
   }

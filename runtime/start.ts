@@ -10,6 +10,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { openFilesFault } from '#lib/system-faults.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
+import { followDeadLetters, parkedBy } from './dead-letter-counts.ts'
 import { logSettings } from './log.ts'
 import { commonNeeds, openPlatform, type Platform } from './platform.ts'
 import type { EngineName, Service, ServiceHost, Worker } from './service.ts'
@@ -88,6 +89,9 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   scope.add('platform', bound(platform))
   const workers = chosen.filter((service) => service.kind === 'worker')
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
+  const { eventLog } = platform.engines
+  const parked = parkedBy(chosen.map(({ name }) => name))
+  scope.add('dead letters', bound(await followDeadLetters({ ...platform, eventLog }, parked)))
   scope.add('workers', bound(await startWorkers(workers, platform), deadlines.stop.workersMs))
   const state = { ready: false }
   const parts: HttpParts = { scope, bound, platform, env, ports, state }

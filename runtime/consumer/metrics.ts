@@ -93,7 +93,7 @@ function createInstruments(registry: Registry): Instruments {
     return collecting
   }
   function counter(name: string, help: string) {
-    const options = { name: `flotilla_consumer_${name}_total`, help, labelNames: labels, registers, collect }
+    const options = { name: `flotilla_consumer_${name}`, help, labelNames: labels, registers, collect }
     return new Counter(options)
   }
   function gauge(name: string, help: string) {
@@ -107,19 +107,19 @@ function createInstruments(registry: Registry): Instruments {
     return new Gauge(options)
   }
   const counters: GroupCounters = {
-    handled: counter('handled', 'Records that were handled'),
-    failed: counter('failed', 'Tries of a record or a batch that failed'),
-    parked: counter('parked', 'Records that went into the dead letters'),
-    repeats: counter('repeats', 'Second copies of an event that were dropped'),
+    handled: counter('handled_records_total', 'Records that were handled'),
+    failed: counter('failed_tries_total', 'Tries of a record or a batch that failed'),
+    parked: counter('parked_records_total', 'Records that went into the dead letters'),
+    repeats: counter('dropped_repeats_total', 'Second copies of an event that were dropped'),
   }
   const gauges: PartitionGauges = {
-    lag: gauge('lag', 'Offsets that are not committed yet'),
-    inFlight: gauge('in_flight', 'Handler calls that run'),
-    window: gauge('window', 'Offsets between the watermark and the last record taken'),
-    stopped: gauge('stopped', '1 when the partition is stopped and needs an operator'),
+    lag: gauge('lag_records', 'Offsets that are not committed yet'),
+    inFlight: gauge('in_flight_calls', 'Handler calls that run'),
+    window: gauge('window_records', 'Offsets between the watermark and the last record taken'),
+    stopped: gauge('stopped_partition', '1 when the partition is stopped and needs an operator'),
   }
   const handlingTimes = new Histogram({
-    name: 'flotilla_consumer_handling_seconds',
+    name: 'flotilla_consumer_handling_duration_seconds',
     help: 'How long handler calls took',
     labelNames: labels,
     buckets: handlingSeconds,

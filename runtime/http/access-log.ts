@@ -1,10 +1,11 @@
-/** Writes one wide log line and one histogram sample for each finished request. */
+/** Writes one wide log line and one histogram sample for each finished request, and counts those over a limit by code. */
 
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { Histogram, type Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
 
 const metricName = 'http_request_duration_seconds'
+const limitedName = 'http_limited_requests_total'
 /** Asked for every few seconds by machines: not worth a line. */
 const quiet = new Set(['/livez', '/readyz', '/metrics'])
 
@@ -14,6 +15,7 @@ export function registerAccessLog(
 ): void {
   const { name, log } = options
   const durations = durationsIn(options.metrics)
+  const limited = limitedIn(options.metrics)
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none'
     const tookMs = reply.elapsedTime
@@ -21,6 +23,7 @@ export function registerAccessLog(
       { service: name, method: request.method, route, status: reply.statusCode },
       tookMs / 1_000,
     )
+    if (reply.statusCode === 429) limited.inc({ service: name, code: request.problemCode ?? 'none' })
     if (!quiet.has(route)) {
       log.info(
         {
@@ -51,6 +54,17 @@ function durationsIn(registry: Registry): Histogram<'service' | 'method' | 'rout
     help: 'Time from the first byte of a request to the last of its answer',
     labelNames: ['service', 'method', 'route', 'status'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  })
+}
+
+function limitedIn(registry: Registry): Counter<'service' | 'code'> {
+  const present = registry.getSingleMetric(limitedName)
+  if (present) return present as Counter<'service' | 'code'>
+  return new Counter({
+    name: limitedName,
+    help: 'Requests that were answered 429, by the code of the answer',
+    labelNames: ['service', 'code'],
     registers: [registry],
   })
 }

@@ -294,6 +294,8 @@ describe('batch mode', () => {
     await log.members[1]!.gain([0])
     await eventually('the rest is committed', () => committed() === 7)
     expect(seen).toEqual([0, 1, 3, 5])
-    expect(await harness.metrics.metrics()).toContain('flotilla_consumer_repeats_total{group="workers"')
+    expect(await harness.metrics.metrics()).toContain(
+      'flotilla_consumer_dropped_repeats_total{group="workers"',
+    )
   })
 })

@@ -49,12 +49,12 @@ export interface AuditTrailParts {
   now?(): number
 }
 
-/** With the metric `<name>_audit_lost_total` and a log line for what could not be written. */
+/** With the metric `<name>_audit_lost_records_total` and a log line for what could not be written. */
 export function openAuditTrail(
   { publisher, log, metrics }: Pick<ServiceContext<never, unknown>, 'publisher' | 'log' | 'metrics'>,
   name: string,
 ): AuditTrail {
-  const lost = lostCounter(metrics, `${name.replaceAll('-', '_')}_audit_lost_total`)
+  const lost = lostCounter(metrics, `${name.replaceAll('-', '_')}_audit_lost_records_total`)
   return createAuditTrail({
     publisher,
     onLost(error) {

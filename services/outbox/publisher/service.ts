@@ -13,7 +13,7 @@ import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 /** How often the active instance looks while there is more to do, and the others look for the lease. */
 const busyLookMs = 100
 const standbyMs = 1_000
-const refusedMetric = 'flotilla_outbox_keys_refused'
+const refusedMetric = 'flotilla_outbox_refused_keys'
 
 type Context = ServiceContext<'eventLog' | 'relational', unknown>
 

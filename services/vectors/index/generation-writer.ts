@@ -1,6 +1,7 @@
 /** Runs the reader group that fills one generation of an index, and writes its progress and failure rows. */
 
 import type { Logger } from 'pino'
+import { Counter, type Registry } from 'prom-client'
 import { AppError } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -67,7 +68,10 @@ export async function startGenerationWriter(
   const group = groupOfGeneration(index, generation)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
   const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch })
-  const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck })
+  const calls = counted(
+    createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck }),
+    writtenCounter(context.metrics).labels({ index: index.name }),
+  )
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
@@ -115,6 +119,26 @@ export async function startGenerationWriter(
   const keep = async () => await handler.keep?.()
   const repeat = () => progress.repeat(consumer.state().partitions)
   return withRepeats(consumer, { keep, repeat, stuck, log })
+}
+
+/** The calls, and a count of what they wrote. */
+function counted(calls: EngineCalls, points: { inc(by: number): void }): EngineCalls {
+  return {
+    async write(pending, call, write) {
+      const result = await calls.write(pending, call, write)
+      points.inc(result.written)
+      return result
+    },
+  }
+}
+
+/** Several generations and writers of one process share it. */
+function writtenCounter(registry: Registry): Counter<'index'> {
+  const name = 'flotilla_written_points_total'
+  const known = registry.getSingleMetric(name)
+  if (known instanceof Counter) return known
+  const help = 'Points that were written into an index, or deleted from it'
+  return new Counter({ name, help, labelNames: ['index'], registers: [registry] })
 }
 
 function openProgress(

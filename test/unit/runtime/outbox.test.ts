@@ -294,7 +294,7 @@ test('the service counts refused keys in a metric, and not any more once their r
   const { partsOf, changes } = await openWorld()
   const metrics = new Registry()
   await startPublisher(partsOf('a'), metrics)
-  const refused = () => metrics.getSingleMetricAsString('flotilla_outbox_keys_refused')
+  const refused = () => metrics.getSingleMetricAsString('flotilla_outbox_refused_keys')
   await writeRefused('pulse')
   await write('whale', 1)
   await eventually('the others are published', async () => (await changes()).length === 1)

@@ -53,14 +53,18 @@ export function createLatencies(now: () => number = () => performance.now()): La
 }
 
 export const searchMetrics = {
-  p95: 'vector_gateway_search_p95_milliseconds',
-  count: 'vector_gateway_search_recent',
+  p95: 'vector_gateway_search_p95_seconds',
+  count: 'vector_gateway_recent_searches',
 } as const
 
 /** Puts the p95 and the number of searches of the window into the process's metrics. */
 export function exposeSearches(registry: Registry, latencies: Latencies): void {
   const gauges = [
-    { name: searchMetrics.p95, help: 'p95 of searches', value: () => latencies.quantile(0.95) ?? Number.NaN },
+    {
+      name: searchMetrics.p95,
+      help: 'p95 of searches',
+      value: () => (latencies.quantile(0.95) ?? Number.NaN) / 1_000,
+    },
     { name: searchMetrics.count, help: 'Searches answered', value: latencies.count },
   ]
   for (const { name, help, value } of gauges) {
