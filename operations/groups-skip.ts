@@ -44,7 +44,7 @@ export const skipRecordOperation = defineOperation({
     offset: Type.Integer({ minimum: 0 }),
   }),
   async run({ platform, signal }, { group, partition, offset }): Promise<SkipRecordResult> {
-    const { topic: name, generation } = await findGroup(platform, group)
+    const { group: shown, groupId, topic: name, generation } = await findGroup(platform, group)
     if (!generation) {
       throw new AppError(
         'conflict',
@@ -53,7 +53,7 @@ export const skipRecordOperation = defineOperation({
     }
     const topic = findTopic(name)
     const location = platform.publisher.locationOf(topic)
-    const place = { platform, group, location, partition, offset }
+    const place = { platform, groupId, location, partition, offset }
     const { position } = await positionOf(place)
     if (position > offset) {
       throw new AppError('conflict', `${group} has passed ${partition}/${offset}: it is at ${position}.`)
@@ -61,13 +61,17 @@ export const skipRecordOperation = defineOperation({
     const { key, headers } = await readOne(place)
     const { epoch } = location
     const text = key?.toString() ?? ''
-    await markSkipped(platform.engines.relational, { group, epoch }, { partition, offset, key: text })
+    await markSkipped(
+      platform.engines.relational,
+      { group: groupId, epoch },
+      { partition, offset, key: text },
+    )
     const passed = await untilPassed(place, signal)
-    const letter = deadLettersOf(topic).key({ group, partition, offset, epoch })
+    const letter = deadLettersOf(topic).key({ group: groupId, partition, offset, epoch })
     const letters = await listDeadLetters(deadLetterParts(platform), { topic: name, key: letter })
     const parked = letters.length > 0
     return {
-      group,
+      group: shown,
       topic: name,
       partition,
       offset,
@@ -81,7 +85,7 @@ export const skipRecordOperation = defineOperation({
 
 interface Place {
   platform: Platform
-  group: string
+  groupId: string
   location: TopicLocation
   partition: number
   offset: number
@@ -89,11 +93,11 @@ interface Place {
 
 async function positionOf({
   platform,
-  group,
+  groupId,
   location,
   partition,
 }: Place): Promise<{ position: number; members: number }> {
-  const { committed, members } = await platform.engines.eventLog.groupState(group, location.physicalName)
+  const { committed, members } = await platform.engines.eventLog.groupState(groupId, location.physicalName)
   const position = committed.find((one) => one.partition === partition)?.offset ?? 0
   return { position, members }
 }

@@ -40,21 +40,21 @@ export const resetGroupOperation = defineOperation({
       }
       return { partition, offset }
     })
-    await eventLog.setPositions(group, physicalName, positions)
+    await eventLog.setPositions(known.groupId, physicalName, positions)
     if (known.generation) {
       // Else the next owner would begin behind what was reported before.
       const { index, generation } = known.generation
       const { codec, publisher } = platform
       await resetProgress({ index, eventLog, codec, publisher }, generation, positions)
     }
-    return { group, topic: known.topic, positions }
+    return { group: known.group, topic: known.topic, positions }
   },
 })
 
-/** Throws AppError `not_found`. */
+/** By what people call it, or by its name in the log. Throws AppError `not_found`. */
 export async function findGroup(platform: Platform, group: string): Promise<ReaderGroup> {
   const groups = await groupsOf(platform.engines.relational)
-  const known = groups.find((one) => one.group === group)
+  const known = groups.find((one) => one.group === group) ?? groups.find((one) => one.groupId === group)
   if (known) return known
   const names = groups.map((one) => one.group).join(', ')
   throw new AppError('not_found', `There is no group named ${group}. There are: ${names}.`)

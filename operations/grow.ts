@@ -54,7 +54,7 @@ export async function growTopic(parts: GrowParts, topic: Topic, partitions: numb
   return growInPlace(parts, topic, location, partitions, groups)
 }
 
-/** The topic's groups, once none of the platform has members and these have nothing left to read. */
+/** The topic's groups as the log knows them, once none of the platform has members and these have nothing left to read. */
 async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> {
   for (const { group, topic: name, members, lag } of await readLag(parts)) {
     if (members > 0) {
@@ -71,7 +71,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
     }
   }
   const groups = await groupsOf(parts.relational)
-  return groups.filter((one) => one.topic === topic.name).map((one) => one.group)
+  return groups.filter((one) => one.topic === topic.name).map((one) => one.groupId)
 }
 
 async function growInPlace(

@@ -6,7 +6,12 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
-import { generationsToWrite, groupOfGeneration, listGenerations } from '#services/vectors/index/rebuild.ts'
+import {
+  generationsToWrite,
+  groupOfGeneration,
+  listGenerations,
+  shownGroup,
+} from '#services/vectors/index/rebuild.ts'
 import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -21,7 +26,10 @@ export interface PartitionLag {
 }
 
 export interface GroupLag {
+  /** The same before and after a rebuild. */
   group: string
+  /** As the log knows it: each generation of an index has its own. */
+  group_id: string
   topic: string
   members: number
   lag: number
@@ -41,16 +49,20 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const groups = await groupsOf(parts.relational)
   return Promise.all(
     groups.map(async (known) => {
-      const { group, topic } = known
+      const { group, groupId, topic } = known
       const { physicalName, epoch } = parts.locations.get(topic) ?? { physicalName: topic, epoch: 1 }
-      const stuck = known.generation ? await readStuck(parts.relational, { group, epoch }) : []
-      return { ...(await readGroupLag(parts.eventLog, group, topic, physicalName)), stuck }
+      const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
+      const read = await readGroupLag(parts.eventLog, groupId, physicalName)
+      return { group, group_id: groupId, topic, ...read, stuck }
     }),
   )
 }
 
 export interface ReaderGroup {
+  /** What people call it. */
   group: string
+  /** As the log knows it. */
+  groupId: string
   topic: string
   /** What it fills, if it is a group of an index. */
   generation?: { index: Index; generation: number }
@@ -64,16 +76,19 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
     if (generations.length === 0) continue
     writing.set(
       index.writer,
-      generations.map((generation) => ({
-        group: groupOfGeneration(index, generation),
-        generation: { index, generation },
+      generations.map((one) => ({
+        group: shownGroup(index, one),
+        groupId: groupOfGeneration(index, one.generation),
+        generation: { index, generation: one.generation },
       })),
     )
   }
   return catalog.flatMap((topic) =>
     topic.readers
       .flatMap((reader) =>
-        'group' in reader ? (writing.get(reader.group) ?? [{ group: reader.group }]) : [],
+        'group' in reader
+          ? (writing.get(reader.group) ?? [{ group: reader.group, groupId: reader.group }])
+          : [],
       )
       .map((known) => ({ ...known, topic: topic.name })),
   )
@@ -81,12 +96,11 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
 
 async function readGroupLag(
   eventLog: EventLog,
-  group: string,
-  topic: string,
+  groupId: string,
   physicalName: string,
-): Promise<Omit<GroupLag, 'stuck'>> {
+): Promise<Pick<GroupLag, 'members' | 'lag' | 'partitions'>> {
   const [state, ranges] = await Promise.all([
-    eventLog.groupState(group, physicalName),
+    eventLog.groupState(groupId, physicalName),
     eventLog.offsets(physicalName),
   ])
   const committed = new Map(state.committed.map((one) => [one.partition, one.offset]))
@@ -95,7 +109,7 @@ async function readGroupLag(
     return { partition, committed: position, start, end, lag: Math.max(0, end - (position ?? start)) }
   })
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
-  return { group, topic, members: state.members, lag, partitions }
+  return { members: state.members, lag, partitions }
 }
 
 export type { StuckRecord }

@@ -53,8 +53,11 @@ export class Member implements LaneConsumer {
     this.#options = options
     this.#topicName = publisher.locationOf(options.topic).physicalName
     this.#log = log.child({ group: options.group, topic: this.#topicName })
-    const source = { group: options.group, topic: this.#topicName, read: () => this.readings() }
-    const registered = registerGroup(metrics, source)
+    const registered = registerGroup(metrics, {
+      group: () => options.shownAs?.() ?? options.group,
+      topic: this.#topicName,
+      read: () => this.readings(),
+    })
     this.#unregister = registered.unregister
     this.#group = {
       createRunner,

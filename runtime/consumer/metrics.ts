@@ -14,7 +14,8 @@ export interface GroupMetrics {
 }
 
 export interface GroupSource {
-  group: string
+  /** The label. What was counted under an earlier one stays there. */
+  group(): string
   topic: string
   read(): Promise<PartitionReading[]>
 }
@@ -29,7 +30,9 @@ interface Entry {
   counts: GroupMetrics
   /** What the counters have been raised by. */
   reported: Record<CountName, number>
+  /** Partitions that have gauges, and the label that they have. */
   partitions: Set<number>
+  group: string
   closed: boolean
 }
 
@@ -57,19 +60,29 @@ export function registerGroup(
     known.set(registry, instruments)
   }
   const { entries } = instruments
-  const times = instruments.handlingTimes.labels({ group: source.group, topic: source.topic })
+  const { topic } = source
+  const handlingTimes = instruments.handlingTimes
+  let group = source.group()
+  let times = handlingTimes.labels({ group, topic })
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
     parked: 0,
     repeats: 0,
-    callTook: (seconds) => times.observe(seconds),
+    callTook(seconds) {
+      if (group !== source.group()) {
+        group = source.group()
+        times = handlingTimes.labels({ group, topic })
+      }
+      times.observe(seconds)
+    },
   }
   const entry: Entry = {
     source,
     counts: metrics,
     reported: { handled: 0, failed: 0, parked: 0, repeats: 0 },
     partitions: new Set(),
+    group,
     closed: false,
   }
   entries.add(entry)
@@ -134,7 +147,8 @@ async function collectAll(
   gauges: PartitionGauges,
 ): Promise<void> {
   for (const entry of entries) {
-    const { group, topic } = entry.source
+    const { topic } = entry.source
+    const group = entry.source.group()
     for (const name of Object.keys(counters) as CountName[]) {
       counters[name].inc({ group, topic }, entry.counts[name] - entry.reported[name])
       entry.reported[name] = entry.counts[name]
@@ -146,13 +160,15 @@ async function collectAll(
 }
 
 function show(entry: Entry, readings: PartitionReading[], gauges: PartitionGauges): void {
-  const { group, topic } = entry.source
+  const { topic } = entry.source
+  const group = entry.source.group()
   const present = new Set(readings.map((reading) => reading.partition))
   for (const partition of entry.partitions) {
-    if (present.has(partition)) continue
-    for (const gauge of Object.values(gauges)) gauge.remove(group, topic, String(partition))
+    if (present.has(partition) && entry.group === group) continue
+    for (const gauge of Object.values(gauges)) gauge.remove(entry.group, topic, String(partition))
   }
   entry.partitions = present
+  entry.group = group
   for (const reading of readings) {
     const at = { group, topic, partition: String(reading.partition) }
     if (reading.lag !== null) gauges.lag.set(at, reading.lag)

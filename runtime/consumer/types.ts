@@ -34,6 +34,8 @@ export interface CallContext {
 /** What batch mode and lane mode have in common. */
 export interface ConsumerOptions<S extends SchemaName> {
   group: string
+  /** The group's name in metrics, asked each time: for a group that people know by another name. Default: `group`. */
+  shownAs?(): string
   topic: Topic<S>
   /** The longest a call may take, ms; past it the signal aborts and the outcome is `retry` (see `engine`). */
   callTimeoutMs: number

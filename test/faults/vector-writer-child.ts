@@ -59,7 +59,7 @@ await startGenerationWriter(
       handle: createHandler({ applyPoints: joinApplies(apply, 1), epoch, calls, stuck }),
     }),
   },
-  Number(generation),
+  { generation: Number(generation) },
   await openProgressTail(parts),
 )
 process.stdout.write('up\n')

@@ -55,7 +55,7 @@ export async function openIndexLog(
       const consumer = await startGenerationWriter(
         context as unknown as WriterContext,
         { ...usual, engine, ...writer },
-        1,
+        { generation: 1 },
         tail,
       )
       onTestFinished(() => consumer.close())

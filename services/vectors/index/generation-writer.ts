@@ -58,7 +58,7 @@ const progressRepeatMs = 10_000
 export async function startGenerationWriter(
   context: WriterContext,
   writer: IndexWriter,
-  generation: number,
+  { generation, shownAs }: { generation: number; shownAs?: () => string },
   progressTail: ProgressTail,
 ): Promise<RunningConsumer> {
   const { engines, publisher, log } = context
@@ -67,7 +67,13 @@ export async function startGenerationWriter(
   const { epoch } = publisher.locationOf(topic)
   const group = groupOfGeneration(index, generation)
   const progress = openProgress(context, index, { generation, epoch }, progressTail)
-  const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch })
+  const stuck = openStuckRecords({
+    ...context,
+    relational: engines.relational,
+    group,
+    epoch,
+    shownAs: shownAs ?? (() => group),
+  })
   const calls = counted(
     createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck }),
     writtenCounter(context.metrics).labels({ index: index.name }),
@@ -77,6 +83,7 @@ export async function startGenerationWriter(
     { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
     {
       group,
+      ...(shownAs ? { shownAs } : {}),
       topic,
       batchRecordsMax,
       batchBytesMax,

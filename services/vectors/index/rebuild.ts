@@ -44,9 +44,14 @@ export interface RebuildParts {
   physicalName: string
 }
 
-/** The reader group that fills a generation. The first has the catalogue's name. */
+/** The reader group that fills a generation, as the log knows it. The first has the catalogue's name. */
 export function groupOfGeneration({ writer }: Index, generation: number): string {
   return generation === 1 ? writer : `${writer}.g${generation}`
+}
+
+/** What people call that group: the writer's name, before and after a rebuild; while it fills a new one, `.rebuild`. */
+export function shownGroup({ writer }: Index, { state }: Pick<Generation, 'state'>): string {
+  return state === 'building' ? `${writer}.rebuild` : writer
 }
 
 /** All generations of an index that were ever made, oldest first. */
@@ -60,12 +65,10 @@ export async function listGenerations(executor: SqlExecutor, index: Index): Prom
 }
 
 /** The generations whose groups must run now. */
-export function generationsToWrite(generations: Generation[]): number[] {
+export function generationsToWrite(generations: Generation[]): Generation[] {
   const switching = generations.find((one) => one.state === 'switching')
-  if (switching) return [switching.generation]
-  return generations
-    .filter((one) => one.state === 'live' || one.state === 'building')
-    .map((one) => one.generation)
+  if (switching) return [switching]
+  return generations.filter((one) => one.state === 'live' || one.state === 'building')
 }
 
 /** Writes a row for the engine's live generation when no row says which it is. */

@@ -50,9 +50,15 @@ const logEveryFailures = 20
 const reasonCharactersMax = 300
 
 export function openStuckRecords(
-  parts: StuckOf & { relational: Pick<Relational, 'query' | 'listen'>; log: Logger; metrics: Registry },
+  parts: StuckOf & {
+    /** What people call the group, now. */
+    shownAs: () => string
+    relational: Pick<Relational, 'query' | 'listen'>
+    log: Logger
+    metrics: Registry
+  },
 ): StuckRecords {
-  const { relational, log, group } = parts
+  const { relational, log, group, shownAs } = parts
   const failing = new Map<number, { offset: number; count: number }>()
   const settledThrough = new Map<number, number>()
   /** Reports that are not written yet, the last of each partition. */
@@ -60,6 +66,7 @@ export function openStuckRecords(
   let skipped = new Set<string>()
   let some = false
   const gauge = gaugeOf(parts.metrics)
+  let shown = shownAs()
 
   async function follow(): Promise<void> {
     for (const [partition, report] of reports) {
@@ -72,7 +79,9 @@ export function openStuckRecords(
     const left = rows.filter((row) => !over.includes(row))
     some = left.length > 0
     skipped = new Set(left.filter((row) => row.skip).map(placeOf))
-    gauge.set({ group }, left.filter((row) => row.reason !== null).length)
+    if (shown !== shownAs()) gauge.remove({ group: shown })
+    shown = shownAs()
+    gauge.set({ group: shown }, left.filter((row) => row.reason !== null).length)
   }
 
   const reported = createWakeup()
@@ -89,7 +98,7 @@ export function openStuckRecords(
       if (reports.size === 0 && !some) reported.wake()
       reports.set(partition, { partition, offset, key, reason: reason.slice(0, reasonCharactersMax) })
       if ((count - failuresUntilAlarm) % logEveryFailures !== 0) return
-      const pass = `flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
+      const pass = `flotilla groups skip ${shownAs()} --partition ${partition} --offset ${offset}`
       log.error({ group, partition, offset, key, reason, tries: count, pass }, 'index.record-stuck')
     },
     settled(partition, throughOffset) {
@@ -97,7 +106,7 @@ export function openStuckRecords(
     },
     async close() {
       await Promise.all([following.close(), notices.close()])
-      gauge.remove({ group })
+      gauge.remove({ group: shown })
     },
   }
 }

@@ -18,6 +18,7 @@ import {
   generationsToWrite,
   listGenerations,
   type RebuildParts,
+  shownGroup,
   stepRebuild,
 } from './rebuild.ts'
 import { pruneStuck } from './stuck.ts'
@@ -37,7 +38,11 @@ export async function startIndexWriter(
   const stopping = new AbortController()
   const { eventLog, relational } = context.engines
   const progressTail = await openProgressTail({ ...context, eventLog, index: writer.index })
-  const running: Running = { context, writer, progressTail, groups: new Map(), rebuilding: false, before }
+  const running: Running = {
+    ...{ context, writer, progressTail, rebuilding: false, before },
+    groups: new Map(),
+    shown: new Map(),
+  }
   const { signal } = stopping
   const loop = (
     what: string,
@@ -71,6 +76,8 @@ interface Running {
   writer: IndexWriter
   progressTail: ProgressTail
   groups: Map<number, RunningConsumer>
+  /** What people call the group of a generation, as the rows said last. */
+  shown: Map<number, string>
   /** As the rows said last. */
   rebuilding: boolean
   before: ((parts: RebuildParts) => Promise<boolean>) | undefined
@@ -84,7 +91,7 @@ function partsOf({ context, writer }: Running): RebuildParts {
 
 /** Runs the group of each generation that the rows name, and no other. */
 async function followGenerations(running: Running): Promise<void> {
-  const { context, writer, groups, progressTail } = running
+  const { context, writer, groups, shown, progressTail } = running
   const parts = partsOf(running)
   if (groups.size === 0) {
     if (running.before && !(await running.before(parts))) return
@@ -96,14 +103,17 @@ async function followGenerations(running: Running): Promise<void> {
   const readAt = Date.now()
   const wanted = generationsToWrite(await listGenerations(parts.relational, parts.index))
   for (const [generation, group] of groups) {
-    if (wanted.includes(generation)) continue
+    if (wanted.some((one) => one.generation === generation)) continue
     await group.close()
     groups.delete(generation)
     context.log.info({ generation }, 'index.generation-left')
   }
-  for (const generation of wanted) {
+  for (const one of wanted) {
+    const { generation } = one
+    shown.set(generation, shownGroup(writer.index, one))
     if (groups.has(generation) || Date.now() - readAt > rowsValidMs) continue
-    groups.set(generation, await startGenerationWriter(context, writer, generation, progressTail))
+    const named = { generation, shownAs: () => shown.get(generation)! }
+    groups.set(generation, await startGenerationWriter(context, writer, named, progressTail))
     context.log.info({ generation }, 'index.generation-joined')
   }
 }

@@ -18,11 +18,11 @@ beforeAll(async () => {
 })
 afterAll(() => relational?.close())
 
-function open(group: string) {
+function open(group: string, shownAs = () => group) {
   const lines: Record<string, unknown>[] = []
   const log = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const of = { group, epoch: 1 }
-  const records = openStuckRecords({ ...of, relational, log, metrics })
+  const records = openStuckRecords({ ...of, shownAs, relational, log, metrics })
   onTestFinished(() => records.close())
   const gauge = async () => {
     const { values } = await metrics.getSingleMetric('flotilla_index_stuck_records')!.get()
@@ -59,4 +59,21 @@ test('a mark of an operator reaches the writer, and goes with the record', async
   records.settled(0, 5)
   await eventually('it is forgotten', async () => (await rows()).length === 0)
   await eventually('by the writer, too', () => !records.isSkipped(0, 5))
+})
+
+test('its alarms have the name that people know, also when that changes', async () => {
+  let name = 'c.rebuild'
+  const { records, lines } = open('c.g2', () => name)
+  const gauges = async () => {
+    const { values } = await metrics.getSingleMetric('flotilla_index_stuck_records')!.get()
+    return values
+      .filter(({ labels }) => String(labels.group).startsWith('c'))
+      .map(({ labels }) => labels.group)
+  }
+  await eventually('the gauge is there', async () => (await gauges()).join() === 'c.rebuild')
+  name = 'c'
+  const record = { partition: 0, offset: 1, key: 'posts/slow' }
+  for (let n = 0; n < 3; n++) records.failedAlone(record, 'no answer')
+  expect(lines).toMatchObject([{ pass: 'flotilla groups skip c --partition 0 --offset 1' }])
+  await eventually('the gauge has the new name alone', async () => (await gauges()).join() === 'c')
 })
