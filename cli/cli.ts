@@ -87,7 +87,10 @@ export function reportError(error: unknown, json: boolean): number {
   // The client's ProblemError has a code of the same list; loading the client for its class would take long.
   const isProblem = error instanceof Error && error.name === 'ProblemError'
   const known = error instanceof AppError || isProblem ? (error as AppError) : systemFault(error)
-  const report = { code: known?.code ?? 'internal_error', message: known?.message ?? describeError(error) }
+  const code = known?.code ?? 'internal_error'
+  const message = known?.message ?? describeError(error)
+  // The client puts its code before its message.
+  const report = { code, message: message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message }
   if (json) console.log(JSON.stringify({ error: report }))
   else console.error(`${report.code}: ${report.message}`)
   return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused

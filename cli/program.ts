@@ -49,12 +49,19 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
   const named = nouns[args[0] ?? '']
   for (const load of named ? [named] : Object.values(nouns)) (await load())(program, cli)
   throwInsteadOfExit(program)
+  // The document says it.
+  if (args.includes('--json')) silenceErrors(program)
   return program
 }
 
 function version(): string {
   const file = new URL('../package.json', import.meta.url)
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}
+
+function silenceErrors(program: Program): void {
+  program.configureOutput({ writeErr() {} })
+  for (const command of program.commands) silenceErrors(command)
 }
 
 /** So that main chooses the exit code; a noun without a verb shows its help and counts as wrong use. */

@@ -6,7 +6,7 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export interface TourDocument {
-  /** The same for the same document, so that a second tour changes nothing. */
+  /** Its beginning is the tour's own: no other tour has it. */
   id: string
   title: string
   path: string
@@ -17,13 +17,13 @@ const packages = fileURLToPath(new URL('../../node_modules/', import.meta.url))
 const textCharactersMax = 8_000
 const textCharactersMin = 400
 
-/** At most `max` documents of different content, in a stable order. */
-export function findDocuments(max: number): TourDocument[] {
+/** At most `max` documents of different content, in a stable order; `prefix` is put before their ids. */
+export function findDocuments(max: number, prefix: string): TourDocument[] {
   const documents = new Map<string, TourDocument>()
   for (const path of markdownFiles(packages)) {
     const text = readFileSync(path, 'utf8').slice(0, textCharactersMax).toWellFormed().replaceAll('\0', '')
     if (text.length < textCharactersMin) continue
-    const id = `tour-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
+    const id = `${prefix}-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
     const shownPath = relative(join(packages, '..'), path)
     if (!documents.has(id)) documents.set(id, { id, title: titleOf(text, shownPath), path: shownPath, text })
     if (documents.size === max) break

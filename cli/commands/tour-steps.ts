@@ -1,10 +1,13 @@
-/** The steps of the tour: each does one thing, checks its result and is timed. The first that fails ends the tour. */
+/**
+ * The steps of the tour: each does one thing, checks its result and is timed. The first that fails ends the tour. What it
+ * made is removed however it ends.
+ */
 
 import { randomBytes } from 'node:crypto'
 import { createClient } from '#client/client.ts'
 import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, describeError } from '#lib/errors.ts'
 import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
 import { lagOperation } from '#operations/lag.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
@@ -24,8 +27,12 @@ const queries = [
   'a fast HTTP server with routes',
 ]
 const auditWaitMs = 30_000
+/** For removing what was made, also after Ctrl-C. */
+const removeMs = 20_000
 /** Handshake, verify and one search at least. */
 const auditNotesMin = 3
+
+const interrupted = new AppError('shutting_down', 'The tour was interrupted; what it made is removed.')
 
 export interface TourResult {
   agent_id: string
@@ -39,12 +46,19 @@ export interface TourResult {
 type Client = ReturnType<typeof createClient>
 type Embed = (texts: string[]) => Promise<Float32Array[]>
 
-interface Tour {
+/** What there is to remove, from the first step on. */
+interface Began {
   cli: Cli
-  client: Client
-  embed: Embed
   output: Output
   result: TourResult
+  client?: Client
+  /** Points that may have been stored. */
+  stored: string[]
+}
+
+interface Tour extends Began {
+  client: Client
+  embed: Embed
 }
 
 export async function runTour(
@@ -61,74 +75,103 @@ export async function runTour(
     lag: [],
   }
   const output = options.quiet ? { item() {}, progress() {}, end() {} } : createOutput(() => {})
-  const session = { env: cli.env, output, signal: cli.signal }
-  const agent = await timed(
-    result,
-    'provision an agent',
-    () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
-    ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
-  )
-  const client = createClient({
-    vectorUrl: options.vectorUrl,
-    agentId,
-    privateKeyFile: agent.private_key_file,
-  })
   const embedder = await openLocalEmbedder(cli)
-  const remove = () => execute(deleteAgentOperation, { agentId }, session)
+  const began: Began = { cli, output, result, stored: [] }
+  const session = { env: cli.env, output, signal: cli.signal }
   try {
-    await walk({ cli, client, embed: embedder.embed, output, result })
+    const agent = await timed(
+      began,
+      'provision an agent',
+      () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
+      ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
+    )
+    const { vectorUrl } = options
+    began.client = createClient({ vectorUrl, agentId, privateKeyFile: agent.private_key_file })
+    await walk({ ...began, client: began.client, embed: embedder.embed })
     result.lag = (await execute(lagOperation, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
-    await timed(result, 'delete the agent', remove, () => 'its keys no longer work')
+    await timed(
+      began,
+      'remove what it made',
+      () => remove(began),
+      () => `${agentId} and its ${began.stored.length} points`,
+    )
   } catch (error) {
-    // The error that ended the tour is the one to report.
-    await remove().catch(() => {})
-    throw error
+    throw await afterRemoving(began, error)
   } finally {
     output.end()
-    await client.close()
+    await began.client?.close()
     await embedder.close()
   }
   return result
 }
 
+/** The points first: only an agent can delete them. Acts also when the operator has given up. */
+async function remove({ cli, client, output, result, stored }: Began): Promise<void> {
+  const signal = AbortSignal.timeout(removeMs)
+  if (client && stored.length > 0) {
+    await client.waitFor(await client.delete(collection, stored, { wait: true, signal }), { signal })
+  }
+  const session = { env: cli.env, output, signal }
+  await execute(deleteAgentOperation, { agentId: result.agent_id }, session)
+}
+
+/** The error to report: what ended the tour, and what could not be removed. */
+async function afterRemoving(began: Began, error: unknown): Promise<unknown> {
+  const { agent_id: agentId } = began.result
+  const reason = began.cli.signal.aborted ? interrupted : error
+  try {
+    await remove(began)
+    return reason
+  } catch (left) {
+    // It ended before there was an agent.
+    if (left instanceof AppError && left.code === 'not_found') return reason
+    return new AppError(
+      reason instanceof AppError ? reason.code : 'internal_error',
+      `${describeError(reason)}. What the tour made could not be removed (${describeError(left)}): the agent ${agentId} ` +
+        `(\`flotilla agents delete ${agentId}\`), and points of ${collection} whose ids begin with ${agentId}.`,
+    )
+  }
+}
+
 async function walk(tour: Tour): Promise<void> {
-  const { client, result } = tour
+  const { cli, client, result } = tour
+  const { signal } = cli
   await timed(
-    result,
+    tour,
     'prove its identity',
-    () => client.count(collection),
+    () => client.count(collection, { signal }),
     (counted) => `${counted} points in ${collection} before`,
   )
   const documents = await timed(
-    result,
+    tour,
     'find Markdown documents',
-    async () => findDocuments(documentsMax),
+    async () => findDocuments(documentsMax, result.agent_id),
     (found) => `${found.length}`,
   )
   if (documents.length === 0)
     throw new AppError('not_found', 'There are no Markdown documents below node_modules.')
   result.documents = documents.length
   const vectors = await timed(
-    result,
+    tour,
     'embed them',
     () => tour.embed(documents.map((one) => one.text)),
     (made) => `${made.length} vectors`,
   )
   await timed(
-    result,
+    tour,
     'store them',
     () => store(tour, documents, vectors),
     (count) => `${count} points, applied`,
   )
   await timed(
-    result,
+    tour,
     'find one by its own text',
     () => findItself(tour, documents[0]!, vectors[0]!),
     (score) => `score ${score.toFixed(3)}`,
   )
   for (const query of queries) await search(tour, query)
   await timed(
-    result,
+    tour,
     'wait for the audit notes',
     () => auditNotes(tour),
     (notes) => `${notes} notes`,
@@ -136,11 +179,12 @@ async function walk(tour: Tour): Promise<void> {
 }
 
 async function timed<T>(
-  result: TourResult,
+  { cli, result }: Began,
   step: string,
   work: () => Promise<T>,
   show: (value: T) => string,
 ): Promise<T> {
+  cli.signal.throwIfAborted()
   const startedAt = performance.now()
   const value = await work()
   result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: show(value) })
@@ -148,7 +192,7 @@ async function timed<T>(
 }
 
 async function store(
-  { client, output }: Tour,
+  { cli, client, output, stored }: Tour,
   documents: TourDocument[],
   vectors: Float32Array[],
 ): Promise<number> {
@@ -165,9 +209,11 @@ async function store(
         updated_at: new Date().toISOString(),
       },
     }))
-    const stored = await client.upsert(collection, points, { wait: true })
-    if (stored.status !== 'applied')
-      throw new AppError('not_yet_applied', `An upsert is still ${stored.status}.`)
+    stored.push(...points.map(({ id }) => id))
+    // Not cut off by the signal: what the gateway has begun would be stored after it was removed.
+    const { status } = await client.upsert(collection, points, { wait: true })
+    cli.signal.throwIfAborted()
+    if (status !== 'applied') throw new AppError('not_yet_applied', `An upsert is still ${status}.`)
     output.progress({
       label: 'storing',
       done: Math.min(from + upsertPoints, documents.length),
@@ -177,17 +223,21 @@ async function store(
   return documents.length
 }
 
-async function findItself({ client }: Tour, document: TourDocument, vector: Float32Array): Promise<number> {
-  const { results } = await client.search({ collection, vector, limit: 5 })
+async function findItself(
+  { cli, client }: Tour,
+  document: TourDocument,
+  vector: Float32Array,
+): Promise<number> {
+  const { results } = await client.search({ collection, vector, limit: 5, signal: cli.signal })
   const itself = results.find((hit) => hit.id === document.id)
   if (!itself || itself.score < 0.99)
     throw new AppError('point_not_found', `${document.path} does not find itself.`)
   return itself.score
 }
 
-async function search({ client, embed, result }: Tour, query: string): Promise<void> {
+async function search({ cli, client, embed, result }: Tour, query: string): Promise<void> {
   const [vector] = await embed([query])
-  const found = await client.search({ collection, vector: vector!, limit: 3 })
+  const found = await client.search({ collection, vector: vector!, limit: 3, signal: cli.signal })
   if (found.results.length === 0) throw new AppError('point_not_found', `Nothing was found for "${query}".`)
   const hits = found.results.map(({ id, score, payload }) => ({
     id,
@@ -198,11 +248,12 @@ async function search({ client, embed, result }: Tour, query: string): Promise<v
 }
 
 /** Notes are written some moments after the operations that they are about. */
-async function auditNotes({ client, result }: Tour): Promise<number> {
+async function auditNotes({ cli, client, result }: Tour): Promise<number> {
   const filter = { must: [{ key: 'tags', match: { value: result.agent_id } }] }
+  const { signal } = cli
   const until = Date.now() + auditWaitMs
   for (;;) {
-    const { points } = await client.scroll({ collection: 'fleet_notes', limit: 50, filter })
+    const { points } = await client.scroll({ collection: 'fleet_notes', limit: 50, filter, signal })
     const ended = points.filter((point) => point.payload?.outcome !== 'unknown')
     if (ended.length >= auditNotesMin) {
       result.audit_notes = ended.slice(0, 10).map(({ payload }) => ({
@@ -214,7 +265,7 @@ async function auditNotes({ client, result }: Tour): Promise<number> {
     }
     if (Date.now() > until)
       throw new AppError('not_yet_applied', 'The audit notes did not come: see `flotilla lag`.')
-    await sleep(500)
+    await sleep(500, signal)
   }
 }
 

@@ -5,17 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createClient } from '#client/client.ts'
+import { runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
-import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
+import { spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 import { openWebhookSink } from '../support/webhook-sink.ts'
 
-/** One document on standard output and nothing else. */
-async function json<T>(args: string[], home: string, code = 0): Promise<T> {
-  const finished = await runFlotilla([...args, '--json'], { FLOTILLA_HOME: home })
-  expect(`${finished.code} ${finished.stderr}`).toBe(`${code} `)
-  return JSON.parse(finished.stdout) as T
-}
+const json = <T>(args: string[], home: string, code = 0, signal?: AbortSignal) =>
+  runJson<T>(args, { FLOTILLA_HOME: home }, code, signal)
 
 interface AgentDocument {
   agent_id: string
@@ -207,7 +204,25 @@ describe('flotilla with a running platform', () => {
     })
   }, 300_000)
 
-  it('takes the tour', async () => {
+  it('takes the tour, after which nothing is left, also when it was interrupted', async () => {
+    const pointsOf = async () => {
+      const { collections } = await json<{ collections: { collection: string; points: number }[] }>(
+        ['stats'],
+        home,
+      )
+      return collections.find(({ collection }) => collection === 'knowledgebase')?.points
+    }
+    const agents = async () => (await json<{ agents: AgentDocument[] }>(['agents', 'list'], home)).agents
+    const before = (await agents()).length
+    const interrupted = spawnFlotilla(['tour'], { FLOTILLA_HOME: home })
+    await eventually('it has stored some', async () => (await pointsOf()) !== 0)
+    interrupted.child.kill('SIGINT')
+    expect(await interrupted.finished).toMatchObject({
+      code: 1,
+      stderr: 'shutting_down: The tour was interrupted; what it made is removed.\n',
+    })
+    expect([(await agents()).length, await pointsOf()]).toEqual([before, 0])
+
     const tour = await json<{ documents: number; searches: unknown[]; audit_notes: unknown[] }>(
       ['tour'],
       home,
@@ -215,6 +230,7 @@ describe('flotilla with a running platform', () => {
     expect(tour.documents).toBeGreaterThan(100)
     expect(tour.searches).toHaveLength(3)
     expect(tour.audit_notes.length).toBeGreaterThanOrEqual(3)
+    expect([(await agents()).length, await pointsOf()]).toEqual([before, 0])
   }, 300_000)
 })
 
@@ -222,13 +238,13 @@ describe('flotilla where nothing runs', () => {
   it('opens the engines itself, under the lock', async () => {
     const home = temporaryFolder()
     await json(['agents', 'provision', '--agent-id', 'early'], home)
-    expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
-    const reset = await json<{ positions: unknown[] }>(
-      ['groups', 'reset', 'audit-writer', '--to', 'end'],
+    expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
+    // The log has another group now: it is called as before.
+    const reset = await json<{ group: string; positions: unknown[] }>(
+      ['groups', 'reset', 'vector-writer', '--to', 'end'],
       home,
     )
-    expect(reset.positions).toHaveLength(12)
-    expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
+    expect([reset.group, reset.positions.length]).toEqual(['vector-writer', 12])
   }, 300_000)
 
   it('embeds a text without touching the data directory', async () => {

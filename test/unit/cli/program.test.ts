@@ -88,10 +88,10 @@ describe('the command line', () => {
 describe('what people type', () => {
   it('is answered in JSON also where it is wrong, when JSON was asked for', async () => {
     for (const args of [['lag', '--unknown'], ['agents', 'tier', 'a', 'gold'], ['nonsense']]) {
-      const stdout: string[] = []
-      const { code } = await run([...args, '--json'], {}, (text) => stdout.push(text))
-      expect([code, JSON.parse(stdout.join(''))]).toEqual([
+      const { code, stdout, stderr } = await run([...args, '--json'], {})
+      expect([code, stderr, JSON.parse(stdout)]).toEqual([
         2,
+        '',
         { error: { code: 'bad_request', message: expect.stringMatching(/./) } },
       ])
     }

@@ -35,7 +35,7 @@ describe('flotilla webhooks check', () => {
     const { code, printed } = await check(sound, { TOKEN: 'very-secret-token' })
     expect([code, printed]).toEqual([
       0,
-      expect.stringMatching(/audit-log.*audit\.example[\s\S]*is sound: 1 target$/),
+      expect.stringMatching(/audit-log.*audit\.example[\s\S]*is sound: 1 target\n$/),
     ])
     expect(printed).not.toContain('very-secret')
     const document = JSON.parse((await check(sound, { TOKEN: 'very-secret-token' }, ['--json'])).printed)
