@@ -18,7 +18,7 @@ import type { Relational } from './relational/port.ts'
 import { relationalSettings } from './relational/settings.ts'
 import type { SchemaRegistry } from './schema-registry/port.ts'
 import { schemaRegistrySettings } from './schema-registry/settings.ts'
-import { collections } from './vectors/collections.ts'
+import { collections, vectorDimension } from './vectors/collections.ts'
 import type { VectorStore } from './vectors/port.ts'
 import { qdrantConnection, vectorSettings } from './vectors/settings.ts'
 
@@ -127,6 +127,41 @@ export async function openEngines(
   return { engines, close: () => scope.close() }
 }
 
+/** What would stop each embedded engine from opening its files, as far as they are there. Makes and changes nothing. */
+export async function embeddedFaults(
+  settings: EngineSettings,
+  directory: string,
+): Promise<{ engine: Name; error: unknown }[]> {
+  const choices = chooseEngines(settings)
+  const checks: [Name, () => Promise<void>][] = [
+    [
+      'eventLog',
+      async () =>
+        (await import('./event-log/embedded/layout.ts')).checkLogFile(join(directory, folders.eventLog)),
+    ],
+    [
+      'vectors',
+      async () => {
+        const { checkPointsFile } = await import('./vectors/embedded/points-file.ts')
+        checkPointsFile(join(directory, folders.vectors), vectorDimension)
+      },
+    ],
+    [
+      'relational',
+      async () => {
+        const { checkCluster } = await import('./relational/pglite-cluster.ts')
+        checkCluster(join(directory, folders.relational))
+      },
+    ],
+  ]
+  const faults: { engine: Name; error: unknown }[] = []
+  for (const [engine, check] of checks) {
+    if (!choices[engine].embedded) continue
+    await check().catch((error: unknown) => faults.push({ engine, error }))
+  }
+  return faults
+}
+
 async function openOne<N extends Name>(
   name: N,
   engines: Partial<OpenEngines>,
@@ -155,7 +190,7 @@ async function openEventLog({ settings, directory, clientId, log }: OpenEnginesO
   }
   const { openEmbeddedLog } = await import('./event-log/embedded.ts')
   return openEmbeddedLog({
-    directory: folder(directory, 'log'),
+    directory: folder(directory, folders.eventLog),
     onFault: (error) => log.error({ reason: describeError(error) }, 'event-log.fault'),
   })
 }
@@ -179,7 +214,7 @@ async function openVectors({ settings, directory, log }: OpenEnginesOptions): Pr
     return openQdrantVectors({ ...server, collections, log })
   }
   const { openEmbeddedVectors } = await import('./vectors/embedded.ts')
-  return openEmbeddedVectors({ directory: folder(directory, 'vectors'), collections, log })
+  return openEmbeddedVectors({ directory: folder(directory, folders.vectors), collections, log })
 }
 
 async function openRelational({ settings, directory, log }: OpenEnginesOptions): Promise<Relational> {
@@ -188,7 +223,7 @@ async function openRelational({ settings, directory, log }: OpenEnginesOptions):
     return openPostgres({ url: settings.DATABASE_URL, log })
   }
   const { openPglite } = await import('./relational/pglite.ts')
-  return openPglite({ directory: folder(directory, 'postgres'), log })
+  return openPglite({ directory: folder(directory, folders.relational), log })
 }
 
 async function openMirror({ settings, directory, log }: OpenEnginesOptions): Promise<Mirror> {
@@ -197,7 +232,7 @@ async function openMirror({ settings, directory, log }: OpenEnginesOptions): Pro
     return openPostgresMirror({ url: settings.DATABASE_URL, log })
   }
   const { openPgliteMirror } = await import('./relational/mirror/pglite.ts')
-  return openPgliteMirror({ directory: folder(directory, 'mirror'), log })
+  return openPgliteMirror({ directory: folder(directory, folders.mirror), log })
 }
 
 async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder> {
@@ -211,6 +246,9 @@ async function openLocal(): Promise<Embedder> {
   const { openLocalEmbedder } = await import('./embedder/local.ts')
   return openLocalEmbedder()
 }
+
+/** Below the data directory. */
+const folders = { eventLog: 'log', vectors: 'vectors', relational: 'postgres', mirror: 'mirror' } as const
 
 function folder(directory: string, name: string): string {
   const path = join(directory, name)

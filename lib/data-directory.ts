@@ -83,7 +83,7 @@ export function dataDirectoryFault(path: string): AppError | null {
 }
 
 /** The path, or the deepest folder above it that exists. */
-function presentPart(path: string): string {
+export function presentPart(path: string): string {
   try {
     statSync(path)
     return path
@@ -93,15 +93,21 @@ function presentPart(path: string): string {
   }
 }
 
-/** The process id of the running owner, as far as it is known, or null. Makes nothing. */
+/** The process id of the running owner, as far as it is known, or null. Makes and changes nothing. */
 export function dataDirectoryOwner(path: string): string | null {
   const root = resolve(path)
-  if (!existsSync(join(root, lockFile))) return null
+  const file = join(root, lockFile)
+  if (!existsSync(file)) return null
+  let lock: DatabaseSync | undefined
   try {
-    takeLock(root).close()
+    // Who holds the lock lets nobody read either.
+    lock = new DatabaseSync(file, { readOnly: true, timeout: 0 })
+    lock.prepare('select 1 from sqlite_schema').get()
     return null
   } catch (error) {
-    return error instanceof AppError && error.code === 'data_directory_in_use' ? ownerOf(root) : null
+    return isBusy(error) ? ownerOf(root) : null
+  } finally {
+    lock?.close()
   }
 }
 

@@ -46,6 +46,17 @@ export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string
   return locations
 }
 
+/** Topics of the catalogue that `ensureTopics` would make, or give readers; changes nothing. */
+export async function missingTopics(executor: SqlExecutor): Promise<string[]> {
+  const missing: string[] = []
+  for (const topic of catalog) {
+    const isThere =
+      (await readRow(executor, topic.name)) && (await missingReaders(executor, topic)).length === 0
+    if (!isThere) missing.push(topic.name)
+  }
+  return missing
+}
+
 /** How a topic of the catalogue is kept, under its physical name. */
 export function topicSpecOf(topic: Topic, location: Omit<TopicLocation, 'epoch'>): TopicSpec {
   const compacted = topic.cleanup === 'compact'

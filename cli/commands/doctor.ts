@@ -5,6 +5,7 @@ import { type Check, failedCheck } from '#operations/doctor/check.ts'
 import { doctorOperation } from '#operations/doctor/doctor.ts'
 import { checkEnvironment } from '#operations/doctor/environment.ts'
 import { services } from '#services/index.ts'
+import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { execute } from '../execute.ts'
 import { createOutput, table } from '../output.ts'
@@ -17,7 +18,7 @@ export function registerDoctor(program: Program, cli: Cli): void {
     .command('doctor')
     .description('what is configured, reachable and wrong, and what to do')
   describe(doctor, 'flotilla doctor').action(async ({ json }: { json?: boolean }) => {
-    const { checks, openable } = await checkEnvironment(cli.env, services)
+    const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })
     if (openable) checks.push(...(await checkPlatform(cli)))
     const failed = checks.filter((check) => check.status === 'fail').length
     console.log(json ? JSON.stringify({ ok: failed === 0, checks }) : render(checks))

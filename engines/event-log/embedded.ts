@@ -5,13 +5,13 @@
 
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createClock } from './embedded/clock.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
 import { nobody } from './embedded/holders.ts'
+import { logPath } from './embedded/layout.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
@@ -62,7 +62,7 @@ interface Parts {
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
   const { directory, sweepEveryMs = 5_000, onFault = printFault } = options
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const threads = await openThreads({ file: join(directory, 'event-log.sqlite'), sweepEveryMs })
+  const threads = await openThreads({ file: logPath(directory), sweepEveryMs })
   const topics = createTopics()
   for (const topic of threads.loaded.topics) topics.add(topic)
   followCleaner(threads, topics, onFault)

@@ -37,6 +37,19 @@ export async function migrate(
   }
 }
 
+/**
+ * The names of the migrations that `migrate` would apply; changes nothing. Throws AppError `invalid_configuration` as it
+ * does.
+ */
+export async function missingMigrations(
+  executor: SqlExecutor,
+  folders: readonly string[],
+): Promise<string[]> {
+  const migrations = loadMigrations(folders)
+  const pending = (await hasTable(executor)) ? await pendingOf(executor, migrations) : migrations
+  return pending.map(({ name }) => name)
+}
+
 function loadMigrations(folders: readonly string[]): Migration[] {
   const migrations = folders.flatMap((folder) =>
     readdirSync(folder)
@@ -61,12 +74,16 @@ function numberOf({ name }: Migration): number {
 }
 
 async function createTable(relational: Relational): Promise<void> {
-  const { rows } = await relational.query(`select to_regclass('public.platform_migrations') as name`)
-  if (rows[0]?.name != null) return
+  if (await hasTable(relational)) return
   await relational.query(
     `create table if not exists public.platform_migrations (
        name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
   )
+}
+
+async function hasTable(executor: SqlExecutor): Promise<boolean> {
+  const { rows } = await executor.query(`select to_regclass('public.platform_migrations') as name`)
+  return rows[0]?.name != null
 }
 
 /** Those not applied yet; throws when an applied one is not the file of today. */

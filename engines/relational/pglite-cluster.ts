@@ -5,7 +5,9 @@
 
 import { execFile } from 'node:child_process'
 import {
+  accessSync,
   chmodSync,
+  constants,
   cpSync,
   existsSync,
   mkdirSync,
@@ -19,10 +21,13 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { deadlines } from '#lib/deadlines.ts'
+import { AppError } from '#lib/errors.ts'
 import { syncTree } from '#lib/synced-files.ts'
 
 /** Raise it with each change of how a cluster is made. */
 const layout = 1
+/** The Postgres that PGlite is. It opens clusters of no other. */
+export const clusterMajor = '18'
 const entry = fileURLToPath(new URL('./pglite-initdb.ts', import.meta.url))
 const installed = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
 
@@ -48,6 +53,25 @@ export async function ensureCluster(
   // By rename: a process that is killed meanwhile leaves no half of a cluster.
   if (existsSync(directory)) rmdirSync(directory)
   renameSync(draft, directory)
+}
+
+/** Throws AppError `invalid_configuration` for a cluster that cannot be opened; makes and changes nothing. */
+export function checkCluster(directory: string): void {
+  if (!existsSync(directory) || readdirSync(directory).length === 0) return
+  const [version, control] = [join(directory, 'PG_VERSION'), join(directory, 'global', 'pg_control')]
+  if (!existsSync(version) || !existsSync(control)) {
+    throw new AppError(
+      'invalid_configuration',
+      `The database in ${directory} is damaged: restore it from a copy.`,
+    )
+  }
+  accessSync(control, constants.R_OK | constants.W_OK)
+  const found = readFileSync(version, 'utf8').trim()
+  if (found === clusterMajor) return
+  throw new AppError(
+    'invalid_configuration',
+    `The database in ${directory} is one of Postgres ${found}; this version runs ${clusterMajor}. Start the version that made it, or use another data directory.`,
+  )
 }
 
 /** The folder of the empty cluster, made where it is absent; undefined where it cannot be kept. */

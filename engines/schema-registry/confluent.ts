@@ -56,7 +56,7 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
       if (response.status === 404) {
         throw new AppError('not_found', `The schema registry knows no schema with the id ${id}.`)
       }
-      if (!response.ok) throw registryUnavailable(new Error(`status ${response.status}`))
+      if (!response.ok) throw registryUnavailable(refusedWith(response))
       const { schema } = (await response.json().catch(() => ({}))) as { schema?: unknown }
       if (typeof schema !== 'string') throw registryUnavailable(new Error('an answer without a schema'))
       schemas.set(id, schema)
@@ -65,10 +65,15 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
     async ping(timeoutMs = pingTimeoutMs) {
       const response = await read('/subjects', timeoutMs)
       await response.body?.cancel()
-      if (!response.ok) throw registryUnavailable(new Error(`status ${response.status}`))
+      if (!response.ok) throw registryUnavailable(refusedWith(response))
     },
     async close() {},
   }
+}
+
+/** Its status is what an operator needs to know. */
+function refusedWith({ status }: Response): Error {
+  return Object.assign(new Error(`status ${status}`), { status })
 }
 
 async function registerRacing(client: Client, subject: string, schema: string): Promise<number> {

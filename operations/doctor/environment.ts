@@ -1,11 +1,14 @@
 /** Checks what needs no open platform: Node, the configuration, the data directory, interfaces and distributed engines. */
 
-import { existsSync, statfsSync, statSync } from 'node:fs'
-import { engineSettings, openEngines } from '#engines/open.ts'
+import { statfsSync, statSync } from 'node:fs'
+import pino from 'pino'
+import { embeddedFaults, engineSettings, openEngines } from '#engines/open.ts'
+import { missingMigrations } from '#engines/relational/migrate.ts'
+import type { Relational } from '#engines/relational/port.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { dataDirectoryOwner } from '#lib/data-directory.ts'
+import { dataDirectoryOwner, presentPart } from '#lib/data-directory.ts'
+import { systemFault } from '#lib/system-faults.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
-import { createLog } from '#runtime/log.ts'
 import type { EngineName, Service } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import { type AddressFile, readAddresses } from '#runtime/start/addresses.ts'
@@ -13,6 +16,7 @@ import { wantedPorts } from '#runtime/start/ingress.ts'
 import { holdPorts } from '#runtime/start/ports.ts'
 import { nearlyOurs } from '#runtime/start/unknown-variables.ts'
 import { checkSettings, settingsOf } from '#runtime/start.ts'
+import { missingTopics } from '#runtime/topics.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 import { type Check, failedCheck } from './check.ts'
@@ -24,12 +28,13 @@ const diskBytesLeast = 16 * 1024 ** 2
 const answerTimeoutMs = 3_000
 
 /**
- * Makes nothing. `openable` is false where opening the platform would fail, would make a data directory, or would wait for
- * an engine that is away. Fails for whatever would stop `flotilla start` of all services.
+ * Makes and changes nothing. Fails for whatever would stop `flotilla start` of all services. `openable` says that the
+ * engines may be asked for more: by the running platform, or where all are distributed, answer, and have what the
+ * platform makes in them. Embedded engines that nobody runs are not opened: opening writes.
  */
 export async function checkEnvironment(
   env: Environment,
-  services: readonly Service[],
+  { services, migrations }: { services: readonly Service[]; migrations: readonly string[] },
 ): Promise<{ checks: Check[]; openable: boolean }> {
   const checks = [checkNode(), ...checkUnknown(env, services)]
   try {
@@ -39,7 +44,7 @@ export async function checkEnvironment(
     return { checks, openable: false }
   }
   const home = homeOf(env)
-  const isThere = existsSync(home)
+  const embedded = Object.values(choicesOf(env)).some((choice) => choice.embedded)
   checks.push(
     ...checkConfiguration(env),
     ...checkHome(home),
@@ -47,10 +52,14 @@ export async function checkEnvironment(
     checkTargets(env),
   )
   const running = readAddresses(home)
-  checks.push(...(running ? await checkAddresses(running) : await checkPorts(env, services, home)))
-  const away = (await pingDistributed(env)).filter((check) => check.status === 'fail')
-  const embedded = Object.values(choicesOf(env)).some((choice) => choice.embedded)
-  return { checks: [...checks, ...away], openable: away.length === 0 && (isThere || !embedded) }
+  checks.push(...(running ? await checkAddresses(running) : await checkStart(env, services, home)))
+  const { faults, isComplete } = await askDistributed(env, migrations)
+  checks.push(...faults)
+  if (faults.some(({ status }) => status === 'fail')) return { checks, openable: false }
+  if (running || !embedded) return { checks, openable: running !== null || isComplete }
+  const found =
+    'the embedded ones are asked for more while the platform runs: start it, then run the doctor again'
+  return { checks: [...checks, { check: 'engines', status: 'ok', found }], openable: false }
 }
 
 function checkUnknown(env: Environment, services: readonly Service[]): Check[] {
@@ -80,35 +89,46 @@ function checkTargets(env: Environment): Check {
   return { check: 'webhook targets', status: 'ok', found }
 }
 
-/** Where nothing runs: each port must be free. */
-async function checkPorts(env: Environment, services: readonly Service[], home: string): Promise<Check[]> {
+/** Where nothing runs: the data directory and each port must be free, and the files of embedded engines sound. */
+async function checkStart(env: Environment, services: readonly Service[], home: string): Promise<Check[]> {
   const owner = dataDirectoryOwner(home)
   if (owner !== null) {
-    const found = `process ${owner} has the data directory, and no interface answers yet`
-    return [{ check: 'platform', status: 'warn', found, advice: 'It starts, stops or runs a command: wait.' }]
+    const found = `process ${owner} has the data directory, and no interface answers: another start is refused`
+    const advice = `It starts, stops or runs a command: wait. If it stays so, stop process ${owner}.`
+    return [{ check: 'platform', status: 'fail', found, advice }]
   }
+  const broken = (await embeddedFaults(loadConfig(engineSettings, env), home)).map(({ engine, error }) =>
+    failedCheck(`files of ${engine}`, systemFault(error) ?? error, 'The platform does not start with them.'),
+  )
   const ports = await Promise.all(
     wantedPorts(services, env).map(async (wanted): Promise<Check> => {
       const { variables, host, port } = wanted
       const check = `port of ${variables.split(' ')[0]}`
       try {
         await (await holdPorts([wanted])).close()
-        const where = `${host ?? '127.0.0.1'}:${port}`
-        return {
-          check,
-          status: 'ok',
-          found: port === 0 ? 'a free one is taken at the start' : `${where} is free`,
-        }
+        const where = host ?? '127.0.0.1'
+        const found = port === 0 ? `${where}, a free one is taken at the start` : `${where}:${port} is free`
+        return { check, status: 'ok', found }
       } catch (error) {
-        return failedCheck(check, error, 'Stop the other server, or choose another port.')
+        return failedCheck(check, error, 'Correct that, or stop what has it: the platform does not start.')
       }
     }),
   )
-  return [{ check: 'platform', status: 'ok', found: 'nothing runs on this data directory' }, ...ports]
+  return [
+    { check: 'platform', status: 'ok', found: 'nothing runs on this data directory' },
+    ...ports,
+    ...broken,
+  ]
 }
 
-/** Distributed engines can be reached from here; the embedded ones belong to the running platform. */
-async function pingDistributed(env: Environment): Promise<Check[]> {
+/**
+ * Distributed engines can be reached from here. Returns what is wrong with them, or what the next start makes;
+ * `isComplete` when that is nothing.
+ */
+async function askDistributed(
+  env: Environment,
+  migrations: readonly string[],
+): Promise<{ faults: Check[]; isComplete: boolean }> {
   const choices = choicesOf(env)
   const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'mirror', 'embedder']
   const opened = await openEngines({
@@ -117,12 +137,30 @@ async function pingDistributed(env: Environment): Promise<Check[]> {
     directory: homeOf(env),
     schemasDirectory,
     clientId: 'flotilla-doctor',
-    log: createLog({ level: 'silent' }),
+    log: pino({ level: 'silent' }),
   })
   try {
-    return await pingEngines(opened.engines, choices)
+    const pings = await pingEngines(opened.engines, choices)
+    const away = pings.filter(({ status }) => status === 'fail')
+    const { relational } = opened.engines
+    if (away.length > 0 || !relational) return { faults: away, isComplete: false }
+    const faults = await checkTables(relational, migrations)
+    return { faults, isComplete: faults.length === 0 }
   } finally {
     await opened.close()
+  }
+}
+
+/** What a start would bring up to date in the database first. */
+async function checkTables(relational: Relational, migrations: readonly string[]): Promise<Check[]> {
+  const check = 'database'
+  try {
+    const pending = await missingMigrations(relational, migrations)
+    const missing = pending.length > 0 ? pending : await missingTopics(relational)
+    if (missing.length === 0) return []
+    return [{ check, status: 'ok', found: `the next start makes what is missing: ${missing.join(', ')}` }]
+  } catch (error) {
+    return [failedCheck(check, error, 'Correct what it names: the platform does not start.')]
   }
 }
 
@@ -136,25 +174,47 @@ function checkConfiguration(env: Environment): Check[] {
   // The local embedder is always there, so there is nothing to configure.
   const { localEmbedder: _, ...choices } = choicesOf(env)
   return Object.entries(choices).map(([engine, { driver, embedded, variable }]) => {
-    const where = embedded ? `embedded (${variable} names another)` : driver
+    const where = embedded ? `embedded (${variable} names another)` : `${driver}${hostOf(variable, env)}`
     return { check: `configured ${engine}`, status: 'ok', found: where }
   })
+}
+
+/** Without what may be secret: user, password, path and query. */
+function hostOf(variable: string, env: Environment): string {
+  const address = env[variable]
+  if (!address) return ''
+  return ` at ${variable === 'KAFKA_BROKERS' ? address : new URL(address).host || 'this machine'}`
 }
 
 function checkHome(home: string): Check[] {
   const check = 'data directory'
   const stats = statSync(home, { throwIfNoEntry: false })
-  if (!stats) return [{ check, status: 'ok', found: `${home} will be created at the first start` }]
-  if ((stats.mode & 0o077) !== 0) {
-    const found = `${home} can be read by other users`
-    return [{ check, status: 'fail', found, advice: `chmod 700 ${home}` }]
+  const me = process.getuid?.()
+  if (stats && me && stats.uid !== me) {
+    const found = `${home} belongs to another user`
+    return [
+      {
+        check,
+        status: 'fail',
+        found,
+        advice: 'Name a folder of your own in FLOTILLA_HOME, or chown this one.',
+      },
+    ]
   }
-  const disk = statfsSync(home)
-  const free = disk.bavail * disk.bsize
-  const found = `${home}, ${Math.round(free / 1024 ** 2)} MiB free`
-  if (free >= diskBytesMin) return [{ check, status: 'ok', found }]
+  const open = stats !== undefined && (stats.mode & 0o077) !== 0
+  const found = `${home} can be read by other users until the next start`
+  const loose: Check[] = open ? [{ check, status: 'warn', found, advice: `chmod 700 ${home}` }] : []
+  const disk = statfsSync(presentPart(home))
+  return [...loose, diskCheck(stats ? home : `${home} (the first start makes it)`, disk.bavail * disk.bsize)]
+}
+
+/** `free` in bytes. */
+export function diskCheck(where: string, free: number): Check {
+  const check = 'data directory'
+  const found = `${where}, ${Math.round(free / 1024 ** 2)} MiB free`
+  if (free >= diskBytesMin) return { check, status: 'ok', found }
   const status = free < diskBytesLeast ? 'fail' : 'warn'
-  return [{ check, status, found, advice: 'Free some space: the log and the points are kept there.' }]
+  return { check, status, found, advice: 'Free some space: the log and the points are kept there.' }
 }
 
 /** Asks every interface that `run/addresses.json` names. */

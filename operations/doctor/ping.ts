@@ -4,7 +4,8 @@ import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { EngineName, Engines } from '#runtime/service.ts'
-import { type Check, failedCheck } from './check.ts'
+import type { Check } from './check.ts'
+import { engineAway } from './why-away.ts'
 
 const pingTimeoutMs = 5_000
 
@@ -23,16 +24,22 @@ export function pingEngines(
     ['embedder', 'embedder', embedder && (() => embedder.ping(pingTimeoutMs))],
   ]
   return Promise.all(
-    asks.flatMap(([check, engine, ask]) => (ask ? [ping(check, choices[engine].variable, ask)] : [])),
+    asks.flatMap(([check, engine, ask]) =>
+      ask ? [ping(check, { engine, variable: choices[engine].variable }, ask)] : [],
+    ),
   )
 }
 
-async function ping(check: string, variable: string, ask: () => Promise<unknown>): Promise<Check> {
+async function ping(
+  check: string,
+  of: { engine: EngineName; variable: string },
+  ask: () => Promise<unknown>,
+): Promise<Check> {
   const startedAt = performance.now()
   try {
     await withTimeout(ask(), pingTimeoutMs + 1_000, () => new AppError('overloaded', 'no answer in time'))
     return { check, status: 'ok', found: `answers in ${Math.round(performance.now() - startedAt)} ms` }
   } catch (error) {
-    return failedCheck(check, error, `Start it, or correct ${variable}; what waits for it goes on by itself.`)
+    return engineAway(check, of, error)
   }
 }

@@ -60,8 +60,16 @@ function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()))
 }
 
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another server has it',
+  EADDRNOTAVAIL: 'this machine does not have that address',
+  EACCES: 'this user may not take that port',
+  ENOTFOUND: 'that host has no address',
+  EAI_AGAIN: 'that host has no address',
+}
+
 export function cannotListen(where: string, cause: unknown, variables: string): string {
   const code = (cause as NodeJS.ErrnoException).code ?? 'a fault'
-  const why = code === 'EADDRINUSE' ? 'another server has it' : code
+  const why = Object.hasOwn(reasons, code) ? reasons[code] : code
   return `Cannot listen on ${where} (${why}): choose another with ${variables}.`
 }

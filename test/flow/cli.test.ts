@@ -1,11 +1,11 @@
 /** The `flotilla` command, as operators and their scripts use it. */
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createClient } from '#client/client.ts'
-import { runJson } from '../support/command-line.ts'
+import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
 import { spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
 import { temporaryFolder } from '../support/temporary.ts'
@@ -234,11 +234,26 @@ describe('flotilla with a running platform', () => {
   }, 300_000)
 })
 
+const freePorts = { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: 'localhost:0' }
+
+/** Every path of a data directory with its size and time. */
+function filesOf(home: string): string[] {
+  const paths = readdirSync(home, { recursive: true }).map((path) => join(home, String(path)))
+  return [home, ...paths].map((path) => {
+    const { size, mtimeMs } = statSync(path)
+    return `${path} ${size} ${mtimeMs}`
+  })
+}
+
 describe('flotilla where nothing runs', () => {
   it('opens the engines itself, under the lock', async () => {
     const home = temporaryFolder()
     await json(['agents', 'provision', '--agent-id', 'early'], home)
     expect(await json(['rebuild', 'vectors'], home)).toMatchObject({ generation: 2 })
+    const before = filesOf(home)
+    const doctor = await runCommand(['doctor', '--json'], { FLOTILLA_HOME: home, ...freePorts })
+    expect([doctor.code, doctor.stdout]).toEqual([0, expect.not.stringContaining('"fail"')])
+    expect(filesOf(home)).toEqual(before)
     // The log has another group now: it is called as before.
     const reset = await json<{ group: string; positions: unknown[] }>(
       ['groups', 'reset', 'vector-writer', '--to', 'end'],

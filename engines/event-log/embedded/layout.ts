@@ -3,8 +3,11 @@
  * new.
  */
 
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { lookInto } from '#lib/sqlite-look.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
@@ -36,6 +39,10 @@ const tables = `
   ) strict, without rowid;
 `
 
+export function logPath(directory: string): string {
+  return join(directory, 'event-log.sqlite')
+}
+
 /** Opens the file for writing; throws AppError `invalid_configuration` when a newer version wrote it. */
 export function openForWriting(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 5_000 })
@@ -54,18 +61,31 @@ function layTables(db: DatabaseSync): void {
     db.prepare(`insert into meta values ('layout', ?)`).run(String(layoutVersion))
     return
   }
-  const found = Number(db.prepare(`select value from meta where name = 'layout'`).get()?.value)
-  if (found > layoutVersion) {
-    throw new AppError(
-      'invalid_configuration',
-      `The event log's file has layout ${found}; this version reads up to ${layoutVersion}. Start the newer version, or use another data directory.`,
-    )
-  }
+  const found = layoutOf(db)
   // Before the second layout every row held one record; tables that are laid so stay so.
   if (found < 2) db.exec(`alter table partitions add column kind text not null default 'rows'`)
   if (found < layoutVersion) {
     db.prepare(`update meta set value = ? where name = 'layout'`).run(String(layoutVersion))
   }
+}
+
+/** Throws AppError `invalid_configuration` when a newer version wrote the file. */
+function layoutOf(db: DatabaseSync): number {
+  const found = Number(db.prepare(`select value from meta where name = 'layout'`).get()?.value)
+  if (found <= layoutVersion) return found
+  throw new AppError(
+    'invalid_configuration',
+    `The event log's file has layout ${found}; this version reads up to ${layoutVersion}. Start the newer version, or use another data directory.`,
+  )
+}
+
+/** Throws where the log cannot be opened; makes and changes nothing. */
+export function checkLogFile(directory: string): void {
+  const file = logPath(directory)
+  if (!existsSync(file)) return
+  lookInto(file, (db) => {
+    if (db.prepare(`select 1 from sqlite_schema where name = 'meta'`).get()) layoutOf(db)
+  })
 }
 
 /** Opens the file for reading. Checkpoints may be made through it. */

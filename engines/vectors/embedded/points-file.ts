@@ -1,8 +1,10 @@
 /** The SQLite file that holds every point: tables per collection and generation, and which generation is live. */
 
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { lookInto } from '#lib/sqlite-look.ts'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import { openCheckpoints } from './checkpoints.ts'
@@ -100,9 +102,25 @@ export function pointsPath(directory: string): string {
   return join(directory, 'points.db')
 }
 
+/** Throws where `openPointsFile` would; makes and changes nothing. */
+export function checkPointsFile(directory: string, dimension: number): void {
+  const file = pointsPath(directory)
+  if (!existsSync(file)) return
+  lookInto(file, (db) => {
+    if (!db.prepare(`select 1 from sqlite_schema where name = 'meta'`).get()) return
+    demandValue(db, 'format', formatVersion)
+    demandValue(db, 'dimension', dimension)
+  })
+}
+
 function demandMeta(db: DatabaseSync, key: string, value: number): void {
   db.prepare('insert into meta values (?, ?) on conflict do nothing').run(key, value)
-  const found = firstRow<{ value: number }>(db.prepare('select value from meta where key = ?'), key)!.value
+  demandValue(db, key, value)
+}
+
+function demandValue(db: DatabaseSync, key: string, value: number): void {
+  const found =
+    firstRow<{ value: number }>(db.prepare('select value from meta where key = ?'), key)?.value ?? value
   if (found !== value) {
     throw new AppError(
       'invalid_configuration',

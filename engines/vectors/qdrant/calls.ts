@@ -127,15 +127,16 @@ function translate(what: string, error: unknown, log: QdrantLog): Error {
   if (status === 400 || status === 413 || status === 422) {
     return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
   }
-  return unavailable()
+  return unavailable(error)
 }
 
-export function unavailable(): AppError {
+export function unavailable(cause?: unknown): AppError {
   return new AppError(
     'vector_engine_unavailable',
     'The vector engine does not answer; try again in a second.',
     {
       retryAfter: 1,
+      cause,
     },
   )
 }

@@ -1,11 +1,9 @@
 /** How the command line is used: what counts as wrong use, and what the help says. */
 
-import { once } from 'node:events'
-import { existsSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command as Program } from 'commander'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { helpTexts } from '#stidx/command/help.ts'
 import { createCli } from '../../../cli/cli.ts'
 import { isLocalSearch } from '../../../cli/commands/local-search.ts'
@@ -116,91 +114,6 @@ describe('what people type', () => {
 
   it('is answered in tables without colours', () => {
     expect(table(['agent', 'lag'], [['a', 1]])).toBe('agent  lag\na      1  ')
-  })
-})
-
-describe('flotilla doctor', () => {
-  it('names each engine that does not answer, and what to do, without waiting for it', async () => {
-    const env = {
-      FLOTILLA_HOME: join(temporaryFolder(), 'never-made'),
-      DATABASE_URL: 'postgres://someone:s3cret@127.0.0.1:9/none',
-      QDRANT_URL: 'http://127.0.0.1:9',
-      VECTOR_GATEWAY_PORT: '0',
-      WEBHOOK_GATEWAY: 'localhost:0',
-    }
-    const { code, printed } = await run(['doctor', '--json'], env)
-    expect(code).toBe(1)
-    const { ok, checks } = JSON.parse(printed) as { ok: boolean; checks: { check: string; status: string }[] }
-    expect(ok).toBe(false)
-    const failed = checks.filter((check) => check.status === 'fail')
-    expect(failed.map((check) => check.check)).toEqual([
-      'vector engine',
-      'relational engine',
-      'relational mirror',
-    ])
-    expect(printed).not.toContain('s3cret')
-    expect(existsSync(env.FLOTILLA_HOME)).toBe(false)
-  })
-})
-
-describe('flotilla doctor where nothing runs', () => {
-  const checksOf = async (env: Record<string, string>) => {
-    const { code, printed } = await run(['doctor', '--json'], env)
-    return {
-      code,
-      checks: (JSON.parse(printed) as { checks: { check: string; status: string; found: string }[] }).checks,
-    }
-  }
-
-  it('shows ports, lifetimes and targets, warns of variables nearly ours, and makes nothing', async () => {
-    const folder = temporaryFolder()
-    const file = join(folder, 'targets.yaml')
-    writeFileSync(file, 'targets:\n  audit:\n    url: https://audit.example/s3cret\n')
-    const home = join(folder, 'never-made')
-    const { code, checks } = await checksOf({
-      FLOTILLA_HOME: home,
-      WEBHOOK_TARGETS_FILE: file,
-      VECTOR_GATEWAY_PORT: '0',
-      WEBHOOK_GATEWAY: 'localhost:0',
-      GATEWAY_KEY_TTL_S: '777',
-      KAFKA_BROKER: 'log:9092',
-    })
-    expect(code).toBe(0)
-    expect(existsSync(home)).toBe(false)
-    const text = checks.map(({ check, status, found }) => `${status} ${check}: ${found}`).join('\n')
-    expect(text).toContain('ok settings of vector-gateway: GATEWAY_KEY_TTL_S 777')
-    expect(text).toContain('ok port of WEBHOOK_GATEWAY: ')
-    expect(text).toContain('ok webhook targets: audit (audit.example)')
-    expect(text).toContain('warn environment: KAFKA_BROKER')
-    expect(text).not.toContain('s3cret')
-  })
-
-  it('fails for what would stop the start: values, the targets file, the folder, a port', async () => {
-    const folder = temporaryFolder()
-    const file = join(folder, 'file')
-    writeFileSync(file, 'targets: 7\n')
-    const wrong = await checksOf({ FLOTILLA_HOME: file, WEBHOOK_TARGETS_FILE: file, LOG_LEVEL: 'loud' })
-    expect([wrong.code, wrong.checks.at(-1)]).toEqual([
-      1,
-      expect.objectContaining({ check: 'configuration', status: 'fail' }),
-    ])
-    for (const part of ['LOG_LEVEL', 'FLOTILLA_HOME', 'targets must be a map']) {
-      expect(wrong.checks.at(-1)!.found).toContain(part)
-    }
-    const server = createServer().listen(0, '127.0.0.1')
-    onTestFinished(() => void server.close())
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const home = join(folder, 'never-made')
-    const env = { FLOTILLA_HOME: home, WEBHOOK_GATEWAY: 'localhost:0', VECTOR_GATEWAY_PORT: String(port) }
-    const { code, checks } = await checksOf(env)
-    expect(code).toBe(1)
-    expect(checks.filter(({ status }) => status === 'fail')).toEqual([
-      expect.objectContaining({
-        check: 'port of VECTOR_GATEWAY_PORT',
-        found: expect.stringContaining(String(port)),
-      }),
-    ])
   })
 })
 

@@ -1,0 +1,74 @@
+/** Why an engine could not be used, in words, and what to do: from what the driver kept as the cause of its fault. */
+
+import { AppError } from '#lib/errors.ts'
+import type { EngineName } from '#runtime/service.ts'
+import { type Check, failedCheck } from './check.ts'
+
+const depthMax = 6
+
+/** What holds the user, the password or the key. */
+const credentials: Record<EngineName, string> = {
+  eventLog: 'KAFKA_SASL_MECHANISM, KAFKA_USERNAME and KAFKA_PASSWORD',
+  schemaRegistry: 'the user and the password in SCHEMA_REGISTRY_URL',
+  vectors: 'QDRANT_API_KEY',
+  relational: 'the user and the password in DATABASE_URL',
+  mirror: 'the user and the password in DATABASE_URL',
+  embedder: 'EMBEDDINGS_API_KEY',
+  localEmbedder: 'EMBEDDINGS_API_KEY',
+}
+
+const waits = 'what waits for it goes on by itself'
+
+interface Reason {
+  found: string
+  advice: string
+}
+
+export function engineAway(
+  check: string,
+  { engine, variable }: { engine: EngineName; variable: string },
+  error: unknown,
+): Check {
+  for (const cause of causesOf(error)) {
+    const reason = reasonOf(cause, engine, variable)
+    if (reason) return { check, status: 'fail', ...reason }
+  }
+  return failedCheck(check, error, `Start it, or correct ${variable}; ${waits}.`)
+}
+
+/** The causes, the deepest first: it says most. */
+function causesOf(error: unknown, depth = 0): unknown[] {
+  if (!(error instanceof Error) || depth === depthMax) return []
+  const { errors } = error as { errors?: unknown }
+  const inner = [error.cause, ...(Array.isArray(errors) ? errors : [])]
+  return [...inner.flatMap((one) => causesOf(one, depth + 1)), error]
+}
+
+function reasonOf(cause: unknown, engine: EngineName, variable: string): Reason | null {
+  const { code, status, name } = cause as { code?: unknown; status?: unknown; name?: string }
+  const refused = status === 401 || status === 403 || code === '28P01' || code === '28000'
+  if (refused || name === 'AuthenticationError') {
+    return {
+      found: 'It refuses the user, the password or the key.',
+      advice: `Correct ${credentials[engine]}.`,
+    }
+  }
+  if (code === '3D000') {
+    const advice = `Create the database that ${variable} names, or correct its name.`
+    return { found: 'The server has no such database.', advice }
+  }
+  if (typeof status === 'number') {
+    const advice = `Correct ${variable}: perhaps another server has this address.`
+    return { found: `It answers with status ${status}.`, advice }
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    return { found: `Its host has no address (${code}).`, advice: `Correct the host in ${variable}.` }
+  }
+  if (code === 'ECONNREFUSED') {
+    return { found: `Nobody listens there (${code}).`, advice: `Start it, or correct ${variable}; ${waits}.` }
+  }
+  // A fault that is not about being away names its remedy.
+  const isNamed =
+    cause instanceof AppError && !cause.code.endsWith('unavailable') && cause.code !== 'overloaded'
+  return isNamed ? { found: cause.message, advice: `Correct ${variable} and what belongs to it.` } : null
+}
