@@ -23,7 +23,20 @@ const nouns: Record<string, () => Promise<Register>> = {
   export: async () => (await import('./commands/export.ts')).registerExport,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
   search: async () => registerLocalSearch,
+  completion: async () => {
+    const { registerCompletion } = await import('./commands/completion.ts')
+    return (program, cli) => registerCompletion(program, { whole: () => buildProgram(cli, []), singulars })
+  },
   version: async () => registerVersion,
+}
+
+/** `flotilla agent list` means `flotilla agents list`. */
+export const singulars: Readonly<Record<string, string>> = {
+  agent: 'agents',
+  topic: 'topics',
+  group: 'groups',
+  webhook: 'webhooks',
+  'dead-letter': 'dead-letters',
 }
 
 function registerVersion(program: Program): void {

@@ -5,7 +5,7 @@ import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { createCli, exitDone, exitWrongUse, reportError } from './cli.ts'
 import { isLocalSearch, runLocalSearch } from './commands/local-search.ts'
-import { buildProgram } from './program.ts'
+import { buildProgram, singulars } from './program.ts'
 
 /** Runs one command; `signal` aborts when the operator gave up. */
 export async function runCommandLine(
@@ -35,15 +35,7 @@ function wrongUseOf({ code, message }: CommanderError): string {
   return message.replace(/^error: /, '')
 }
 
-const plurals: Readonly<Record<string, string>> = {
-  agent: 'agents',
-  topic: 'topics',
-  group: 'groups',
-  webhook: 'webhooks',
-  'dead-letter': 'dead-letters',
-}
-
 /** `flotilla agent list` means `flotilla agents list`. */
 function withPlural([noun = '', ...rest]: readonly string[]): string[] {
-  return noun === '' ? rest : [Object.hasOwn(plurals, noun) ? plurals[noun]! : noun, ...rest]
+  return noun === '' ? rest : [Object.hasOwn(singulars, noun) ? singulars[noun]! : noun, ...rest]
 }

@@ -45,6 +45,7 @@ const wrongUses = [
   ['webhooks', 'dead-letters', 'list', '--sequence', 'first'],
   ['webhooks', 'skip'],
   ['webhooks', 'forget'],
+  ['completion'],
 ]
 
 describe('the command line', () => {
