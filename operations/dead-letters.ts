@@ -87,12 +87,13 @@ export function deadLetterOperations<
       name: `${kind.name} replay`,
       needs: [],
       args: kind.filter,
-      async run({ platform }, filter): Promise<{ results: (N & LetterOutcome)[] }> {
+      async run({ platform, output }, filter): Promise<{ results: (N & LetterOutcome)[] }> {
         const letters = await meant(kind, platform, filter)
         const replay = await kind.openReplay(platform)
         const results: (N & LetterOutcome)[] = []
         for await (const [letter, found] of withRecords(kind, platform, letters)) {
           results.push({ ...kind.nameOf(letter), ...(await tryReplay(replay, letter.key, found)) })
+          output.progress({ label: 'replaying', done: results.length, total: letters.length })
         }
         return { results }
       },

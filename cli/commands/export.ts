@@ -14,6 +14,7 @@ import {
 import { resolve } from 'node:path'
 import type { Command as Program } from 'commander'
 import { collections } from '#engines/vectors/collections.ts'
+import { counted } from '#lib/counted.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { exportOperation } from '#operations/export.ts'
 import { type Cli, describe } from '../cli.ts'
@@ -95,7 +96,10 @@ function writeWhole(descriptor: number, text: string): void {
     try {
       from += writeSync(descriptor, bytes, from)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') {
+      const { code } = error as NodeJS.ErrnoException
+      // Who reads may stop reading, as `head` does: that is no fault.
+      if (code === 'EPIPE' && descriptor === 1) process.exit()
+      if (code !== 'EAGAIN') {
         throw new AppError('conflict', `The export ended early: ${describeError(error)}`)
       }
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs)
@@ -125,13 +129,17 @@ export function registerExport(program: Program, cli: Cli): void {
       throw new AppError('bad_request', 'With --json name a file by --output: the records are JSON lines.')
     }
     const sink = openSink(file, force === true)
+    const path = file === undefined ? undefined : resolve(file)
     try {
       const output = createOutput((lines: string) => sink.write(lines))
       const session = { env: cli.env, output, signal: cli.signal }
       const { records } = await execute(exportOperation, { collection }, session).finally(output.end)
       sink.finish()
-      if (json) console.log(JSON.stringify({ collection, records, file }))
-      else console.error(`${records} records of ${collection}${file === undefined ? '' : ` are in ${file}`}`)
+      if (json) console.log(JSON.stringify({ collection, records, file: path }))
+      else
+        console.error(
+          `${counted(records, 'record')} of ${collection}${path === undefined ? '' : ` in ${path}`}`,
+        )
     } catch (error) {
       sink.abandon()
       throw error

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { createClient } from '#client/client.ts'
 import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
+import { counted } from '#lib/counted.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
 import { lagOperation } from '#operations/lag.ts'
@@ -140,7 +141,7 @@ async function walk(tour: Tour): Promise<void> {
     tour,
     'prove its identity',
     () => client.count(collection, { signal }),
-    (counted) => `${counted} points in ${collection} before`,
+    (points) => `${counted(points, 'point')} in ${collection} before`,
   )
   const documents = await timed(
     tour,

@@ -2,6 +2,7 @@
 
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
+import { counted } from '#lib/counted.ts'
 import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
@@ -57,7 +58,7 @@ function render({ ok, file, faults, targets, warnings }: CheckResult): string {
   return [
     ...(targets.length > 0 ? [table(head, rows)] : []),
     ...warnings.map(({ target, message }) => `warning: ${target}: ${message}`),
-    `${file} is sound: ${targets.length} target${targets.length === 1 ? '' : 's'}`,
+    `${file} is sound: ${counted(targets.length, 'target')}`,
   ].join('\n')
 }
 

@@ -1,6 +1,7 @@
 /** `flotilla webhooks fire`: sends an event, from flags or JSON, to the relay over HTTP. */
 
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import type { ProblemError } from '#client/problem-error.ts'
 import type { FireAnswer, FiredEvent } from '#client/types.ts'
@@ -73,12 +74,13 @@ function eventOf(options: FireOptions): FiredEvent {
 }
 
 function readEvent(file: string): object {
+  const named = file === '-' ? 'Standard input' : resolve(file)
   let text: string
   try {
     text = readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'an error'
-    throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} cannot be read (${code}).`)
+    throw new AppError('bad_request', `${named} cannot be read (${code}).`)
   }
   try {
     const event: unknown = JSON.parse(text)
@@ -86,7 +88,7 @@ function readEvent(file: string): object {
   } catch {
     // Refused below.
   }
-  throw new AppError('bad_request', `${file === '-' ? 'Standard input' : file} is no JSON object.`)
+  throw new AppError('bad_request', `${named} is no JSON object.`)
 }
 
 async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOptions): Promise<FireAnswer> {

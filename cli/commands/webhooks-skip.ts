@@ -1,6 +1,7 @@
 /** `flotilla webhooks skip` and `forget`: an operator gives up the oldest waiting record of a target, or the target itself. */
 
 import type { Command as Program } from 'commander'
+import { counted } from '#lib/counted.ts'
 import {
   type ForgetResult,
   forgetTargetOperation,
@@ -42,7 +43,7 @@ function renderSkip({ target, sequence, outcome }: SkipResult): string {
 }
 
 function renderForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {
-  const gone = discarded > 0 ? `; ${discarded} records are discarded` : ''
-  const left = kept > 0 ? `; ${kept} dead letters stay` : ''
+  const gone = discarded > 0 ? `; discarded: ${counted(discarded, 'record')}` : ''
+  const left = kept > 0 ? `; kept: ${counted(kept, 'dead letter')}` : ''
   return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
 }

@@ -3,6 +3,7 @@
 import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
+import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Platform } from '#runtime/platform.ts'
 import {
@@ -49,7 +50,7 @@ async function checkGroups(platform: Platform): Promise<Check[]> {
   const groups = await readLag({ eventLog, relational, locations: platform.locations })
   return groups.map(({ group, members, lag, partitions, stuck }) => {
     const check = `group ${group}`
-    const found = `${members} members, ${lag} records behind`
+    const found = `${counted(members, 'member')}, ${counted(lag, 'record')} behind`
     const lost = partitions.filter(({ committed, start, end }) => {
       return committed === null || committed < start || committed > end
     })
@@ -57,7 +58,7 @@ async function checkGroups(platform: Platform): Promise<Check[]> {
       return {
         check,
         status: 'fail',
-        found: `${lost.length} partitions have no position that the log still holds`,
+        found: `${counted(lost.length, 'partition')} without a position that the log still holds`,
         advice: `Find out why; then \`flotilla groups reset ${group} --to beginning\` (or \`flotilla rebuild vectors\`).`,
       }
     }
@@ -65,7 +66,7 @@ async function checkGroups(platform: Platform): Promise<Check[]> {
       return {
         check,
         status: 'fail',
-        found: `${found}; ${stuck.length} do not get through`,
+        found: `${found}; not getting through: ${stuck.length}`,
         advice: 'See `flotilla lag`; `flotilla groups skip` passes one.',
       }
     }
@@ -96,7 +97,7 @@ async function checkDeadLetters(platform: Platform): Promise<Check[]> {
     checks.push({
       check: topic.name,
       status: 'warn',
-      found: `up to ${records} dead letters`,
+      found: `up to ${counted(records, 'dead letter')}`,
       advice: '`flotilla dead-letters list` shows them and why.',
     })
   }

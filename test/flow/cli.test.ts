@@ -153,6 +153,11 @@ describe('flotilla with a running platform', () => {
     expect(doctor.ok).toBe(true)
     expect(doctor.checks.filter((check) => check.status === 'fail')).toEqual([])
 
+    // As with `| head`: who reads goes away.
+    const piped = spawnFlotilla(['export', 'fleet_notes'], { FLOTILLA_HOME: home })
+    piped.child.stdout!.destroy()
+    expect(await piped.finished).toMatchObject({ code: 0, stderr: '' })
+
     const watching = spawnFlotilla(['topics', 'tail', 'audit.events', '--last', '1'], { FLOTILLA_HOME: home })
     await eventually('the first record', () => watching.stdout().includes('"event_id"'))
     watching.child.kill('SIGINT')

@@ -27,8 +27,11 @@ export interface IndexKeeper {
   follow(changes: Change[]): void
   /** Undefined while there is no usable index: scan the table then. */
   search(query: IndexQuery): number[] | undefined
-  /** Builds the index from the table; the old one, if any, is discarded first. */
-  rebuild(): Promise<void>
+  /**
+   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
+   * points that are in it.
+   */
+  rebuild(indexed?: (points: number) => void): Promise<void>
   /** Points that a search has to scan because the graph does not hold them yet. */
   unindexed(): number
   /**
@@ -78,11 +81,12 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       }
     }
   }
-  async function rebuild(): Promise<void> {
+  async function rebuild(indexed?: (points: number) => void): Promise<void> {
     discardAll()
     const fresh = create()
     building = fresh
     let after = 0
+    let points = 0
     for (;;) {
       await setImmediate()
       // Replaced or ended meanwhile: that one goes on.
@@ -91,6 +95,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       if (rows.length === 0) break
       fresh.index.upsert(rows.map((row) => ({ ...row, tokens: tokensOf(row.payload) })))
       after = rows.at(-1)!.n
+      points += rows.length
+      indexed?.(points)
     }
     current = fresh
     building = undefined

@@ -13,6 +13,8 @@ import type { WriteTarget } from './write-queue.ts'
 
 const readingPollMs = 5
 const rowsPerSlice = 64
+/** A start with many points waits for minutes: how far it is goes into the log. */
+const sayEveryMs = 5_000
 
 export interface PointCollection {
   /** Unique in the folder of indexes. */
@@ -82,7 +84,17 @@ export function openPointCollection(
       if (opened && !folder.wordsLost) return
       const begun = performance.now()
       if (folder.wordsLost) await fillWords(table, words)
-      if (!opened) await keeper.rebuild()
+      if (!opened) {
+        let saidAt = begun
+        const say = (points: number) =>
+          log('info', 'vectors.index-building', { collection: name, points, total })
+        if (total > 0) say(0)
+        await keeper.rebuild((points) => {
+          if (performance.now() - saidAt < sayEveryMs) return
+          saidAt = performance.now()
+          say(points)
+        })
+      }
       const ms = Math.round(performance.now() - begun)
       if (total > 0) log('info', 'vectors.index-built', { collection: name, points: total, ms })
     },

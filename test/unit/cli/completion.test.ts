@@ -37,28 +37,32 @@ function quoted(line: string): string {
 const installed = (shell: string) => spawnSync(shell, ['--version']).status === 0
 
 describe.each(Object.keys(asked) as (keyof typeof asked)[])('flotilla completion %s', (shell) => {
-  it.skipIf(!installed(shell))('offers commands, options, their values, and files', async () => {
-    const folder = temporaryFolder()
-    const file = join(folder, 'script')
-    writeFileSync(file, (await runCommand(['completion', shell], {})).stdout)
-    writeFileSync(join(folder, 'event.json'), '{}')
-    const offered = (line: string) => {
-      const text = execFileSync(shell, asked[shell](file, line), { cwd: folder, encoding: 'utf8' })
-      const words = text.split('\n').map((word) => word.split('\t')[0])
-      return words.filter((word) => word !== '').sort()
-    }
-    expect(offered('flotilla ag')).toEqual(['agents'])
-    expect(offered('flotilla ')).toEqual(
-      expect.arrayContaining(['start', 'search', 'webhooks', 'completion']),
-    )
-    expect(offered('flotilla dead-letter re')).toEqual(['replay'])
-    expect(offered('flotilla webhooks dead-letters ')).toEqual(['discard', 'list', 'replay', 'show'])
-    expect(offered('flotilla agents update scout --b')).toEqual(['--burst'])
-    expect(offered('flotilla agents provision --access ')).toEqual(['admin', 'member', 'viewer'])
-    expect(offered('flotilla agents tier scout inf')).toEqual(['infra-architect'])
-    expect(offered('flotilla search --sc')).toEqual(['--scoring'])
-    expect(offered('flotilla webhooks fire --file eve')).toEqual(['event.json'])
-  })
+  it.skipIf(!installed(shell))(
+    'offers commands, options, their values, and files',
+    async () => {
+      const folder = temporaryFolder()
+      const file = join(folder, 'script')
+      writeFileSync(file, (await runCommand(['completion', shell], {})).stdout)
+      writeFileSync(join(folder, 'event.json'), '{}')
+      const offered = (line: string) => {
+        const text = execFileSync(shell, asked[shell](file, line), { cwd: folder, encoding: 'utf8' })
+        const words = text.split('\n').map((word) => word.split('\t')[0])
+        return words.filter((word) => word !== '').sort()
+      }
+      expect(offered('flotilla ag')).toEqual(['agents'])
+      expect(offered('flotilla ')).toEqual(
+        expect.arrayContaining(['start', 'search', 'webhooks', 'completion']),
+      )
+      expect(offered('flotilla dead-letter re')).toEqual(['replay'])
+      expect(offered('flotilla webhooks dead-letters ')).toEqual(['discard', 'list', 'replay', 'show'])
+      expect(offered('flotilla agents update scout --b')).toEqual(['--burst'])
+      expect(offered('flotilla agents provision --access ')).toEqual(['admin', 'member', 'viewer'])
+      expect(offered('flotilla agents tier scout inf')).toEqual(['infra-architect'])
+      expect(offered('flotilla search --sc')).toEqual(['--scoring'])
+      expect(offered('flotilla webhooks fire --file eve')).toEqual(['event.json'])
+    },
+    120_000,
+  )
 })
 
 it('is wrong use for a shell that it does not know', async () => {

@@ -50,6 +50,8 @@ describe('the embedded vector engine', () => {
     rmSync(join(directory, 'index', 'CLEAN'))
     const third = await open(directory)
     expect(third.built()).toBeGreaterThan(0)
+    const began = third.logged.find((line) => line.includes('vectors.index-building'))
+    expect(JSON.parse(began!)).toMatchObject({ collection: 'a-1', points: 0, total: 300 })
     await third.store.close()
     writeFileSync(join(directory, 'index', 'CLEAN'), '{"indexes":{"a-1":{"fol')
     const fourth = await open(directory)
