@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { migrate } from '#engines/relational/migrate.ts'
+import { migrate, missingMigrations } from '#engines/relational/migrate.ts'
 import { type Relational, sqlState } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import type { RelationalHarness } from './relational-harness.ts'
@@ -19,6 +19,9 @@ export function describeMigrations(harness: RelationalHarness): void {
       onTestFinished(() => relational.close())
       return relational
     }
+    const existsTable = async (relational: Relational) =>
+      (await relational.query(`select to_regclass('public.platform_migrations') as name`)).rows[0]?.name !=
+      null
     const applied = async (relational: Relational) =>
       (
         await relational.query<{ name: string }>('select name from platform_migrations order by name')
@@ -39,14 +42,18 @@ export function describeMigrations(harness: RelationalHarness): void {
         '002-b.sql': 'insert into a values (2); create table b (n int); select * from nowhere;',
         'README.md': 'not a migration',
       })
+      expect(await missingMigrations(relational, [folder])).toEqual(['001-a.sql', '002-b.sql'])
+      expect(await existsTable(relational)).toBe(false)
       const fault = await migrate(relational, log, [folder]).catch((error: unknown) => error)
       expect(sqlState(fault)).toBe('42P01')
       expect(await applied(relational)).toEqual(['001-a.sql'])
       expect((await relational.query('select n from a')).rows).toEqual([{ n: 1 }])
       writeFileSync(join(folder, '002-b.sql'), 'create table b (n int)')
       writeFileSync(join(folder, '010-c.sql'), 'alter table b add column m int')
+      expect(await missingMigrations(relational, [folder])).toEqual(['002-b.sql', '010-c.sql'])
       await migrate(relational, log, [folder])
       expect(await applied(relational)).toEqual(['001-a.sql', '002-b.sql', '010-c.sql'])
+      expect(await missingMigrations(relational, [folder])).toEqual([])
     })
 
     test('several folders are applied in one order, by their numbers', async () => {

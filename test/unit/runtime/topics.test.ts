@@ -7,7 +7,7 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { ensureTopics, topicSpecOf } from '#runtime/topics.ts'
+import { ensureTopics, missingTopics, topicSpecOf } from '#runtime/topics.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { auditEvents, catalog, vectorsCommands } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -37,7 +37,9 @@ const ensure = (eventLog: EventLog, topics: readonly Topic[] = catalog) =>
 
 test('every topic of the catalogue is made, and each reader begins at the beginning', async () => {
   const eventLog = await openLog()
+  expect(await missingTopics(relational)).toEqual(catalog.map((topic) => topic.name))
   const locations = await ensure(eventLog)
+  expect(await missingTopics(relational)).toEqual([])
   expect([...locations.keys()]).toEqual(catalog.map((topic) => topic.name))
   expect(locations.get('vectors.commands')).toEqual({
     physicalName: 'vectors.commands',
