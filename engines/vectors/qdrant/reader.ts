@@ -143,10 +143,8 @@ export function createReader(
       )
       const live = records.filter((record) => record.payload?.[deletedAtField] === undefined)
       const found = new Map(live.map((record) => [String(record.id), record]))
-      return ids.flatMap((id) => {
-        const record = found.get(pointId(id))
-        return record ? [fromQdrantRecord(record) as Point] : []
-      })
+      const inOrder = ids.map((id) => found.get(pointId(id))).filter((record) => record !== undefined)
+      return inOrder.map((record) => fromQdrantRecord(record) as Point)
     },
     async stats(collection, dimension) {
       const info = await call('stats', () => client.getCollection(collection))
