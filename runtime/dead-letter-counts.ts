@@ -3,6 +3,7 @@
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
 import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { catalog, deadLettersOf } from '#topics/catalog.ts'
@@ -12,6 +13,8 @@ import type { Publisher } from './messages.ts'
 const metric = 'flotilla_waiting_dead_letters'
 /** Of one topic: what is beyond is not counted. */
 const countedMax = 100_000
+/** The first look at the metrics waits this long for the counts. */
+const firstCountMs = 1_000
 
 export interface DeadLetterCountsParts {
   eventLog: EventLog
@@ -27,17 +30,31 @@ export function parkedBy(services: readonly string[]): Topic[] {
   )
 }
 
-/** Counts in the background; a topic that cannot be followed has no figure, which is logged. */
-export async function followDeadLetters(
-  parts: DeadLetterCountsParts,
-  topics: readonly Topic[],
-): Promise<Closeable> {
+/**
+ * Counts in the background from the first look at the metrics on: where nobody looks, nothing is read. A topic that
+ * cannot be followed has no figure, which is logged.
+ */
+export function followDeadLetters(parts: DeadLetterCountsParts, topics: readonly Topic[]): Closeable {
   const waiting = new Map<string, Set<string>>()
-  exposeCounts(parts.metrics, waiting)
-  const tails = await Promise.all(topics.map((topic) => followOne(parts, topic, waiting)))
+  const tails: Closeable[] = []
+  let following: Promise<unknown> | undefined
+  let closed = false
+  async function follow(topic: Topic): Promise<void> {
+    const tail = await followOne(parts, topic, waiting)
+    if (closed) await tail?.close()
+    else if (tail) tails.push(tail)
+  }
+  exposeCounts(parts.metrics, waiting, async () => {
+    if (closed) return
+    following ??= Promise.all(topics.map(follow))
+    // A log that is away must not hold up all other figures.
+    await Promise.race([following, sleep(firstCountMs)])
+  })
   return {
+    // One that is still being opened, because the log is away, is not waited for.
     async close() {
-      await Promise.all(tails.map((tail) => tail?.close()))
+      closed = true
+      await Promise.all(tails.map((tail) => tail.close()))
     },
   }
 }
@@ -68,14 +85,19 @@ async function followOne(
   }
 }
 
-function exposeCounts(registry: Registry, waiting: ReadonlyMap<string, ReadonlySet<string>>): void {
+function exposeCounts(
+  registry: Registry,
+  waiting: ReadonlyMap<string, ReadonlySet<string>>,
+  follow: () => Promise<void>,
+): void {
   registry.removeSingleMetric(metric)
   new Gauge({
     name: metric,
     help: 'Dead letters that wait to be replayed or discarded, by the topic of their records',
     labelNames: ['topic'],
     registers: [registry],
-    collect() {
+    async collect() {
+      await follow()
       for (const [topic, keys] of waiting) this.set({ topic }, keys.size)
     },
   })

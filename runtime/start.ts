@@ -91,7 +91,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
   const { eventLog } = platform.engines
   const parked = parkedBy(chosen.map(({ name }) => name))
-  scope.add('dead letters', bound(await followDeadLetters({ ...platform, eventLog }, parked)))
+  scope.add('dead letters', bound(followDeadLetters({ ...platform, eventLog }, parked)))
   scope.add('workers', bound(await startWorkers(workers, platform), deadlines.stop.workersMs))
   const state = { ready: false }
   const parts: HttpParts = { scope, bound, platform, env, ports, state }
