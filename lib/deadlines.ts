@@ -61,7 +61,7 @@ export const deadlines = {
   handler: {
     vectorWriterMs: 30_000,
     relationalWriterMs: 120_000,
-    auditWriterMs: 40_000,
+    auditWriterMs: 90_000,
     fleetEventsMs: 20_000,
     courierMs: 5_250,
   },

@@ -13,6 +13,8 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { auditNoteId } from '../note-ids.ts'
 import type { NoteWriters } from './note-writers.ts'
 
+/** Notes that are later than this are not held back any longer, however busy the platform is. */
+const lateMs = 300_000
 /** Notes that are embedded in one turn of the event loop: a few milliseconds of work. */
 const embeddedAtOnce = 25
 
@@ -30,7 +32,7 @@ export function createHandler(parts: {
     const events = lastStates(messages)
     if (events.length === 0) return messages.map(() => done)
     try {
-      await parts.pace.take(events.length, context.signal)
+      if (Date.now() - messages[0]!.timestamp < lateMs) await parts.pace.take(events.length, context.signal)
       context.signal.throwIfAborted()
       await publishNotes(parts.embedder, parts.writers.of(context.partition), events)
     } catch (error) {

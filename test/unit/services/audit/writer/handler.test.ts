@@ -14,14 +14,14 @@ import { auditEvent } from '#test/support/audit-event.ts'
 
 const signal = new AbortController().signal
 
-function messages(events: AuditEvent[]): Message<AuditEvent>[] {
+function messages(events: AuditEvent[], timestamp = 0): Message<AuditEvent>[] {
   return events.map((value, offset) => ({
     key: 'scout',
     value,
     partition: 0,
     offset,
     headers: {},
-    timestamp: 0,
+    timestamp,
   }))
 }
 
@@ -88,6 +88,20 @@ describe('an audit note', () => {
 })
 
 describe('the pace', () => {
+  it('holds back young notes, and not those that are late already', async () => {
+    const held: number[] = []
+    const handler = createHandler({
+      embedder: openLocalEmbedder(),
+      writers: { takeOver: async () => {}, of: () => ({ publish: async () => [] }) },
+      pace: { take: async (units) => void held.push(units) },
+    })
+    const now = Date.now()
+    await handler(messages([auditEvent()], now - 290_000), { signal, partition: 0 })
+    expect(held).toEqual([1])
+    await handler(messages([auditEvent()], now - 310_000), { signal, partition: 0 })
+    expect(held).toEqual([1])
+  })
+
   it('holds back over all callers together while busy, and not at all otherwise', async () => {
     let busy = true
     const released = new AbortController()
