@@ -25,7 +25,7 @@ const config = Type.Object({
 /** While requests keep coming, all partitions together write this many notes a second. */
 const busyNotesPerSecond = 25
 const busyFromRecordsPerSecond = 40
-const arrivalSampleMs = 500
+const arrivalSampleMs = 2_000
 const togetherEveryMs = 4_000
 /** Beginning and end of as many notes as go together. */
 const batchRecordsMax = (2 * busyNotesPerSecond * togetherEveryMs) / 1_000
