@@ -29,7 +29,7 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
   /** In the order in which they get their turns. */
   const queues = new Map<string, Set<Waiting>>()
   const runningOf = new Map<string, number>()
-  const resting = new Set<string>()
+  const resting = new Map<string, NodeJS.Timeout>()
   let running = 0
   let waiting = 0
 
@@ -92,11 +92,12 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
       })
     },
     rest(caller, ms) {
-      resting.add(caller)
-      setTimeout(() => {
+      clearTimeout(resting.get(caller))
+      const end = () => {
         resting.delete(caller)
         next()
-      }, ms).unref()
+      }
+      resting.set(caller, setTimeout(end, ms).unref())
     },
   }
 }

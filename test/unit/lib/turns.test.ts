@@ -53,6 +53,23 @@ test('a caller that rests gets no turn, the others do', async () => {
   }
 })
 
+test('a rest that begins while another lasts ends when the later one does', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const { turns, started, take } = recorder({ atOnce: 1, perCaller: 1 })
+    turns.rest('a', 1_000)
+    vi.advanceTimersByTime(900)
+    turns.rest('a', 1_000)
+    void take('a', 'a1')
+    vi.advanceTimersByTime(900)
+    expect(started).toEqual([])
+    vi.advanceTimersByTime(100)
+    expect(started).toEqual(['a1'])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
 test('who waits too long is refused and never runs; a fault of one is no matter of the next', async () => {
   const turns = createTurns({ atOnce: 1, perCaller: 1, waitingMax: 1 })
   const { promise, reject } = Promise.withResolvers<void>()
