@@ -194,7 +194,7 @@ async function expectNameToStay(platform: Platform): Promise<void> {
     { group: 'vector-writer', group_id: 'vector-writer.g2' },
   ])
   await eventually('the metrics follow', async () => {
-    const lags = await platform.metrics.getSingleMetricAsString('flotilla_consumer_lag')
+    const lags = await platform.metrics.getSingleMetricAsString('flotilla_consumer_lag_records')
     const labels = new Set([...lags.matchAll(/group="(vector-writer[^"]*)"/g)].map(([, name]) => name))
     return [...labels].join() === 'vector-writer'
   })

@@ -85,7 +85,7 @@ describe('the writer of a partition', () => {
       String(records[0]!.value) === 'lost' ? 'late' : 'stored',
     )
     await producer.append('t', 0, records('a'))
-    const lost = expect(producer.append('t', 0, records('lost'), 20)).rejects.toMatchObject(unavailable)
+    const lost = expect(producer.append('t', 0, records('lost'), 200)).rejects.toMatchObject(unavailable)
     await eventually('it is under way', () => late.length > 0)
     const next = producer.append('t', 0, records('b'), 5_000)
     await Promise.all([lost, next])
