@@ -27,6 +27,8 @@ export interface CommitterOptions {
 }
 
 const again = { baseMs: 40, maxMs: 1_000 }
+/** A timer may come so much too early: what is begun then counts as begun at the time that it was to wait for. */
+const timerErrorMs = 2
 
 export class Committer {
   readonly #options: CommitterOptions
@@ -114,8 +116,7 @@ export class Committer {
     }
     if (this.#waiters.length > 0 || this.#options.gone.aborted) return
     if (performance.now() - this.#begunAt >= commitEveryMs) return nextTurn()
-    // Behind the time that it was nearest to: a timer may come early, and a busy process between two times.
-    await this.#restUntil((Math.round(this.#begunAt / commitEveryMs) + 1) * commitEveryMs)
+    await this.#restUntil((Math.floor((this.#begunAt + timerErrorMs) / commitEveryMs) + 1) * commitEveryMs)
   }
 
   async #restUntil(at: number): Promise<void> {
