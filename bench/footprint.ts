@@ -109,7 +109,7 @@ interface Lag {
   groups: { group: string; lag: number }[]
 }
 interface Stats {
-  collections: { status: string }[]
+  collections: { index_status: string }[]
 }
 
 /** No group is behind, and no index is being merged. */
@@ -119,7 +119,8 @@ async function untilSettled(platform: StartedPlatform): Promise<void> {
     const { groups } = await platform.run<Lag>('lag')
     const { collections } = await platform.run<Stats>('stats')
     const quiet =
-      groups.every(({ lag }) => lag === 0) && collections.every(({ status }) => status === 'ready')
+      groups.every(({ lag }) => lag === 0) &&
+      collections.every(({ index_status: status }) => status === 'ready')
     if (!quiet) quietSince = performance.now()
     else if (performance.now() - quietSince > settleMs) return
     await pause(1_000)
