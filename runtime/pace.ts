@@ -37,7 +37,8 @@ export function createPace(options: PaceOptions): Pace {
       }
       const beginsAtMs = Math.max(timeAfter(now), timeBefore(freeAtMs))
       freeAtMs = Math.max(freeAtMs, beginsAtMs) + (units / options.busyPerSecond) * 1_000
-      if (beginsAtMs > now) await sleep(beginsAtMs - now, AbortSignal.any([signal, options.released]))
+      if (beginsAtMs > now)
+        await sleep(Math.ceil(beginsAtMs - now), AbortSignal.any([signal, options.released]))
     },
   }
 }
