@@ -2,7 +2,7 @@
 
 import { lstat, readdir, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client'
 
 /** How often the delay of the event loop is sampled. The default, 10 ms, is a third of what an idle platform does. */
 const loopSampleMs = 100
@@ -14,6 +14,16 @@ export function createMetrics(): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: loopSampleMs })
   return registry
+}
+
+/** The metric of this name, made at the first call: the services of a process share its registry. */
+export function sharedMetric<M extends Metric>(
+  registry: Registry,
+  name: string,
+  create: (common: { name: string; registers: Registry[] }) => M,
+): M {
+  // A name belongs to one metric: whoever has made it is another call of the same code.
+  return (registry.getSingleMetric(name) as M | undefined) ?? create({ name, registers: [registry] })
 }
 
 interface DiskUse {

@@ -1,12 +1,11 @@
 /** Writes docs/topics.md from the catalogue; with `--check` it only says whether the page is up to date. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
 import { catalog } from '#topics/catalog.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
+import { writeOrCheck } from './made-page.ts'
 
-const page = fileURLToPath(new URL('../docs/topics.md', import.meta.url))
 const day = 86_400_000
 
 /** The page as Markdown. */
@@ -76,14 +75,6 @@ function arrowsOf(topic: Topic): string[] {
   ]
 }
 
-function main(): void {
-  const text = topicsPage(catalog)
-  if (!process.argv.includes('--check')) {
-    writeFileSync(page, text)
-  } else if (readFileSync(page, 'utf8') !== text) {
-    console.error('docs/topics.md is not what the catalogue says; run `npm run docs:topics`')
-    process.exitCode = 1
-  }
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeOrCheck('topics.md', topicsPage(catalog), 'npm run docs:topics')
 }
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) main()

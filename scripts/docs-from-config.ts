@@ -1,7 +1,5 @@
 /** Writes docs/configuration.md from the schemas that read the environment; with `--check` it only compares. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { TObject, TSchema } from 'typebox'
 import { engineSettings } from '#engines/open.ts'
 import { logSettings } from '#runtime/log.ts'
@@ -9,8 +7,7 @@ import type { Service } from '#runtime/service.ts'
 import { homeSettings } from '#runtime/settings.ts'
 import { portSettings, processSettings } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
-
-const page = fileURLToPath(new URL('../docs/configuration.md', import.meta.url))
+import { writeOrCheck } from './made-page.ts'
 
 /** The page as Markdown. */
 export function configurationPage(all: readonly Service[]): string {
@@ -60,10 +57,4 @@ function rowsOf(schema: TObject): string[] {
   })
 }
 
-const made = configurationPage(services)
-if (!process.argv.includes('--check')) {
-  writeFileSync(page, made)
-} else if (readFileSync(page, 'utf8') !== made) {
-  console.error('docs/configuration.md is not what the code says: run `npm run docs:config` and commit.')
-  process.exitCode = 1
-}
+writeOrCheck('configuration.md', configurationPage(services), 'npm run docs:config')

@@ -1,10 +1,8 @@
 /** Writes docs/errors.md from the catalogue of error codes; with `--check` it only says whether the page is up to date. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type ErrorCode, type ErrorEntry, errorCodes, isAnswered } from '#lib/error-codes.ts'
-
-const page = fileURLToPath(new URL('../docs/errors.md', import.meta.url))
+import { writeOrCheck } from './made-page.ts'
 
 /** The page as Markdown. */
 export function errorsPage(codes: Readonly<Record<string, ErrorEntry>>): string {
@@ -66,14 +64,6 @@ function meaningOf({ title, meaning }: ErrorEntry): string {
   return meaning ?? `${title}.`
 }
 
-function main(): void {
-  const text = errorsPage(errorCodes)
-  if (!process.argv.includes('--check')) {
-    writeFileSync(page, text)
-  } else if (readFileSync(page, 'utf8') !== text) {
-    console.error('docs/errors.md is not what the catalogue says; run `npm run docs:errors`')
-    process.exitCode = 1
-  }
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeOrCheck('errors.md', errorsPage(errorCodes), 'npm run docs:errors')
 }
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) main()

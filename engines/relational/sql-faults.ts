@@ -20,6 +20,11 @@ export class SqlFault extends Error {
   }
 }
 
+/** As a server says of a statement that took too long. */
+export function waitedTooLong(): SqlFault {
+  return new SqlFault('57014', 'the statement waited too long for its turn')
+}
+
 export function relationalUnavailable(cause?: unknown): AppError {
   return new AppError('relational_engine_unavailable', 'The relational engine does not answer.', {
     retryAfter: 1,

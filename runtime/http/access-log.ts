@@ -3,9 +3,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
+import { sharedMetric } from '../metrics.ts'
 
-const metricName = 'http_request_duration_seconds'
-const limitedName = 'http_limited_requests_total'
 /** Asked for every few seconds by machines: not worth a line. */
 const quiet = new Set(['/livez', '/readyz', '/metrics'])
 
@@ -45,26 +44,25 @@ export function registerAccessLog(
   })
 }
 
-/** Several services of one process share the registry. */
 function durationsIn(registry: Registry): Histogram<'service' | 'method' | 'route' | 'status'> {
-  const present = registry.getSingleMetric(metricName)
-  if (present) return present as Histogram<'service' | 'method' | 'route' | 'status'>
-  return new Histogram({
-    name: metricName,
-    help: 'Time from the first byte of a request to the last of its answer',
-    labelNames: ['service', 'method', 'route', 'status'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-    registers: [registry],
-  })
+  return sharedMetric(
+    registry,
+    'http_request_duration_seconds',
+    (common) =>
+      new Histogram({
+        ...common,
+        help: 'Time from the first byte of a request to the last of its answer',
+        labelNames: ['service', 'method', 'route', 'status'],
+        buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+      }),
+  )
 }
 
 function limitedIn(registry: Registry): Counter<'service' | 'code'> {
-  const present = registry.getSingleMetric(limitedName)
-  if (present) return present as Counter<'service' | 'code'>
-  return new Counter({
-    name: limitedName,
-    help: 'Requests that were answered 429, by the code of the answer',
-    labelNames: ['service', 'code'],
-    registers: [registry],
-  })
+  const help = 'Requests that were answered 429, by the code of the answer'
+  return sharedMetric(
+    registry,
+    'http_limited_requests_total',
+    (common) => new Counter({ ...common, help, labelNames: ['service', 'code'] }),
+  )
 }

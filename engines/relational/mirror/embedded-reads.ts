@@ -6,7 +6,7 @@
 import { createTurns } from '#lib/turns.ts'
 import type { Pglite } from '../pglite.ts'
 import type { SqlValue } from '../port.ts'
-import { SqlFault } from '../sql-faults.ts'
+import { waitedTooLong } from '../sql-faults.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { readerRole } from './tables.ts'
 
@@ -26,12 +26,12 @@ export function createEmbeddedReads(engine: Pick<Pglite, 'read'>): Mirror['read'
     const endAt = performance.now() + options.timeoutMs
     const leftMs = () => Math.max(1, endAt - performance.now())
     const run = () => engine.read<Row>(begin, text, params, leftMs())
-    if (!slow) return turns.take(`agent ${caller}`, leftMs(), tooLate, run)
-    return slowTurns.take(caller, leftMs(), tooLate, async () => {
+    if (!slow) return turns.take(`agent ${caller}`, leftMs(), waitedTooLong, run)
+    return slowTurns.take(caller, leftMs(), waitedTooLong, async () => {
       let begunAt = performance.now()
       let busyMs: number | undefined
       try {
-        const result = await turns.take(slowOnes, leftMs(), tooLate, () => {
+        const result = await turns.take(slowOnes, leftMs(), waitedTooLong, () => {
           begunAt = performance.now()
           return run()
         })
@@ -47,10 +47,6 @@ export function createEmbeddedReads(engine: Pick<Pglite, 'read'>): Mirror['read'
 /** Twice as long costs eight times the rest: the longer a turn, the more seldom others wait behind one. */
 function restMs(busyMs: number): number {
   return busyMs * Math.max(1, (busyMs / lightMs) ** 2)
-}
-
-function tooLate(): Error {
-  return new SqlFault('57014', 'the statement waited too long for its turn')
 }
 
 function beginRead({ settings = {} }: ReadOptions): string {

@@ -8,7 +8,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 import { vectorBytes } from '../copy-format.ts'
 import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
-import { relationalUnavailable, SqlFault, translateFault } from '../sql-faults.ts'
+import { relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
 import { fromTextResult, toSqlText } from '../sql-values.ts'
 import { createStatementNames } from '../statement-names.ts'
 import { textTypes } from '../text-types.ts'
@@ -97,7 +97,7 @@ function openLane(
     read<Row>(text: string, params: SqlValue[], options: ReadOptions) {
       const { caller = '', timeoutMs, waitMs = timeoutMs } = options
       const endAt = performance.now() + waitMs
-      return turns.take(caller, waitMs, tooLate, () => {
+      return turns.take(caller, waitMs, waitedTooLong, () => {
         // What may be slow has waited on its own time.
         const left = options.slow ? Math.max(1, Math.ceil(endAt - performance.now())) : timeoutMs
         return attempt<Row>(text, params, { ...options, timeoutMs: left })
@@ -107,10 +107,6 @@ function openLane(
       await withTimeout(pool.end(), connectTimeoutMs, () => relationalUnavailable())
     },
   }
-}
-
-function tooLate(): Error {
-  return new SqlFault('57014', 'the statement waited too long for its turn')
 }
 
 function openPool(url: string, log: Logger, connectionsMax: number): pg.Pool {

@@ -1,12 +1,13 @@
 /** The audit records of operations: the beginning is in the log before an operation is answered, the end follows. */
 
-import { Counter, type Registry } from 'prom-client'
+import { Counter } from 'prom-client'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { headerNames, type Publisher } from '#runtime/messages.ts'
+import { sharedMetric } from '#runtime/metrics.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 import { auditEvents } from '#topics/catalog.ts'
@@ -54,23 +55,18 @@ export function openAuditTrail(
   { publisher, log, metrics }: Pick<ServiceContext<never, unknown>, 'publisher' | 'log' | 'metrics'>,
   name: string,
 ): AuditTrail {
-  const lost = lostCounter(metrics, `${name.replaceAll('-', '_')}_audit_lost_records_total`)
+  const help = 'Audit ends and summaries that could not be written'
+  const lost = sharedMetric(
+    metrics,
+    `${name.replaceAll('-', '_')}_audit_lost_records_total`,
+    (common) => new Counter({ ...common, help }),
+  )
   return createAuditTrail({
     publisher,
     onLost(error) {
       lost.inc()
       log.warn({ reason: describeError(error) }, 'audit.lost')
     },
-  })
-}
-
-function lostCounter(registry: Registry, name: string): Counter {
-  const present = registry.getSingleMetric(name)
-  if (present) return present as Counter
-  return new Counter({
-    name,
-    help: 'Audit ends and summaries that could not be written',
-    registers: [registry],
   })
 }
 

@@ -7,6 +7,7 @@ import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type CallContext, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
+import { sharedMetric } from '#runtime/metrics.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
@@ -74,7 +75,7 @@ export async function startGenerationWriter(
     epoch,
     shownAs: shownAs ?? (() => group),
   })
-  const calls = counted(
+  const calls = countingCalls(
     createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck }),
     writtenCounter(context.metrics).labels({ index: index.name }),
   )
@@ -129,7 +130,7 @@ export async function startGenerationWriter(
 }
 
 /** The calls, and a count of what they wrote. */
-function counted(calls: EngineCalls, points: { inc(by: number): void }): EngineCalls {
+function countingCalls(calls: EngineCalls, points: { inc(by: number): void }): EngineCalls {
   return {
     async write(pending, call, write) {
       const result = await calls.write(pending, call, write)
@@ -139,13 +140,13 @@ function counted(calls: EngineCalls, points: { inc(by: number): void }): EngineC
   }
 }
 
-/** Several generations and writers of one process share it. */
 function writtenCounter(registry: Registry): Counter<'index'> {
-  const name = 'flotilla_written_points_total'
-  const known = registry.getSingleMetric(name)
-  if (known instanceof Counter) return known
   const help = 'Points that were written into an index, or deleted from it'
-  return new Counter({ name, help, labelNames: ['index'], registers: [registry] })
+  return sharedMetric(
+    registry,
+    'flotilla_written_points_total',
+    (common) => new Counter({ ...common, help, labelNames: ['index'] }),
+  )
 }
 
 function openProgress(

@@ -9,6 +9,7 @@ import { Gauge, type Registry } from 'prom-client'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
+import { sharedMetric } from '#runtime/metrics.ts'
 import { hearNotices, lookEveryMs, noticeOn } from '#runtime/notices.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
@@ -170,11 +171,11 @@ function textOf(key: string): string {
   return key.replaceAll('\0', '\ufffd')
 }
 
-/** Several generations of one process share it. */
 function gaugeOf(registry: Registry): Gauge<'group'> {
-  const name = 'flotilla_index_stuck_records'
-  const known = registry.getSingleMetric(name)
-  if (known instanceof Gauge) return known
   const help = 'Records that the writer of an index cannot get through; flotilla groups skip passes one'
-  return new Gauge({ name, help, labelNames: ['group'], registers: [registry] })
+  return sharedMetric(
+    registry,
+    'flotilla_index_stuck_records',
+    (common) => new Gauge({ ...common, help, labelNames: ['group'] }),
+  )
 }

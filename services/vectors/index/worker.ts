@@ -39,9 +39,13 @@ export async function startIndexWriter(
   const { eventLog, relational } = context.engines
   const progressTail = await openProgressTail({ ...context, eventLog, index: writer.index })
   const running: Running = {
-    ...{ context, writer, progressTail, rebuilding: false, before },
+    context,
+    writer,
+    progressTail,
     groups: new Map(),
     shown: new Map(),
+    rebuilding: false,
+    before,
   }
   const { signal } = stopping
   const loop = (
