@@ -1,18 +1,10 @@
 /** Requests that are meant to do harm, made for every operation that an OpenAPI description names. */
 
+import { sampleOf } from '#runtime/http/api/samples.ts'
+
 interface Schema {
   $ref?: string
-  type?: string
   properties?: Record<string, Schema>
-  required?: string[]
-  items?: Schema
-  minItems?: number
-  anyOf?: Schema[]
-  const?: unknown
-  enum?: unknown[]
-  examples?: unknown[]
-  default?: unknown
-  minimum?: number
 }
 
 interface Parameter {
@@ -172,7 +164,7 @@ function addressOf(route: string, parameters: Parameter[], given: Record<string,
   const query = parameters.filter(
     ({ in: place, name, required }) => place === 'query' && (required || name in given),
   )
-  return `${path}?${query.map(({ name, schema }) => `${name}=${given[name] ?? encodeURIComponent(String(sampleOf(schema ?? {})))}`).join('&')}`
+  return `${path}?${query.map(({ name, schema }) => `${name}=${given[name] ?? encodeURIComponent(String(sampleOf({ ...schema })))}`).join('&')}`
 }
 
 const jsonHeaders = { 'content-type': 'application/json' }
@@ -216,28 +208,5 @@ function* wholeBodies(operation: Operation): Generator<[string, Pick<HostileRequ
         { headers: jsonHeaders, body: bytesOf(`{${JSON.stringify(name)}:${value}${rest}}`) },
       ]
     }
-  }
-}
-
-/** A value that fits the schema, as far as these schemas go. */
-function sampleOf(schema: Schema): unknown {
-  if (schema.const !== undefined) return schema.const
-  const given = schema.examples?.[0] ?? schema.enum?.[0] ?? schema.default
-  if (given !== undefined) return given
-  if (schema.anyOf) return sampleOf(schema.anyOf[0]!)
-  switch (schema.type) {
-    case 'object': {
-      const { properties = {}, required = [] } = schema
-      return Object.fromEntries(required.map((name) => [name, sampleOf(properties[name] ?? {})]))
-    }
-    case 'array':
-      return Array.from({ length: schema.minItems ?? 1 }, () => sampleOf(schema.items ?? {}))
-    case 'integer':
-    case 'number':
-      return schema.minimum ?? 1
-    case 'boolean':
-      return true
-    default:
-      return 'a'
   }
 }
