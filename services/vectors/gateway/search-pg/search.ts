@@ -79,6 +79,8 @@ export const serverSettings = {
   'hnsw.scan_mem_multiplier': '4',
   jit: 'off',
 }
+/** A slow statement keeps one core busy, not more. */
+const slowSettings = { ...serverSettings, max_parallel_workers_per_gather: '0' }
 
 interface Row {
   collection?: string
@@ -173,25 +175,36 @@ const leftUntil = (endAt: number) => Math.max(1, Math.ceil(endAt - performance.n
 function createServerSearch(readWith: ReadWith, { ms: quickMs }: QuickLimit): Searches {
   const eligibleRows = createEligibleRows()
 
-  async function indexed(parts: StatementParts, query: PgQuery, read: ReadRows): Promise<PgFound> {
+  async function indexed(
+    parts: StatementParts,
+    query: PgQuery,
+    { read, oneByOne }: { read: ReadRows; oneByOne: boolean },
+  ): Promise<PgFound> {
     const params = parametersOf(parts.filter, query.vector, query.limit)
-    const quickRead = readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: timeoutMs })
-    const [{ rows }, expected] = await Promise.all([
-      read<Row>(indexedStatement(parts), params),
-      eligibleRows(parts, quickRead),
-    ])
+    const expected = oneByOne ? undefined : eligibleRows(parts, read)
+    const [{ rows }, counted] = await Promise.all([read<Row>(indexedStatement(parts), params), expected])
     // Either there are no more rows, or the scan of the index ended at its limit: only an exact search can say.
     if (rows.length < query.limit) return exact(parts, params, read)
-    return { hits: hitsOf(rows), eligible: Math.max(expected, rows.length) }
+    const eligible = counted ?? (await eligibleRows(parts, read))
+    return { hits: hitsOf(rows), eligible: Math.max(eligible, rows.length) }
   }
   return {
     canBeSlow: () => true,
-    quickly: (parts, query, endAt) =>
-      indexed(parts, query, readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: leftUntil(endAt) })),
-    slowly: (parts, query, endAt) =>
-      indexed(parts, query, (text, params) =>
-        readWith({ caller: query.caller, timeoutMs: leftUntil(endAt), slow: true })(text, params),
-      ),
+    quickly(parts, query, endAt) {
+      const read = readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: leftUntil(endAt) })
+      return indexed(parts, query, { read, oneByOne: false })
+    },
+    slowly(parts, query, endAt) {
+      const read: ReadRows = (text, params) =>
+        readWith({
+          caller: query.caller,
+          timeoutMs: leftUntil(endAt),
+          slow: true,
+          settings: slowSettings,
+        })(text, params)
+      // The planner tries a slow condition on a sample of the rows, so the estimate is slow, too.
+      return indexed(parts, query, { read, oneByOne: true })
+    },
   }
 }
 

@@ -133,6 +133,19 @@ test('a statement that takes too long to be quick is run as a slow one', async (
   expect(asked.filter((kind) => kind === 'rows')).toHaveLength(4)
 })
 
+test('what a slow condition asks of the server goes one by one, all of it as slow and on one core', async () => {
+  const { search, asked, options } = await searchOver([new SqlFault('57014', 'too long'), [row], [row]])
+  await search({ ...query, filter: "title = 'a'" })
+  asked.length = 0
+  options.length = 0
+  expect((await search({ ...query, filter: "title = 'b'" })).eligible).toBe(77)
+  expect(asked).toEqual(['rows', 'estimate'])
+  for (const { slow, settings } of options) {
+    expect(slow).toBe(true)
+    expect(settings).toMatchObject({ max_parallel_workers_per_gather: '0' })
+  }
+})
+
 test.each([
   ['57014', 'query_timeout', 503],
   ['22012', 'query_timeout', 503],
