@@ -2,8 +2,8 @@
 
 import { defineConfig } from 'vitest/config'
 
-/** Two cores: two workers. Each project says what it needs. */
-const common = { pool: 'forks' as const, maxWorkers: 2, testTimeout: 30_000, hookTimeout: 60_000 }
+/** Two cores: two workers keep them busy where servers run, three where suites wait for timers a third of their time. */
+const common = { pool: 'forks' as const, maxWorkers: 3, testTimeout: 30_000, hookTimeout: 60_000 }
 
 const projects = [
   {
@@ -36,6 +36,7 @@ const projects = [
 /** Their servers start when a test file first asks for them; the first run downloads them, which takes minutes. */
 const onServers = {
   ...common,
+  maxWorkers: 2,
   globalSetup: ['./test/support/servers-setup.ts'],
   testTimeout: 120_000,
   hookTimeout: 900_000,
