@@ -10,7 +10,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
-import { embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
+import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
 import type { EventLog } from './event-log/port.ts'
 import { checkEventLogSettings, eventLogSettings, kafkaConnection } from './event-log/settings.ts'
 import type { Mirror } from './relational/mirror/port.ts'
@@ -56,6 +56,7 @@ export interface EngineChoice {
 /** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
+  checkEmbedderSettings(settings)
   return {
     eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
     // Both folders are read-only: any number of processes may share them.

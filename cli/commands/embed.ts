@@ -12,7 +12,9 @@ export function registerEmbed(program: Program, cli: Cli): void {
   const embed = program
     .command('embed')
     .argument('<text>', 'the text')
-    .description("a vector of 1536 numbers for a text, by the platform's embedder")
+    .description(
+      "a vector of 1536 numbers for a text, by the platform's embedder (the built-in one is lexical: it knows words, not their meaning)",
+    )
   describe(embed, 'flotilla embed "where is the harbour master" --json').action(
     async (text: string, options: { json?: boolean }) => {
       const { model, vector } = await embedText(cli, text)

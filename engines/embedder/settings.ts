@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { optionalText, optionalUrl } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
 
 export const embedderSettings = Type.Object({
   EMBEDDINGS_URL: optionalUrl(
@@ -18,6 +19,19 @@ export const embedderSettings = Type.Object({
     }),
   ),
 })
+
+/** Throws AppError `invalid_configuration` for settings of an endpoint that is not named: they would do nothing. */
+export function checkEmbedderSettings(settings: Static<typeof embedderSettings>): void {
+  if (settings.EMBEDDINGS_URL) return
+  const idle = Object.keys(embedderSettings.properties).filter(
+    (name) => settings[name as keyof typeof settings],
+  )
+  if (idle.length === 0) return
+  throw new AppError(
+    'invalid_configuration',
+    `${idle.join(', ')} ${idle.length === 1 ? 'belongs' : 'belong'} to EMBEDDINGS_URL, which is not set: name the endpoint there, or take ${idle.length === 1 ? 'it' : 'them'} away to use the built-in embedder.`,
+  )
+}
 
 /** How to reach the endpoint; null when texts are embedded locally. */
 export function embeddingsEndpoint(settings: Static<typeof embedderSettings>) {

@@ -32,6 +32,9 @@ describe('the choice of engines', () => {
 
   it('refuses half a SASL configuration', () => {
     expect(() => chooseEngines({ KAFKA_BROKERS: 'a:1', KAFKA_USERNAME: 'u' })).toThrow(/belong together/)
+    const model = { EMBEDDINGS_MODEL: 'nomic-embed-text' }
+    expect(() => chooseEngines(model)).toThrow(/EMBEDDINGS_MODEL belongs to EMBEDDINGS_URL, which is not set/)
+    expect(() => chooseEngines({ ...model, EMBEDDINGS_URL: 'http://localhost:11434/v1' })).not.toThrow()
   })
 
   it.each(['a:9092', 'a.example:9092, [::1]:9093', '10.0.0.1:1'])('takes %s for brokers', (brokers) => {

@@ -62,6 +62,8 @@ export function registerEmbeddings(scope: FastifyInstance, gateway: Gateway): vo
         operationId: 'createEmbeddings',
         tags: ['platform'],
         summary: "Turn texts into vectors with the platform's embedder",
+        description:
+          'The built-in embedder is lexical: texts are near when they share words, whatever they mean. A model that knows meaning is named in `EMBEDDINGS_URL`.',
         body,
         response: { 200: answer },
       },
