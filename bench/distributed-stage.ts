@@ -14,6 +14,7 @@ import { openPostgres } from '../scripts/servers/postgres.ts'
 import { findQdrant, openQdrant } from '../scripts/servers/qdrant.ts'
 import { openRegistry } from '../scripts/servers/registry.ts'
 import { createProcesses, type Processes, type ServiceProcess } from '../test/support/distributed-process.ts'
+import { newSecretKeyVariable } from '../test/support/secret-key.ts'
 import { processorSeconds } from './processor-time.ts'
 
 export interface DistributedEngines {
@@ -49,6 +50,7 @@ export async function openDistributedEngines(
     KAFKA_BROKERS: kafka.brokers.join(','),
     SCHEMA_REGISTRY_URL: registry.url,
     DATABASE_URL: postgres.url,
+    ...newSecretKeyVariable(),
     QDRANT_URL: qdrant.url,
   }
   const processes = createProcesses({ ...env, LOG_LEVEL: 'error' })

@@ -11,6 +11,7 @@ type Register = (program: Program, cli: Cli) => void
 const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
   agents: async () => (await import('./commands/agents.ts')).registerAgents,
+  secrets: async () => (await import('./commands/secrets.ts')).registerSecrets,
   doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
   stats: async () => (await import('./commands/stats.ts')).registerStats,
   lag: async () => (await import('./commands/lag.ts')).registerLag,
@@ -35,6 +36,7 @@ export const singulars: Readonly<Record<string, string>> = {
   agent: 'agents',
   topic: 'topics',
   group: 'groups',
+  secret: 'secrets',
   webhook: 'webhooks',
   'dead-letter': 'dead-letters',
 }

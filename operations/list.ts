@@ -17,6 +17,7 @@ import { lagOperation } from './lag.ts'
 import type { Operation } from './operation.ts'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
 import { recordLetters } from './record-letters.ts'
+import { rotateSecretsOperation } from './secrets.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
 import { deliveryLetters } from './webhooks/delivery-letters.ts'
@@ -37,6 +38,7 @@ export const operations: readonly Operation[] = [
   rebuildVectorsOperation,
   rebuildRelationalOperation,
   rotateAgentOperation,
+  rotateSecretsOperation,
   showAgentOperation,
   statsOperation,
   updateAgentOperation,

@@ -6,6 +6,8 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Platform } from '#runtime/platform.ts'
+import { secretKeyVariable } from '#services/identity/secrets/secret-keys.ts'
+import { tryKeys } from '#services/identity/secrets/secrets.ts'
 import {
   type GenerationEngine,
   type Index,
@@ -38,6 +40,7 @@ async function checkEngines(platform: Platform): Promise<Check[]> {
       'dead letters': checkDeadLetters,
       'vector index': checkVectors,
       'relational index': checkMirror,
+      secrets: checkSecrets,
     }).map(([check, run]) =>
       run(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
     ),
@@ -116,6 +119,14 @@ function checkVectors({ engines }: Platform): Promise<Check[]> {
 
 async function checkMirror({ engines }: Platform): Promise<Check[]> {
   return engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : []
+}
+
+async function checkSecrets({ engines, env }: Platform): Promise<Check[]> {
+  const check = 'secrets'
+  const opened = await tryKeys(engines.relational, env)
+  if (opened !== null) return [{ check, status: 'ok', found: `${counted(opened, 'secret')} at rest, opened` }]
+  const advice = `Set ${secretKeyVariable} here, too, if services have their data directories elsewhere.`
+  return [{ check, status: 'warn', found: 'the key of the secrets at rest is not at hand', advice }]
 }
 
 async function checkIndex(relational: SqlExecutor, index: Index, engine: GenerationEngine): Promise<Check[]> {

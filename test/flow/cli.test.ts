@@ -43,6 +43,14 @@ describe('flotilla with a running platform', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
+  it('rotates the key of the secrets at rest, which the first start made', async () => {
+    const file = join(home, 'secret-key')
+    const first = readFileSync(file, 'utf8').trim()
+    const rotated = await json<{ secrets: number; key_id: string }>(['secrets', 'rotate'], home)
+    expect(rotated).toEqual({ secrets: 1, key_id: expect.stringMatching(/^[0-9a-f]{16}$/), kept_in: file })
+    expect(readFileSync(file, 'utf8').trim().split('\n')).toEqual([expect.not.stringMatching(first), first])
+  })
+
   it('keeps agents: provision, list, show, tier, update, rotate, delete', async () => {
     const args = ['agents', 'provision', '--agent-id', 'Scout', '--role', 'explorer', '--access', 'viewer']
     const made = await json<AgentDocument>([...args, '--quota', '500', '--tier', 'research-agent'], home)

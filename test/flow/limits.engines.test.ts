@@ -12,6 +12,7 @@ import { type Answer, call } from '../support/gateway-call.ts'
 import { type HeldRequest, holdRequest } from '../support/held-request.ts'
 import { type FakeQdrant, openFakeQdrant } from '../support/qdrant-fake.ts'
 import { silentLog } from '../support/relational.ts'
+import { newSecretKeyVariable } from '../support/secret-key.ts'
 import { databaseUrl, kafkaBrokers, registryUrl } from '../support/servers.ts'
 
 let qdrant: FakeQdrant
@@ -30,6 +31,7 @@ beforeAll(async () => {
     KAFKA_BROKERS: brokers.join(','),
     SCHEMA_REGISTRY_URL: registry,
     DATABASE_URL: url,
+    ...newSecretKeyVariable(),
     QDRANT_URL: qdrant.url,
   })
   gateways = [

@@ -15,7 +15,6 @@ export async function openControlPlane(): Promise<Relational> {
   const log = pino({ level: 'silent' })
   const relational = await openPglite({ directory: join(folder, 'pg'), log })
   await migrate(relational, log, migrationFolders)
-  await relational.query(`insert into platform.installation (secret) values ('\\x00112233445566778899')`)
   return {
     ...relational,
     async close() {

@@ -8,6 +8,7 @@ import { type Admin, Kafka, logLevel } from 'kafkajs'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
 import { eventually } from './eventually.ts'
+import { newSecretKeyVariable } from './secret-key.ts'
 import { databaseUrl, registryUrl } from './servers.ts'
 
 export interface DistributedServers {
@@ -36,6 +37,7 @@ export async function openDistributedServers(brokers: 1 | 3 = 1): Promise<Distri
         KAFKA_BROKERS: kafka.brokers.join(','),
         SCHEMA_REGISTRY_URL: registry,
         DATABASE_URL: await databaseUrl(),
+        ...newSecretKeyVariable(),
         ...(qdrant ? { QDRANT_URL: qdrant.url } : {}),
       }
     },

@@ -14,6 +14,7 @@ import type { Manifest, StackManifest, StackName } from '../../scripts/upgrade/m
 import { registerSchemas } from '../../scripts/upgrade/registered-schemas.ts'
 import { places, printed } from '../../scripts/upgrade/stacks.ts'
 import { createProcesses, type ServiceProcess } from './distributed-process.ts'
+import { newSecretKeyVariable } from './secret-key.ts'
 import { databaseUrl } from './servers.ts'
 
 const fixtures = fileURLToPath(new URL('../fixtures/upgrade', import.meta.url))
@@ -67,6 +68,7 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
       KAFKA_BROKERS: kafka.brokers.join(','),
       SCHEMA_REGISTRY_URL: registry.url,
       DATABASE_URL: database,
+      ...newSecretKeyVariable(),
     }
     return { env, close }
   } catch (error) {

@@ -5,11 +5,9 @@ import { pino } from 'pino'
 import { type Client, createClient } from '#client/client.ts'
 import { readLag } from '#operations/lag.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { openSecrets } from '#services/identity/secrets/secrets.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import {
-  createOperationIds,
-  loadInstallationSecret,
-} from '#services/vectors/gateway/operations/operation-id.ts'
+import { createOperationIds, loadOperationSecret } from '#services/vectors/gateway/operations/operation-id.ts'
 import { indexes } from '#services/vectors/index/indexes.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
@@ -148,7 +146,9 @@ async function untilQuiet(platform: Platform, timeoutMs: number): Promise<void> 
 
 async function checkHistory(platform: Platform, history: History): Promise<string[]> {
   const { log } = await readLog(platform)
-  const ids = createOperationIds(await loadInstallationSecret(platform.engines.relational))
+  const ids = createOperationIds(
+    await loadOperationSecret(await openSecrets(platform.engines.relational, platform.env)),
+  )
   return faultsOf({ history, log, parse: (id) => ids.decode(id) })
 }
 

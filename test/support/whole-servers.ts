@@ -4,6 +4,7 @@ import { freePort } from '../../scripts/servers/children.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { openPostgres, type RunningPostgres } from '../../scripts/servers/postgres.ts'
 import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
+import { newSecretKeyVariable } from './secret-key.ts'
 import { registryUrl } from './servers.ts'
 import { openSilentProxy, type SilentProxy } from './silent-proxy.ts'
 
@@ -39,6 +40,7 @@ export async function openWholeServers(engine: 'qdrant' | 'embedded'): Promise<W
       KAFKA_BROKERS: ways.map(({ port }) => `127.0.0.1:${port}`).join(','),
       SCHEMA_REGISTRY_URL: registry,
       DATABASE_URL: postgres.url,
+      ...newSecretKeyVariable(),
       ...(qdrant ? { QDRANT_URL: `http://127.0.0.1:${qdrant.way.port}` } : {}),
     },
     async close() {

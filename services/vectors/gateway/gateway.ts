@@ -7,10 +7,11 @@ import type { ServiceContext } from '#runtime/service.ts'
 import { createRecentOperations, type RecentOperations } from '#services/audit/trail/recent-operations.ts'
 import { type Access, openAccess } from '#services/identity/access/access.ts'
 import { type Handshakes, openHandshakes } from '#services/identity/handshake/handshakes.ts'
+import { openSecrets } from '#services/identity/secrets/secrets.ts'
 import { type HealthProbe, openHealthProbe } from './health-probe.ts'
 import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
-import { createOperationIds, loadInstallationSecret } from './operations/operation-id.ts'
+import { createOperationIds, loadOperationSecret } from './operations/operation-id.ts'
 import { createOperations, type Operations } from './operations/operations.ts'
 import { openProgress } from './operations/progress.ts'
 import { type ByteBudget, createByteBudget } from './points/byte-budget.ts'
@@ -44,7 +45,9 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
-    const ids = createOperationIds(await loadInstallationSecret(engines.relational))
+    const ids = createOperationIds(
+      await loadOperationSecret(await openSecrets(engines.relational, context.env, log)),
+    )
     const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
     const keyTtlS = context.config.GATEWAY_KEY_TTL_S
     const handshakes = scope.add(

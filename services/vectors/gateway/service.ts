@@ -2,9 +2,11 @@
 
 import { type Static, Type } from 'typebox'
 import { defineIngress } from '#runtime/service.ts'
+import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
 import { registerGateway } from './routes.ts'
 
 const config = Type.Object({
+  ...secretSettings.properties,
   GATEWAY_KEY_TTL_S: Type.Integer({
     minimum: 1,
     maximum: 30 * 86_400,
@@ -20,6 +22,7 @@ export const vectorGateway = defineIngress({
   purpose: 'serves /v1: handshakes, gateway keys, upserts, searches and every other vector operation',
   needs: ['eventLog', 'vectors', 'relational', 'mirror', 'embedder'],
   config,
+  check: (env) => void keysAtHand(env),
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
   routes: registerGateway,
 })

@@ -3,9 +3,9 @@
  */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
+import type { Secrets } from '#services/identity/secrets/secrets.ts'
 
 export interface Operation {
   /** 16 hex digits; the `operation` header of each record, and the key of failure rows. */
@@ -41,16 +41,13 @@ export function lastPositions(positions: readonly Position[]): Position[] {
   return [...last].map(([partition, offset]) => ({ partition, offset }))
 }
 
-/**
- * The installation's secret, which signs operation ids; the first gateway that starts makes it. Throws AppError
- * `relational_engine_unavailable`.
- */
-export async function loadInstallationSecret(relational: Relational): Promise<Buffer> {
-  await relational.query('insert into platform.installation (secret) values ($1) on conflict do nothing', [
-    randomBytes(secretBytes),
-  ])
-  const { rows } = await relational.query<{ secret: Buffer }>('select secret from platform.installation')
-  return rows[0]!.secret
+/** The secret that signs operation ids; the first gateway that starts makes it. Throws as `Secrets.get`. */
+export function loadOperationSecret(secrets: Secrets): Promise<Buffer> {
+  return secrets.get('operation-ids', async (tx) => {
+    // Earlier releases kept it here, not encrypted.
+    const { rows } = await tx.query<{ secret: Buffer }>('delete from platform.installation returning secret')
+    return rows[0]?.secret ?? randomBytes(secretBytes)
+  })
 }
 
 export function createOperationIds(secret: Buffer): OperationIds {

@@ -1,0 +1,155 @@
+/** The platform's own secrets: encrypted in the database, opened at the start, re-encrypted when the key is rotated. */
+
+import type { Logger } from 'pino'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import type { Environment } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
+import { newSecretKey, seal, sealedWith, unseal } from './sealing.ts'
+import {
+  keysAtHand,
+  keysOfEnvironment,
+  type SecretKeys,
+  secretKeyFile,
+  secretKeyVariable,
+  writeKeyFile,
+} from './secret-keys.ts'
+
+export interface Secrets {
+  /**
+   * The secret of this name. Where there is none yet, `make` gives it, in the transaction that stores it; of several
+   * instances that start at once all get the same.
+   */
+  get(name: string, make: (tx: SqlExecutor) => Promise<Buffer> | Buffer): Promise<Buffer>
+}
+
+interface Row {
+  name: string
+  sealed: Buffer
+}
+
+/**
+ * Reads the keys, or makes the first one, and tries them on everything that is stored. Throws AppError
+ * `invalid_configuration` when something does not open, `relational_engine_unavailable`.
+ */
+export async function openSecrets(
+  relational: Relational,
+  env: Environment,
+  log?: Pick<Logger, 'warn'>,
+): Promise<Secrets> {
+  const rows = await readAll(relational)
+  const keys = findKeys(env, rows.length > 0, log)
+  for (const row of rows) open(keys, row)
+  return {
+    async get(name, make) {
+      const known = await read(relational, name)
+      return open(keys, known ?? (await relational.transaction((tx) => insert(tx, keys, name, make))))
+    },
+  }
+}
+
+/**
+ * Whether the keys at hand open all that is stored, and how much that is; null where there is no key at hand. Makes
+ * nothing. Throws as `openSecrets`.
+ */
+export async function tryKeys(relational: SqlExecutor, env: Environment): Promise<number | null> {
+  const rows = await readAll(relational)
+  const keys = keysAtHand(env)
+  if (!keys) return rows.length === 0 ? 0 : null
+  for (const row of rows) open(keys, row)
+  return rows.length
+}
+
+async function readAll(executor: SqlExecutor): Promise<Row[]> {
+  return (await executor.query<Row>('select name, sealed from platform.secrets order by name')).rows
+}
+
+async function read(executor: SqlExecutor, name: string): Promise<Row | undefined> {
+  const { rows } = await executor.query<Row>('select name, sealed from platform.secrets where name = $1', [
+    name,
+  ])
+  return rows[0]
+}
+
+/** A second transaction waits for the first at the lock, and then finds its row. */
+async function insert(
+  tx: SqlExecutor,
+  keys: SecretKeys,
+  name: string,
+  make: (tx: SqlExecutor) => Promise<Buffer> | Buffer,
+): Promise<Row> {
+  await tx.query('lock table platform.secrets in share row exclusive mode')
+  const known = await read(tx, name)
+  if (known) return known
+  const sealed = seal(keys[0], name, await make(tx))
+  await tx.query('insert into platform.secrets (name, sealed) values ($1, $2)', [name, sealed])
+  return { name, sealed }
+}
+
+/** A key is made only where nothing was encrypted with another. */
+function findKeys(env: Environment, used: boolean, log?: Pick<Logger, 'warn'>): SecretKeys {
+  const known = keysAtHand(env)
+  if (known) return known
+  const file = secretKeyFile(env)
+  if (used) throw noKey(`${file} does not exist`)
+  writeKeyFile(file, [newSecretKey()], { replace: false })
+  log?.warn({ file, advice: `back it up, or set ${secretKeyVariable}` }, 'secrets.key-made')
+  return keysAtHand(env) ?? findKeys(env, used, log)
+}
+
+function open(keys: SecretKeys, { name, sealed }: Row): Buffer {
+  const secret = unseal(keys, name, sealed)
+  if (secret) return secret
+  throw noKey(`\`${name}\` was encrypted with key ${sealedWith(sealed) ?? 'of another form'}`)
+}
+
+function noKey(why: string): AppError {
+  return new AppError(
+    'invalid_configuration',
+    `The secrets in the database do not open: ${why}. Set ${secretKeyVariable} to the key that they were encrypted with, or bring back the file secret-key of the data directory.`,
+    { errors: [{ path: secretKeyVariable, message: 'does not open the secrets in the database' }] },
+  )
+}
+
+export interface Rotated {
+  /** Of the key that everything is encrypted with now. */
+  key_id: string
+  /** Secrets that were encrypted again. */
+  secrets: number
+  /** FLOTILLA_SECRET_KEY, or the path of the file. */
+  kept_in: string
+}
+
+/**
+ * Encrypts every secret with the first key of FLOTILLA_SECRET_KEY; where that is unset, with a fresh one, which the file
+ * then holds before the last one. Interrupted at any moment, everything still opens. Throws as `openSecrets`.
+ */
+export async function rotateSecrets(relational: Relational, env: Environment): Promise<Rotated> {
+  await openSecrets(relational, env)
+  const named = keysOfEnvironment(env)
+  if (named) {
+    const secrets = await sealAgain(relational, named)
+    return { key_id: named[0].id, secrets, kept_in: secretKeyVariable }
+  }
+  const file = secretKeyFile(env)
+  const old = findKeys(env, true)
+  const fresh = newSecretKey()
+  writeKeyFile(file, [fresh, ...old], { replace: true })
+  const secrets = await sealAgain(relational, [fresh, ...old])
+  writeKeyFile(file, [fresh, old[0]], { replace: true })
+  return { key_id: fresh.id, secrets, kept_in: file }
+}
+
+function sealAgain(relational: Relational, keys: SecretKeys): Promise<number> {
+  return relational.transaction(async (tx) => {
+    const { rows } = await tx.query<Row>('select name, sealed from platform.secrets order by name for update')
+    const old = rows.filter(({ sealed }) => sealedWith(sealed) !== keys[0].id)
+    for (const row of old) {
+      const sealed = seal(keys[0], row.name, open(keys, row))
+      await tx.query('update platform.secrets set sealed = $2, updated_at = now() where name = $1', [
+        row.name,
+        sealed,
+      ])
+    }
+    return old.length
+  })
+}
