@@ -34,7 +34,7 @@ interface Row {
 export async function openSecrets(
   relational: Relational,
   env: Environment,
-  log?: Pick<Logger, 'warn'>,
+  log?: Pick<Logger, 'info'>,
 ): Promise<Secrets> {
   const rows = await readAll(relational)
   const keys = findKeys(env, rows.length > 0, log)
@@ -86,13 +86,13 @@ async function insert(
 }
 
 /** A key is made only where nothing was encrypted with another. */
-function findKeys(env: Environment, used: boolean, log?: Pick<Logger, 'warn'>): SecretKeys {
+function findKeys(env: Environment, used: boolean, log?: Pick<Logger, 'info'>): SecretKeys {
   const known = keysAtHand(env)
   if (known) return known
   const file = secretKeyFile(env)
   if (used) throw noKey(`${file} does not exist`)
   writeKeyFile(file, [newSecretKey()], { replace: false })
-  log?.warn({ file, advice: `back it up, or set ${secretKeyVariable}` }, 'secrets.key-made')
+  log?.info({ file, advice: `back it up, or set ${secretKeyVariable}` }, 'secrets.key-made')
   return keysAtHand(env) ?? findKeys(env, used, log)
 }
 

@@ -39,17 +39,17 @@ test('a secret is made once, stored encrypted, and opens under its key', async (
 test('without the variable the key is a file of this user alone, made once', async () => {
   const home = temporaryFolder()
   const env = { FLOTILLA_HOME: join(home, 'deep', 'home') }
-  const warned: object[] = []
-  const log = { warn: (fields: object) => warned.push(fields) } as never
+  const noted: object[] = []
+  const log = { info: (fields: object) => noted.push(fields) } as never
   const secrets = await openSecrets(relational, env, log)
   await secrets.get('word', make)
   const file = join(env.FLOTILLA_HOME, 'secret-key')
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect(warned).toMatchObject([{ file }])
-  expect(JSON.stringify(warned)).not.toContain(readFileSync(file, 'utf8').trim())
+  expect(noted).toMatchObject([{ file }])
+  expect(JSON.stringify(noted)).not.toContain(readFileSync(file, 'utf8').trim())
   const again = await openSecrets(relational, env, log)
   expect(await again.get('word', () => Buffer.from('another'))).toEqual(word)
-  expect(warned).toHaveLength(1)
+  expect(noted).toHaveLength(1)
   expect(readdirSync(env.FLOTILLA_HOME)).toEqual(['secret-key'])
 })
 
