@@ -50,7 +50,18 @@ export interface ArrivalOptions {
   busyFromPerSecond: number
   /** The rate is measured over this time, and is valid for as long. */
   sampleMs: number
+  /**
+   * Where the rate is low, requests may have begun just now: it is measured over this time, too, for which the caller
+   * waits. Default 0: not at all.
+   */
+  freshSampleMs?: number
   now?(): number
+  wait?(ms: number): Promise<void>
+}
+
+interface Sample {
+  atMs: number
+  total: number
 }
 
 /**
@@ -60,19 +71,24 @@ export interface ArrivalOptions {
  */
 export function createArrivals(options: ArrivalOptions): () => Promise<boolean> {
   const now = options.now ?? (() => performance.now())
-  let last: { atMs: number; total: number } | undefined
+  const wait = options.wait ?? sleep
+  let last: Sample | undefined
   let busy = false
   let sampling: Promise<void> | undefined
+  const sampleNow = async (): Promise<Sample> => ({ total: await options.total(), atMs: now() })
+  const isBusy = (from: Sample, to: Sample) =>
+    (to.total - from.total) / ((to.atMs - from.atMs) / 1_000) >= options.busyFromPerSecond
   async function sample(): Promise<void> {
     try {
-      const total = await options.total()
-      const atMs = now()
+      const found = await sampleNow()
       // A first sample, or one after a long pause, says nothing about the current rate.
-      const recent = last && atMs - last.atMs < 5 * options.sampleMs ? last : undefined
-      busy =
-        recent !== undefined &&
-        (total - recent.total) / ((atMs - recent.atMs) / 1_000) >= options.busyFromPerSecond
-      last = { atMs, total }
+      const recent = last && found.atMs - last.atMs < 5 * options.sampleMs ? last : undefined
+      last = found
+      busy = recent !== undefined && isBusy(recent, found)
+      if (busy || !options.freshSampleMs) return
+      await wait(options.freshSampleMs)
+      last = await sampleNow()
+      busy = isBusy(found, last)
     } catch {
       busy = false
     }

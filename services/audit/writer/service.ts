@@ -26,6 +26,8 @@ const config = Type.Object({
 const busyNotesPerSecond = 25
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 2_000
+/** The notes of the first seconds after a rest wait, too, when many requests come at once. */
+const freshArrivalSampleMs = 250
 const togetherEveryMs = 4_000
 /** Beginning and end of as many notes as go together. */
 const batchRecordsMax = (2 * busyNotesPerSecond * togetherEveryMs) / 1_000
@@ -58,6 +60,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     total: () => recordsEver(context),
     busyFromPerSecond: busyFromRecordsPerSecond,
     sampleMs: arrivalSampleMs,
+    freshSampleMs: freshArrivalSampleMs,
   })
   const pace = createPace({
     busyPerSecond: busyNotesPerSecond,

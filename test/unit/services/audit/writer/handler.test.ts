@@ -169,6 +169,41 @@ describe('arrivals', () => {
   })
 })
 
+describe('arrivals after a rest', () => {
+  it('are measured at once where the caller may wait a moment', async () => {
+    const log = { total: 0, ms: 0, perSecond: 0 }
+    const advance = (ms: number) => {
+      log.ms += ms
+      log.total += (log.perSecond * ms) / 1_000
+    }
+    const waited: number[] = []
+    const busy = createArrivals({
+      total: async () => log.total,
+      busyFromPerSecond: 40,
+      sampleMs: 2_000,
+      freshSampleMs: 250,
+      now: () => log.ms,
+      wait: async (ms) => {
+        waited.push(ms)
+        advance(ms)
+      },
+    })
+    log.perSecond = 200
+    expect(await busy()).toBe(true)
+    advance(2_000)
+    expect(await busy()).toBe(true)
+    expect(waited).toEqual([250])
+    log.perSecond = 0
+    advance(60_000)
+    expect(await busy()).toBe(false)
+    advance(5_000)
+    log.perSecond = 200
+    advance(100)
+    expect(await busy()).toBe(true)
+    expect(waited).toEqual([250, 250, 250])
+  })
+})
+
 describe('retention', () => {
   const day = 86_400_000
   const now = Date.now()
