@@ -1,18 +1,18 @@
 /** Makes the ids of records: UUIDs of version 7, which sort by the millisecond in which they were made. */
 
-import { randomFillSync } from 'node:crypto'
-import { v7 } from 'uuid'
+import { randomUUID } from 'node:crypto'
 
-const idBytes = 16
-/** One system call serves 512 ids; `v7()` alone asks the system for each one, which takes five times as long. */
-const random = new Uint8Array(idBytes * 512)
-let used = random.length
+let newest = { ms: -1, text: '' }
 
+/** Node makes random UUIDs several times faster than any library: the time takes the place of their first half. */
 export function newEventId(): string {
-  if (used === random.length) {
-    randomFillSync(random)
-    used = 0
-  }
-  used += idBytes
-  return v7({ random: random.subarray(used - idBytes, used) })
+  const ms = Date.now()
+  if (ms !== newest.ms) newest = { ms, text: timeText(ms) }
+  return newest.text + randomUUID().slice(newest.text.length)
+}
+
+/** 48 bits of time and the version; what follows it in a random UUID is the same in both versions. */
+function timeText(ms: number): string {
+  const hex = ms.toString(16).padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7`
 }
