@@ -1,6 +1,7 @@
 /** The metrics of consumer groups. Counts are plain numbers that reach Prometheus when it asks. */
 
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { HandlingTimes } from './handling-times.ts'
 import type { PartitionReading } from './types.ts'
 
 /** Counters that the runners raise. */
@@ -20,7 +21,6 @@ export interface GroupSource {
   read(): Promise<PartitionReading[]>
 }
 
-const handlingSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60]
 const labels = ['group', 'topic'] as const
 const partitionLabels = ['group', 'topic', 'partition'] as const
 type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
@@ -38,7 +38,7 @@ interface Entry {
 
 interface Instruments {
   entries: Set<Entry>
-  handlingTimes: Histogram<'group' | 'topic'>
+  handlingTimes: HandlingTimes
 }
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
@@ -63,7 +63,7 @@ export function registerGroup(
   const { topic } = source
   const handlingTimes = instruments.handlingTimes
   let group = source.group()
-  let times = handlingTimes.labels({ group, topic })
+  let times = handlingTimes.of(group, topic)
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
@@ -72,9 +72,9 @@ export function registerGroup(
     callTook(seconds) {
       if (group !== source.group()) {
         group = source.group()
-        times = handlingTimes.labels({ group, topic })
+        times = handlingTimes.of(group, topic)
       }
-      times.observe(seconds)
+      times.add(seconds)
     },
   }
   const entry: Entry = {
@@ -131,14 +131,7 @@ function createInstruments(registry: Registry): Instruments {
     window: gauge('window_records', 'Offsets between the watermark and the last record taken'),
     stopped: gauge('stopped_partition', '1 when the partition is stopped and needs an operator'),
   }
-  const handlingTimes = new Histogram({
-    name: 'flotilla_consumer_handling_duration_seconds',
-    help: 'How long handler calls took',
-    labelNames: labels,
-    buckets: handlingSeconds,
-    registers,
-  })
-  return { entries, handlingTimes }
+  return { entries, handlingTimes: new HandlingTimes(registry) }
 }
 
 async function collectAll(
