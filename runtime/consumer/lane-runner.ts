@@ -7,6 +7,7 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
 import { crashedReason } from './crash-guard.ts'
+import type { CallEnd } from './handler-calls.ts'
 import { Lane, type LaneEntry } from './lane.ts'
 import { LaneAdmission } from './lane-admission.ts'
 import { LaneMemory } from './lane-memory.ts'
@@ -192,25 +193,36 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
       const decoded = read instanceof Promise ? await read : read
       if (decoded instanceof Undecodable) await this.#park(lane, record, decoded.reason)
       else if (decoded === null || ending.aborted) return
-      else if (!guard.mustRunIsolated(record.offset)) await this.#callHead(lane, record, decoded)
-      else await runIsolated(this.#host, record.offset, () => this.#callHead(lane, record, decoded))
+      else if (guard.mustRunIsolated(record.offset)) {
+        await runIsolated(this.#host, record.offset, async () => {
+          await this.#callEnded(lane, record, await this.#call(lane, decoded))
+        })
+      } else {
+        const parking = this.#callEnded(lane, record, await this.#call(lane, decoded))
+        if (parking) await parking
+      }
     }
     this.#underWay--
     this.pump()
   }
 
-  async #callHead(lane: Lane, record: StoredRecord, message: Message<Schemas[S]>): Promise<void> {
-    const { id: partition, group, gone, lost } = this.#host
+  #call(lane: Lane, message: Message<Schemas[S]>): Promise<CallEnd<LaneOutcome>> {
+    const { id: partition, group, lost } = this.#host
     const facts = { partition, lost, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
     this.#calls.begin()
-    const end = await group.calls.run(facts, (context) => this.#options.handle(message, context))
+    return group.calls.run(facts, (context) => this.#options.handle(message, context))
+  }
+
+  /** Not async: to wait for what is over at once would cost every call another promise. */
+  #callEnded(lane: Lane, record: StoredRecord, end: CallEnd<LaneOutcome>): Promise<void> | undefined {
+    const { group, gone } = this.#host
     this.#calls.end()
     group.metrics.callTook(end.tookMs / 1_000)
-    if (gone.aborted || end.kind === 'interrupted') return
+    if (gone.aborted || end.kind === 'interrupted') return undefined
     const outcome =
       end.kind === 'answered' ? (end.answer ?? retry('the handler gave no outcome')) : end.failure
     const parkReason = this.#apply(lane, outcome)
-    if (parkReason !== null) await this.#park(lane, record, parkReason)
+    return parkReason === null ? undefined : this.#park(lane, record, parkReason)
   }
 
   /** Does what the outcome says of the head; its reason when the head has to be parked. */

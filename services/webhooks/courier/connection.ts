@@ -1,7 +1,7 @@
 /** Makes the HTTP calls to one target over one kept connection, each within five seconds, and says how each ended. */
 
 import type { LookupFunction } from 'node:net'
-import { Client } from 'undici'
+import { Client, type Dispatcher } from 'undici'
 import { deadlines } from '#lib/deadlines.ts'
 import { CallError, callFaultOf } from './call-fault.ts'
 import type { CallFault, CallResult } from './verdict.ts'
@@ -53,24 +53,22 @@ export class Connection {
   }
 
   /** Never rejects. One at a time: a second request is never sent behind the first. */
-  async send({ headers, body, signal }: Request): Promise<CallResult> {
-    const startedAt = performance.now()
+  send({ headers, body, signal }: Request): Promise<CallResult> {
     const client = this.#open()
     this.#clock.refresh()
     this.#listenTo(signal)
     this.#busy = true
-    let answer: Answer
-    try {
-      if (signal?.aborted) throw new CallError('stopped')
-      answer = await post(client, { path: this.#path, headers, body })
-    } catch (error) {
-      answer = { ...noAnswer, fault: callFaultOf(error) }
-    }
-    this.#busy = false
-    // Whatever is left of the call ends with its connection.
-    if (!answer.reusable || this.#closed) this.#drop(client)
-    const { status, fault, retryAfter, location } = answer
-    return { status, fault, retryAfter, location, tookMs: performance.now() - startedAt }
+    return new Promise((resolve) => {
+      const call = new Call((result, reusable) => {
+        this.#busy = false
+        // Whatever is left of the call ends with its connection, but not inside of undici's own work on it.
+        if (!reusable || this.#closed) queueMicrotask(() => this.#drop(client))
+        resolve(result)
+      })
+      if (signal?.aborted) call.fail('stopped')
+      // Without `blocking` undici looks for the next request once less: there is none before this one's answer.
+      else client.dispatch({ path: this.#path, method: 'POST', headers, body, blocking: false }, call)
+    })
   }
 
   /** Ends the call that runs, with the fault `stopped`. */
@@ -117,40 +115,66 @@ export class Connection {
   }
 }
 
-interface Answer extends Omit<CallResult, 'tookMs'> {
-  /** It was read to its end: the connection can take another request. */
-  reusable: boolean
-}
-
-const noAnswer: Answer = { status: null, fault: null, retryAfter: null, location: null, reusable: false }
-
 /**
- * The status counts once the answer is whole, or longer than anyone reads. Redirects are not followed. By undici's
- * dispatch (its documentation: Dispatcher, "Parameter: DispatchHandler"), because a stream for every answer of a few
- * bytes takes longer than all else of a call.
+ * One call as undici tells of it (its documentation: Dispatcher, "Parameter: DispatchHandler"): a stream for every answer
+ * of a few bytes would take longer than all else of a call. The status counts once the answer is whole, or longer than
+ * anyone reads. Redirects are not followed.
  */
-function post(client: Client, request: { path: string; headers: string[]; body: Buffer }): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  let answer = noAnswer
-  let bytes = 0
-  client.dispatch(
-    { ...request, method: 'POST' },
-    {
-      onRequestStart() {},
-      onResponseStart(_, status, headers) {
-        const retryAfter = first(headers['retry-after'])
-        answer = { status, fault: null, retryAfter, location: first(headers.location), reusable: true }
-      },
-      onResponseData(_, chunk) {
-        bytes += chunk.length
-        if (bytes > answerBytesMax) resolve({ ...answer, reusable: false })
-      },
-      onResponseEnd: () => resolve(answer),
-      onResponseError: (_, error) => reject(error),
-    },
-  )
-  return promise
+class Call implements Dispatcher.DispatchHandler {
+  readonly #startedAt = performance.now()
+  readonly #end: (result: CallResult, reusable: boolean) => void
+  #ended = false
+  #status: number | null = null
+  #retryAfter: string | null = null
+  #location: string | null = null
+  #bytes = 0
+
+  /** `reusable`: it was read to its end, so that the connection can take another request. */
+  constructor(end: (result: CallResult, reusable: boolean) => void) {
+    this.#end = end
+  }
+
+  /** There is no answer, or no whole one. */
+  fail(fault: CallFault): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#end({ status: null, fault, retryAfter: null, location: null, tookMs: this.#tookMs }, false)
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(_: unknown, status: number, headers: Headers): void {
+    this.#status = status
+    this.#retryAfter = first(headers['retry-after'])
+    this.#location = first(headers.location)
+  }
+
+  onResponseData(_: unknown, chunk: Buffer): void {
+    this.#bytes += chunk.length
+    if (this.#bytes > answerBytesMax) this.#answered(false)
+  }
+
+  onResponseEnd(): void {
+    this.#answered(true)
+  }
+
+  onResponseError(_: unknown, error: unknown): void {
+    this.fail(callFaultOf(error))
+  }
+
+  #answered(reusable: boolean): void {
+    if (this.#ended) return
+    this.#ended = true
+    const [status, retryAfter, location] = [this.#status, this.#retryAfter, this.#location]
+    this.#end({ status, fault: null, retryAfter, location, tookMs: this.#tookMs }, reusable)
+  }
+
+  get #tookMs(): number {
+    return performance.now() - this.#startedAt
+  }
 }
+
+type Headers = Record<string, string | string[] | undefined>
 
 function first(header: string | string[] | undefined): string | null {
   return (Array.isArray(header) ? header[0] : header) ?? null

@@ -68,6 +68,7 @@ export class Courier {
     const work = this.#begin(message, context)
     if ('kind' in work) return work
     const result = await this.#call(work)
+    work.state.callEnded()
     work.head.attempts = context.attempt
     const outcome = this.#conclude(work, result)
     if (work.state.roomForOthers()) this.#parts.wakeups.wake(message.partition)

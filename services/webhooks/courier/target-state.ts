@@ -98,12 +98,14 @@ export class TargetState {
     return true
   }
 
-  async call(request: Request): Promise<CallResult> {
-    const connection = this.#idleConnection()
+  /** Never rejects. `callEnded` belongs behind its end. */
+  call(request: Request): Promise<CallResult> {
     this.#inFlight++
-    const result = await connection.send(request)
+    return this.#idleConnection().send(request)
+  }
+
+  callEnded(): void {
     this.#inFlight--
-    return result
   }
 
   /** The target answered: one more call may run at a time. True when that ended an outage. */
