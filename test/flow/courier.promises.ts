@@ -10,6 +10,24 @@ import { type Answer, openWebhookSink, type Received, type WebhookSink } from '#
 const patienceMs = 60_000
 const signingSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
+/** Targets that are there from the start: to wait for a change of the file takes longer than most tests. */
+const targets: Record<string, Record<string, unknown>> = {
+  signed: { headers: { Authorization: `Bearer \${HOOK_TOKEN}` }, signing_secret: `\${HOOK_KEY}` },
+  flaky: { retry: 9 },
+  picky: { retry: 2 },
+  outage: { retry: 1 },
+  agents: { ordering: 'agent', retry: 100 },
+  'away-agents': { ordering: 'agent', retry: 0 },
+  hanging: {},
+  dripping: {},
+  down: {},
+  quick: {},
+  copies: {},
+  restarted: { retry: 1 },
+  moving: { retry: 0 },
+  skipped: { retry: 0, on_exhausted: 'hold', backoff_ms: 60_000 },
+}
+
 /** `environment` names the engines of a platform of its own; `closed` ends them. */
 export function describeCourier(
   driver: string,
@@ -17,25 +35,38 @@ export function describeCourier(
 ): void {
   let world: CourierPlatform
   let closed: () => Promise<void> = async () => {}
+  const sinks = new Map<string, WebhookSink>()
   const entries: Record<string, { url: string } & Record<string, unknown>> = {}
   let changes = 0
 
   beforeAll(async () => {
+    for (const [name, entry] of Object.entries(targets)) {
+      const sink = await openWebhookSink()
+      sinks.set(name, sink)
+      entries[name] = { url: sink.url, backoff_ms: 1, ...entry }
+    }
     const engines = await environment()
     closed = engines.closed
     const env = { HOOK_TOKEN: 'token-of-the-hook', HOOK_KEY: signingSecret, WEBHOOK_UNKNOWN_TARGET_S: '3' }
-    world = await openCourierPlatform({ env: { ...env, ...engines.env } })
+    world = await openCourierPlatform({ env: { ...env, ...engines.env }, targets: entries })
   }, 180_000)
   afterAll(async () => {
     await world?.close()
+    for (const sink of sinks.values()) await sink.close()
     await closed()
   }, 60_000)
 
-  /** A new target of this name, in force. */
-  async function target(name: string, entry: Record<string, unknown>, answer?: WebhookSink['answer']) {
-    const sink = await openWebhookSink(answer)
+  /** Of a target that is there from the start. */
+  function sinkOf(name: string, answer: WebhookSink['answer'] = () => ({})): WebhookSink {
+    const sink = sinks.get(name)!
+    sink.answer = answer
+    return sink
+  }
+  /** The target has a new address, in force. */
+  async function moved(name: string): Promise<WebhookSink> {
+    const sink = await openWebhookSink()
     onTestFinished(() => sink.close())
-    entries[name] = { url: sink.url, backoff_ms: 1, ...entry }
+    entries[name] = { ...targets[name], url: sink.url, backoff_ms: 1 }
     await put()
     return sink
   }
@@ -51,10 +82,7 @@ export function describeCourier(
 
   describe(`a delivery on the ${driver} log`, () => {
     test('carries the body as it is, the platform’s headers, the target’s own, and a signature', async () => {
-      const sink = await target('signed', {
-        headers: { Authorization: `Bearer \${HOOK_TOKEN}` },
-        signing_secret: `\${HOOK_KEY}`,
-      })
+      const sink = sinkOf('signed')
       const sequences = await world.fire('signed', [{ task_id: 'one' }, { task_id: 'two' }])
       await arrived(sink, 2)
       const [first, second] = sink.received as [WebhookSink['received'][0], WebhookSink['received'][0]]
@@ -75,7 +103,7 @@ export function describeCourier(
     })
 
     test('is retried in its place until it succeeds: nothing overtakes it', async () => {
-      const sink = await target('flaky', { retry: 9 }, ({ sequence, attempt }) =>
+      const sink = sinkOf('flaky', ({ sequence, attempt }) =>
         sequence % 3 === 1 && attempt < 4 ? { status: 500 } : {},
       )
       const sequences = await world.fire(
@@ -97,7 +125,7 @@ export function describeCourier(
     })
 
     test('that the target refuses, or that is poison, goes to the dead letters; the next one goes on', async () => {
-      const sink = await target('picky', { retry: 2 }, ({ sequence }) =>
+      const sink = sinkOf('picky', ({ sequence }) =>
         sequence === 1 ? { status: 404 } : sequence === 3 ? { status: 500 } : {},
       )
       await world.fire('picky', [{}, {}, {}, {}, {}])
@@ -113,9 +141,7 @@ export function describeCourier(
 
     test('waits while its target is away, whatever is tried, and goes on in order', async () => {
       let away = true
-      const sink = await target('outage', { retry: 1 }, ({ attempt }) =>
-        away ? { status: attempt % 2 ? 503 : 502 } : {},
-      )
+      const sink = sinkOf('outage', ({ attempt }) => (away ? { status: attempt % 2 ? 503 : 502 } : {}))
       const sequences = await world.fire('outage', [{}, {}, {}])
       await eventually('it was tried again and again', () => sink.received.length >= 4)
       expect(new Set(sink.received.map(({ sequence }) => sequence))).toEqual(new Set([0]))
@@ -137,7 +163,7 @@ export function describeCourier(
   describe(`ordering by agent on the ${driver} log`, () => {
     test('holds up one agent alone for its poison, and keeps the order of each', async () => {
       let others = 0
-      const sink = await target('agents', { ordering: 'agent', retry: 100 }, (request) => {
+      const sink = sinkOf('agents', (request) => {
         if (agentOf(request) !== 'CIPHER') others++
         else if (others < 40) return { status: 500 }
         return { afterMs: 2 }
@@ -156,11 +182,7 @@ export function describeCourier(
 
     test('lets one agent alone try a target that is away, and opens one call when it is back', async () => {
       let away = true
-      const sink = await target(
-        'away-agents',
-        { ordering: 'agent', retry: 0 },
-        (): Answer => (away ? { status: 503, afterMs: 5 } : { afterMs: 20 }),
-      )
+      const sink = sinkOf('away-agents', (): Answer => (away ? { status: 503, afterMs: 5 } : { afterMs: 20 }))
       await world.fire(
         'away-agents',
         Array.from({ length: 40 }, (_, n) => ({ agent: `agent-${n % 20}` })),
@@ -180,10 +202,10 @@ export function describeCourier(
 
   describe(`a courier on the ${driver} log`, () => {
     test('keeps targets apart: one that hangs, one that is down and one that drips delay no other', async () => {
-      const hanging = await target('hanging', {}, () => ({ hang: true }))
-      const dripping = await target('dripping', {}, () => ({ dripMs: 50 }))
-      const down = await target('down', {})
-      const quick = await target('quick', {})
+      const hanging = sinkOf('hanging', () => ({ hang: true }))
+      const dripping = sinkOf('dripping', () => ({ dripMs: 50 }))
+      const down = sinkOf('down')
+      const quick = sinkOf('quick')
       await down.down()
       for (const name of ['hanging', 'dripping', 'down']) await world.fire(name, many(20))
       const busy = () => hanging.inFlight === 1 && dripping.inFlight === 1
@@ -200,7 +222,7 @@ export function describeCourier(
     })
 
     test('drops second copies of an event, and sends replays under their old sequence', async () => {
-      const sink = await target('copies', {})
+      const sink = sinkOf('copies')
       await world.fire('copies', [{ eventId: 'same' }, { eventId: 'other' }, { eventId: 'same' }])
       await world.fire('copies', [{ replay: true, sequence: 0 }, {}])
       await eventually('all came', () => sink.received.length === 4, patienceMs)
@@ -214,9 +236,7 @@ export function describeCourier(
 
     test('goes on after a restart with the attempts that were counted and the sequence before', async () => {
       let away = true
-      const sink = await target('restarted', { retry: 1 }, ({ sequence }) =>
-        away && sequence === 2 ? { status: 503 } : {},
-      )
+      const sink = sinkOf('restarted', ({ sequence }) => (away && sequence === 2 ? { status: 503 } : {}))
       await world.fire('restarted', many(5))
       await eventually(
         'it was tried',
@@ -238,16 +258,16 @@ export function describeCourier(
     })
 
     test('sends what waits to a new address at once; a removed target waits, and is given up after its time', async () => {
-      const old = await target('moving', { retry: 0 }, () => ({ status: 503 }))
+      const old = sinkOf('moving', () => ({ status: 503 }))
       const sequences = await world.fire('moving', many(3))
       await eventually('it waits', () => old.received.length >= 2, patienceMs)
-      const sink = await target('moving', { retry: 0 })
+      const sink = await moved('moving')
       await arrived(sink, 3)
       expect(sink.firstSuccesses()).toEqual(sequences)
       delete entries.moving
       await put()
       await world.fire('moving', many(2))
-      const back = await target('moving', {})
+      const back = await moved('moving')
       await arrived(back, 2)
       delete entries.moving
       await put()
@@ -266,11 +286,7 @@ export function describeCourier(
     })
 
     test('parks a head that an operator gave up, within seconds, and goes on', async () => {
-      const sink = await target(
-        'skipped',
-        { retry: 0, on_exhausted: 'hold', backoff_ms: 60_000 },
-        ({ sequence }) => (sequence === 1 ? { status: 500 } : {}),
-      )
+      const sink = sinkOf('skipped', ({ sequence }) => (sequence === 1 ? { status: 500 } : {}))
       await world.fire('skipped', many(3))
       await eventually('the head waits', () => sink.received.some((one) => one.sequence === 1), patienceMs)
       const { relational } = world.platform.engines
