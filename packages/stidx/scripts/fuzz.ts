@@ -21,7 +21,7 @@ try {
   const input = join(folder, 'records.jsonl')
   const output = join(folder, 'index.stidx')
   writeFileSync(input, linesOf(sampleRecords(300)))
-  buildIndex({ input, output })
+  buildIndex({ input, output, broadFrom: 200 })
   const startedAt = performance.now()
   const report = fuzzIndex(output, mutations, seed, (soFar) => {
     collect()

@@ -44,6 +44,7 @@ export interface BuildOptions {
   analyzer?: Analyzer
   read?: ReadJsonl
   listBytesHeldMax?: number
+  broadFrom?: number
 }
 
 /** @throws SearchFault where input or output cannot be used; what was at `output` is then untouched. */
@@ -108,6 +109,7 @@ function collect(options: BuildOptions, folder: string) {
     eachTerm: runs.finish(),
     analyzer,
     onSpill: options.onSpill ?? (() => {}),
+    broadFrom: options.broadFrom,
     faults,
   }
 }

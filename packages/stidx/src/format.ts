@@ -12,6 +12,8 @@ export const headerBytes = 512
 const requiredFeatures = 0
 /** Features that a reader may ignore, one bit each. 1: long posting lists are followed by the positions of their term. */
 const positionsFeature = 1
+/** 2: broad beginnings have lists of their own, in two more sections. */
+const beginningsFeature = 2
 
 /** In the order of their bits in a posting: title 1, slug 2, path 4, body 8. */
 export const textFields: readonly TextField[] = ['title', 'slug', 'path', 'body']
@@ -65,7 +67,18 @@ export const keyKinds = { id: 'i', slug: 's', title: 't' } as const
 export type KeyKind = keyof typeof keyKinds
 
 /** In the order of the section table. */
-const sectionNames = ['records', 'offsets', 'keys', 'tree', 'postings', 'deletions'] as const
+const sectionNames = [
+  'records',
+  'offsets',
+  'keys',
+  'tree',
+  'postings',
+  'deletions',
+  'joined',
+  'beginnings',
+] as const
+/** Every file has these; the others come with the feature of beginnings. */
+const sectionsMin = 6
 export type SectionName = (typeof sectionNames)[number]
 const sectionsAt = 160
 const sectionBytes = 32
@@ -78,6 +91,9 @@ export interface Section {
   /** Number of the root page of the tree; else 0. */
   root: number
 }
+
+/** Of a file without it. */
+export const noSection: Section = { offset: headerBytes, length: 0, count: 0, root: 0 }
 
 export interface Header {
   fileBytes: number
@@ -101,8 +117,9 @@ export function encodeHeader(header: Omit<Header, 'hasPositions'>): Buffer {
   bytes.writeUInt16LE(layoutVersion, 8)
   bytes.writeUInt16LE(headerBytes, 10)
   bytes.writeUInt32LE(requiredFeatures, 12)
-  bytes.writeUInt32LE(positionsFeature, 16)
-  bytes.writeUInt32LE(sectionNames.length, 20)
+  const present = header.sections.beginnings.count > 0 ? sectionNames : sectionNames.slice(0, sectionsMin)
+  bytes.writeUInt32LE(positionsFeature | (present === sectionNames ? beginningsFeature : 0), 16)
+  bytes.writeUInt32LE(sectionsMin, 20)
   writeU64(bytes, header.fileBytes, 24)
   bytes.writeUInt32LE(header.records, 32)
   bytes.writeUInt32LE(header.terms, 36)
@@ -118,7 +135,7 @@ export function encodeHeader(header: Omit<Header, 'hasPositions'>): Buffer {
   bytes.writeUInt16LE(header.analyzer.version, 104)
   bytes.writeUInt8(Buffer.byteLength(header.analyzer.id), 106)
   bytes.write(header.analyzer.id, 107, 'latin1')
-  sectionNames.forEach((name, i) => {
+  present.forEach((name, i) => {
     const at = sectionsAt + i * sectionBytes
     const section = header.sections[name]
     bytes.writeUInt16LE(i + 1, at)
@@ -158,14 +175,16 @@ export function decodeHeader(bytes: Buffer, fileBytes: number): Header {
 function readFields(bytes: Buffer): Header {
   const idEnd = 107 + bytes.readUInt8(106)
   const areUnitsKnown = bytes.readUInt16LE(100) === impactMax && bytes.readUInt16LE(102) === termWeightUnit
-  if (bytes.readUInt32LE(20) !== sectionNames.length || idEnd > sectionsAt || !areUnitsKnown) {
+  if (bytes.readUInt32LE(20) !== sectionsMin || idEnd > sectionsAt || !areUnitsKnown) {
     throw badIndex('is damaged (header)')
   }
   const id = bytes.toString('latin1', 107, idEnd)
   // It is shown where it is not ours: it must be one line and no more.
   if (!/^[\x21-\x7e]+$/.test(id)) throw badIndex('is damaged (header)')
-  const sections = {} as Record<SectionName, Section>
-  sectionNames.forEach((name, i) => {
+  const features = bytes.readUInt32LE(16)
+  const present = features & beginningsFeature ? sectionNames : sectionNames.slice(0, sectionsMin)
+  const sections = { joined: noSection, beginnings: noSection } as Record<SectionName, Section>
+  present.forEach((name, i) => {
     const at = sectionsAt + i * sectionBytes
     if (bytes.readUInt16LE(at) !== i + 1 || bytes.readUInt16LE(at + 2) !== 1) {
       throw badIndex('holds a section that is not known here')
@@ -185,14 +204,14 @@ function readFields(bytes: Buffer): Header {
     surfaces: bytes.readUInt32LE(48),
     fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
     k1Hundredths: bytes.readUInt16LE(96),
-    hasPositions: (bytes.readUInt32LE(16) & positionsFeature) !== 0,
+    hasPositions: (features & positionsFeature) !== 0,
     analyzer: { version: bytes.readUInt16LE(104), id },
     sections,
   }
 }
 
 function checkSections({ sections, records, fileBytes }: Header): void {
-  const { offsets, keys, tree, deletions } = sections
+  const { offsets, keys, tree, deletions, beginnings } = sections
   const sound =
     records <= recordsMax &&
     Object.values(sections).every(
@@ -202,8 +221,9 @@ function checkSections({ sections, records, fileBytes }: Header): void {
     [keys, deletions].every(
       ({ count, length }) => length === Math.ceil(count / pairsPerPage) * pairPageBytes,
     ) &&
-    tree.length === tree.count * treePageBytes &&
-    (tree.count === 0 || tree.root < tree.count)
+    [tree, beginnings].every(
+      ({ count, length, root }) => length === count * treePageBytes && (count === 0 || root < count),
+    )
   if (!sound) throw badIndex('is damaged (sections)')
 }
 

@@ -42,7 +42,9 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
 }
 
 function createEngine(file: IndexFile, analyzer: Analyzer): Engine {
-  return { file, tree: createTree(file), scores: new Scores(file.header.records), analyzer }
+  const tree = createTree(file)
+  const beginnings = createTree(file, 'beginnings')
+  return { file, tree, beginnings, scores: new Scores(file.header.records), analyzer }
 }
 
 function statsOf(header: Header): IndexStats {

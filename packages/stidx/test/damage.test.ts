@@ -71,7 +71,7 @@ describe('a file that cannot be used', () => {
   })
 
   it('is never believed: a thousand damages, the same long run as `npm run fuzz`', () => {
-    const { file } = buildFrom(sampleRecords(150))
+    const { file } = buildFrom(sampleRecords(150), { broadFrom: 200 })
     const before = readFileSync(file)
     const report = fuzzIndex(file, 1000, 20_260)
     expect(report.refused).toBeGreaterThan(500)

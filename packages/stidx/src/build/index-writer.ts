@@ -1,7 +1,15 @@
 /** Writes the index file from the collected records and runs: a header and the sections after it. */
 
 import type { Analyzer } from '../contract.ts'
-import { encodeHeader, headerBytes, k1Hundredths, type Section, type SectionName } from '../format.ts'
+import {
+  encodeHeader,
+  headerBytes,
+  k1Hundredths,
+  noSection,
+  type Section,
+  type SectionName,
+} from '../format.ts'
+import { writeBeginnings } from './beginnings.ts'
 import { type Catalogue, replaced } from './catalogue.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { openFileSource } from './file-source.ts'
@@ -22,6 +30,8 @@ export interface Collected {
   analyzer: Analyzer
   /** Called while terms are merged, too. */
   onSpill(): void
+  /** For tests: see `broadFromOf`. */
+  broadFrom?: number | undefined
 }
 
 /** Writes the whole file to the disk; returns its length in bytes. */
@@ -33,26 +43,31 @@ export function writeIndex(file: string, collected: Collected): number {
     const { catalogue, analyzer } = collected
     const order = catalogue.order()
     const impacts = createImpacts(catalogue, order)
-    const sections = {} as Record<SectionName, Section>
+    const sections = { joined: noSection, beginnings: noSection } as Record<SectionName, Section>
     writeRecordSections(sink, collected, order, sections)
-    const terms = writeTermSections(sink, collected, numbersOf(catalogue, order), impacts, sections)
-    const { fieldWords } = impacts
-    const fileBytes = sink.position()
-    const about = { id: analyzer.id, version: analyzer.version }
-    sink.patch(
-      encodeHeader({
-        ...terms,
-        fileBytes,
-        records: order.length,
-        fieldWords,
-        k1Hundredths,
-        analyzer: about,
-        sections,
-      }),
-      0,
-    )
+    const terms = writeTermSections(sink, collected, order, impacts, sections)
+    const writeHeader = () =>
+      sink.patch(
+        encodeHeader({
+          ...terms,
+          fileBytes: sink.position(),
+          records: order.length,
+          fieldWords: impacts.fieldWords,
+          k1Hundredths,
+          analyzer: { id: analyzer.id, version: analyzer.version },
+          sections,
+        }),
+        0,
+      )
+    writeHeader()
+    const { beginnings } = terms
+    if (beginnings.length > 0) {
+      const { onSpill } = collected
+      Object.assign(sections, writeBeginnings({ file, sink, analyzer, impacts, beginnings, onSpill }))
+      writeHeader()
+    }
     sink.sync()
-    return fileBytes
+    return sink.position()
   } finally {
     sink.close()
   }
@@ -78,18 +93,20 @@ function writeRecordSections(
 function writeTermSections(
   sink: FileSink,
   collected: Collected,
-  numberOf: Uint32Array,
+  order: Uint32Array,
   impacts: Impacts,
   sections: Record<SectionName, Section>,
 ): TermsReport {
-  const { folder, eachTerm, onSpill } = collected
+  const { folder, catalogue, eachTerm, onSpill, broadFrom = broadFromOf(order.length) } = collected
+  const numberOf = numbersOf(catalogue, order)
   const deletions = new PairSorter(folder, 'deletions')
   const treeFile = `${folder}/tree`
   const tree = openFileSink(treeFile)
   const postingsAt = sink.position()
   let terms: TermsReport
   try {
-    terms = writeTerms({ eachTerm, numberOf, impacts, postings: sink, postingsAt, tree, deletions, onSpill })
+    const postings = { postings: sink, postingsAt }
+    terms = writeTerms({ ...postings, eachTerm, numberOf, impacts, tree, deletions, broadFrom, onSpill })
     tree.flush()
   } finally {
     tree.close()
@@ -103,6 +120,17 @@ function writeTermSections(
   sections.deletions = sectionSince(sink, deletionsAt, deletions.count)
   return terms
 }
+
+/**
+ * From how much work on the words of a beginning are joined ahead. It grows with the records, so that all these lists
+ * together stay a small share of the file.
+ */
+function broadFromOf(records: number): number {
+  return Math.max(broadFromMin, postingsPerRecordMax * records)
+}
+
+const broadFromMin = 1 << 21
+const postingsPerRecordMax = 2
 
 function sectionSince(sink: FileSink, offset: number, count: number): Section {
   return { offset, length: sink.position() - offset, count, root: 0 }

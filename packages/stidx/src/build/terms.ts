@@ -7,6 +7,7 @@ import {
   surfacePrefix,
   valuePrefix,
 } from '../format.ts'
+import { BroadBeginnings } from './broad.ts'
 import { ByteWriter } from './byte-writer.ts'
 import { crc32 } from './checksum.ts'
 import { eachDeletionHash } from './deletion-hashes.ts'
@@ -18,18 +19,23 @@ import { type EncodedList, ListEncoder } from './posting-list.ts'
 import type { EachTerm } from './runs.ts'
 import { TreeWriter } from './tree-writer.ts'
 
-export interface TermsInput {
-  eachTerm: EachTerm
-  /** Number in the index of each record as it came, or `replaced`. */
-  numberOf: Uint32Array
-  impacts: Impacts
+interface ListPlace {
   /** Receives posting lists. */
   postings: FileSink
   /** Its position where the first list goes. */
   postingsAt: number
+}
+
+export interface TermsInput extends ListPlace {
+  eachTerm: EachTerm
+  /** Number in the index of each record as it came, or `replaced`. */
+  numberOf: Uint32Array
+  impacts: Impacts
   /** Receives the pages of the tree. */
   tree: FileSink
   deletions: PairSorter
+  /** The work of joining the words of a beginning, in postings, from which on it is broad. */
+  broadFrom: number
   /** Now and then: much of what was held is not needed any more. */
   onSpill(): void
 }
@@ -43,6 +49,8 @@ export interface TermsReport {
   postings: number
   pages: number
   root: number
+  /** Broad ones, by rising bytes, one character each. */
+  beginnings: string[]
 }
 
 export function writeTerms(input: TermsInput): TermsReport {
@@ -52,6 +60,7 @@ export function writeTerms(input: TermsInput): TermsReport {
   const encoder = new ListEncoder()
   const gatherer = new Gatherer(input.numberOf, impacts)
   const value = new ByteWriter(256)
+  const broad = new BroadBeginnings(input.broadFrom)
   let visited = 0
   input.eachTerm((term) => {
     if (visited++ % termsPerSpill === 0) input.onSpill()
@@ -60,26 +69,39 @@ export function writeTerms(input: TermsInput): TermsReport {
       value.varint(term.count)
       const place = tree.add(term.key, value.written())
       report.surfaces++
-      eachDeletionHash(term.key.slice(surfacePrefix.length), (hash) => deletions.add(hash, place))
+      const word = term.key.slice(surfacePrefix.length)
+      broad.add(word, term.count)
+      eachDeletionHash(word, (hash) => deletions.add(hash, place))
       return
     }
     const scored = !term.key.startsWith(valuePrefix)
     const records = gatherer.gather(term, scored)
     if (records.length === 0) return
     const list = encoder.encode(records, scored ? gatherer.scores : null)
-    value.varint(records.length)
-    if (scored) {
-      value.u16(impacts.weightOf(records.length))
-      value.u8(list.impactMax)
-    }
-    placeList(value, list, input)
+    writeEntry(value, records.length, list, scored ? impacts : null, input)
     if (scored && records.length > postingsPerBlock) writePositions(gatherer.positionsOf(records), input)
     tree.add(term.key, value.written())
     report.terms++
     report.postings += records.length
   })
   const root = tree.finish()
-  return { ...report, pages: tree.pages, root }
+  return { ...report, pages: tree.pages, root, beginnings: broad.finish() }
+}
+
+/** Writes a list and what the tree says of it; values of fields have no `impacts`. */
+export function writeEntry(
+  value: ByteWriter,
+  count: number,
+  list: EncodedList,
+  impacts: Impacts | null,
+  place: ListPlace,
+): void {
+  value.varint(count)
+  if (impacts) {
+    value.u16(impacts.weightOf(count))
+    value.u8(list.impactMax)
+  }
+  placeList(value, list, place)
 }
 
 /** Right behind the list of their term. */
@@ -92,7 +114,7 @@ function writePositions(positions: Buffer, { postings }: TermsInput): void {
 }
 
 /** A short list is kept in the page of its term, a longer one in a section of its own, by place and checksum. */
-function placeList(value: ByteWriter, list: EncodedList, { postings, postingsAt }: TermsInput): void {
+function placeList(value: ByteWriter, list: EncodedList, { postings, postingsAt }: ListPlace): void {
   value.varint(list.bytes.length)
   if (list.bytes.length <= inlineBytesMax) {
     value.append(list.bytes)

@@ -16,7 +16,7 @@ interface Child {
 }
 
 export class TreeWriter {
-  readonly #sink: FileSink
+  readonly #sink: Pick<FileSink, 'write'>
   readonly #page = new ByteWriter(treePageBytes)
   readonly #entry = new ByteWriter(512)
   #children: Child[] = []
@@ -24,7 +24,7 @@ export class TreeWriter {
   #entries = 0
   pages = 0
 
-  constructor(sink: FileSink) {
+  constructor(sink: Pick<FileSink, 'write'>) {
     this.#sink = sink
     this.#startPage()
   }

@@ -19,15 +19,15 @@ export interface Tree {
   at(place: number): TreeEntry
 }
 
-export function createTree(file: IndexFile): Tree {
-  const { count, root } = file.header.sections.tree
+export function createTree(file: IndexFile, section: 'tree' | 'beginnings' = 'tree'): Tree {
+  const { count, root } = file.header.sections[section]
   /** Pages by their numbers, their checksums checked. */
   const kept = new Map<number, Buffer>()
   const walk = new PageWalk()
 
   function read(number: number): Buffer {
     if (number >= count) throw damaged()
-    const page = file.read('tree', number * treePageBytes, treePageBytes)
+    const page = file.read(section, number * treePageBytes, treePageBytes)
     if (page.readUInt32LE(0) !== file.checksum(page.subarray(4))) throw damaged()
     if (kept.size >= pagesKeptMax) kept.clear()
     kept.set(number, page)

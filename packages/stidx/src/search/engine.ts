@@ -12,6 +12,8 @@ import type { Scores } from './scores.ts'
 export interface Engine {
   file: IndexFile
   tree: Tree
+  /** The tree of broad beginnings, whose words have one list together. */
+  beginnings: Tree
   scores: Scores
   analyzer: Analyzer
 }
@@ -23,18 +25,26 @@ export interface LoadedTerm extends PostingList {
   end: number
 }
 
+/** Where lists are: those of terms, or those of beginnings. */
+export type ListSection = 'postings' | 'joined'
+
 /** Reads the list of a term; null where no record has the term. */
 export function loadTerm(engine: Engine, term: string): LoadedTerm | null {
   const entry = findTerm(engine.tree, term)
-  return entry && loadEntry(engine, entry, !term.startsWith(valuePrefix))
+  return entry && loadEntry(engine, entry, 'postings', !term.startsWith(valuePrefix))
 }
 
-export function loadEntry({ file }: Engine, entry: TermEntry, hasImpacts = true): LoadedTerm {
+export function loadEntry(
+  { file }: Pick<Engine, 'file'>,
+  entry: TermEntry,
+  section: ListSection = 'postings',
+  hasImpacts = true,
+): LoadedTerm {
   const { count, length, weight, inline, offset } = entry
-  if (count > file.header.records || (!inline && offset + length > file.header.sections.postings.length)) {
+  if (count > file.header.records || (!inline && offset + length > file.header.sections[section].length)) {
     throw badIndex('is damaged (terms)')
   }
-  const bytes = inline ?? file.read('postings', offset, length)
+  const bytes = inline ?? file.read(section, offset, length)
   if (!inline && file.checksum(bytes) !== entry.checksum) throw badIndex('is damaged (postings)')
   return {
     bytes,

@@ -1,11 +1,12 @@
 /** Finds the posting lists of a query's words, and corrects a word that no record has. */
 
 import type { ParsedQuery, QueryTerm, QueryWord } from '../contract.ts'
-import { surfacePrefix, termWeightUnit } from '../format.ts'
-import { decodeEntry, findTerm, type TermEntry } from '../reader/terms.ts'
+import { termWeightUnit } from '../format.ts'
+import { findTerm } from '../reader/terms.ts'
 import { emptyBits, intersect, markList } from './bits.ts'
 import { type Engine, type LoadedTerm, loadEntry, loadTerm } from './engine.ts'
 import type { Group } from './group.ts'
+import { joinPrefix } from './prefixes.ts'
 import { correctionOf } from './typos.ts'
 
 /** Sums of scores stay below the tiers of exact matches as long as there are no more. */
@@ -90,27 +91,13 @@ export function wordsRecords(engine: Engine, words: readonly QueryWord[], fields
 }
 
 /** All words of the lexicon that begin so count as one: its frequency is that of their union. */
-function resolvePrefix(engine: Engine, prefix: string): JoinedWord | null {
+function resolvePrefix(engine: Engine, prefix: string): ScoredWord | null {
+  const entry = findTerm(engine.beginnings, prefix)
+  if (entry) return { lists: [{ list: loadEntry(engine, entry, 'joined'), percent: 100 }] }
   const group = engine.scores.takeGroup()
-  for (const entry of prefixEntries(engine, prefix)) group.add(loadEntry(engine, entry))
+  joinPrefix(engine, prefix, group)
   if (group.count === 0) return null
   return { group, weight: weightOf(group.count, engine.file.header.records) }
-}
-
-function prefixEntries({ tree, analyzer }: Engine, prefix: string): TermEntry[] {
-  const terms = new Set<string>()
-  tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), (entry) => {
-    const base = analyzer.termsOf(entry.text(surfacePrefix.length))[0]
-    if (base) terms.add(base.term)
-    return true
-  })
-  // Most stems begin as their words do: one walk finds these sooner than a look-up for each of thousands.
-  const entries: TermEntry[] = []
-  tree.visitPrefix(Buffer.from(prefix, 'utf8'), (entry) => {
-    if (terms.delete(entry.text(0))) entries.push(decodeEntry(entry.value(), false))
-    return terms.size > 0
-  })
-  return [...entries, ...[...terms].flatMap((term) => findTerm(tree, term) ?? [])]
 }
 
 /** As the builder weighs terms. */

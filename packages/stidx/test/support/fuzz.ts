@@ -31,6 +31,7 @@ const queries = [
   'the of run',
   'lighthose quoka',
   'deploy* status:active',
+  'd*',
   '"blue gateway" title:deploy',
   'rec-3',
 ]
@@ -144,11 +145,15 @@ function forgeHeader(fd: number, pristine: Buffer, random: Random): Mutation {
 
 /** Wild bytes in a page of the tree or of pairs, or in a record, under a checksum that fits. */
 function forgePage(fd: number, pristine: Buffer, random: Random): Mutation {
-  const section = [0, 2, 3, 5][random(4)]!
+  const section = [0, 2, 3, 5, 7][random(5)]!
   const start = pristine.readUInt32LE(160 + section * 32 + 8)
   const length = pristine.readUInt32LE(160 + section * 32 + 16)
-  const pageBytes =
-    section === 3 ? treePageBytes : section === 0 ? 16 + pristine.readUInt32LE(start + 4) : pairPageBytes
+  const isTree = section === 3 || section === 7
+  const pageBytes = isTree
+    ? treePageBytes
+    : section === 0
+      ? 16 + pristine.readUInt32LE(start + 4)
+      : pairPageBytes
   const pages = section === 0 ? 1 : Math.floor(length / pageBytes)
   if (pages === 0) return flipBit(fd, pristine, random)
   const at = start + random(pages) * pageBytes

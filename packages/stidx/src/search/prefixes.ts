@@ -1,0 +1,30 @@
+/** Joins the posting lists of all words that begin alike. */
+
+import { surfacePrefix } from '../format.ts'
+import { decodeEntry, findTerm, type TermEntry } from '../reader/terms.ts'
+import { type Engine, loadEntry } from './engine.ts'
+import type { Group } from './group.ts'
+
+/** What it needs of an engine: the builder has no more. */
+export type Lexicon = Pick<Engine, 'file' | 'tree' | 'analyzer'>
+
+/** Adds every record that holds a word of the lexicon with this beginning. */
+export function joinPrefix(lexicon: Lexicon, prefix: string, group: Group): void {
+  for (const entry of prefixEntries(lexicon, prefix)) group.add(loadEntry(lexicon, entry))
+}
+
+function prefixEntries({ tree, analyzer }: Lexicon, prefix: string): TermEntry[] {
+  const terms = new Set<string>()
+  tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), (entry) => {
+    const base = analyzer.termsOf(entry.text(surfacePrefix.length))[0]
+    if (base) terms.add(base.term)
+    return true
+  })
+  // Most stems begin as their words do: one walk finds these sooner than a look-up for each of thousands.
+  const entries: TermEntry[] = []
+  tree.visitPrefix(Buffer.from(prefix, 'utf8'), (entry) => {
+    if (terms.delete(entry.text(0))) entries.push(decodeEntry(entry.value(), false))
+    return terms.size > 0
+  })
+  return [...entries, ...[...terms].flatMap((term) => findTerm(tree, term) ?? [])]
+}
