@@ -84,20 +84,19 @@ export function makeQueries(corpus: Corpus, count: number, seed: number): string
   return queries
 }
 
-/** What most records have: two words next to each other as a quoted phrase, and a letter with which words begin. */
-export function commonest(corpus: Corpus): { phrase: string; prefix: string } {
-  const phrases = new Map<string, number>()
-  const letters = new Map<string, number>()
-  const count = (counts: Map<string, number>, key: string) => counts.set(key, (counts.get(key) ?? 0) + 1)
-  for (const { body } of corpus.records.slice(0, commonestRecords)) {
-    const words = wordsOf(body)
-    words.slice(1).forEach((word, i) => {
-      count(phrases, `"${words[i]} ${word}"`)
-      count(letters, `${word[0]}*`)
-    })
-  }
-  const most = (counts: Map<string, number>) => [...counts].sort(([, a], [, b]) => b - a)[0]![0]
-  return { phrase: most(phrases), prefix: most(letters) }
+/** The commonest phrases of the texts: as many words next to each other as each of these lengths says. */
+export function commonestPhrases(corpus: Corpus, lengths: readonly number[]): string[] {
+  const texts = corpus.records.slice(0, commonestRecords).map(({ body }) => wordsOf(body))
+  return lengths.map((length) => {
+    const counts = new Map<string, number>()
+    for (const words of texts) {
+      for (let end = length; end <= words.length; end++) {
+        const phrase = words.slice(end - length, end).join(' ')
+        counts.set(phrase, (counts.get(phrase) ?? 0) + 1)
+      }
+    }
+    return [...counts].sort(([, a], [, b]) => b - a)[0]![0]
+  })
 }
 
 const commonestRecords = 10_000

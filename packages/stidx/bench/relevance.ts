@@ -13,8 +13,8 @@ import { type Judgement, judge, knownItemMrr, loadCranfield } from './judge.ts'
 import { askTantivy, installTantivy } from './tantivy.ts'
 
 const knownItems = 600
-/** What the peers reached when the bars were set. */
-const bars: Judgement = { ndcg10: 0.36, mrr10: 0.54, recall100: 0.74 }
+/** What the peers reached when the bars were set; of nDCG@10 what was promised since. */
+const bars: Judgement = { ndcg10: 0.398, mrr10: 0.54, recall100: 0.74 }
 
 type Report = (text: string) => void
 type Ask = (records: string, queries: readonly string[]) => string[][]
