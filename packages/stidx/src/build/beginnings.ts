@@ -26,7 +26,7 @@ export interface BeginningsInput {
 }
 
 export function writeBeginnings(input: BeginningsInput): { joined: Section; beginnings: Section } {
-  const { sink, beginnings, impacts, onSpill } = input
+  const { sink, beginnings, impacts } = input
   const pages: Buffer[] = []
   const tree = new TreeWriter({ write: (page) => pages.push(Buffer.from(page)) })
   const value = new ByteWriter(256)
@@ -35,7 +35,6 @@ export function writeBeginnings(input: BeginningsInput): { joined: Section; begi
     value.length = 0
     writeEntry(value, count, list, impacts, { postings: sink, postingsAt: at })
     tree.add(beginning, value.written())
-    onSpill()
   })
   const root = tree.finish()
   const pagesAt = sink.position()
@@ -46,13 +45,17 @@ export function writeBeginnings(input: BeginningsInput): { joined: Section; begi
   }
 }
 
+/** Of lists, between two calls of `onSpill`. */
+const bytesPerSpill = 1 << 23
+
 /** The list is valid until the next one. */
 function eachList(
-  { file, analyzer }: BeginningsInput,
+  { file, analyzer, onSpill }: BeginningsInput,
   beginnings: readonly string[],
   visit: (beginning: string, list: EncodedList, count: number) => void,
 ): void {
   const index = openIndexFile(file, analyzer)
+  let read = bytesPerSpill
   try {
     const lexicon = { file: index, tree: createTree(index), analyzer }
     const encoder = new ListEncoder()
@@ -60,7 +63,12 @@ function eachList(
     const records = new Uint32Array(index.header.records)
     const scores = new Uint16Array(index.header.records)
     for (const beginning of beginnings) {
-      joinPrefix(lexicon, Buffer.from(beginning, 'latin1').toString('utf8'), group)
+      joinPrefix(lexicon, Buffer.from(beginning, 'latin1').toString('utf8'), group, (bytes) => {
+        read += bytes
+        if (read < bytesPerSpill) return
+        onSpill()
+        read = 0
+      })
       let count = 0
       for (let record = 0; record < scores.length; record++) {
         if (group.impactOf(record) === 0) continue

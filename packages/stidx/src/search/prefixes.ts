@@ -8,9 +8,17 @@ import type { Group } from './group.ts'
 /** What it needs of an engine: the builder has no more. */
 export type Lexicon = Pick<Engine, 'file' | 'tree' | 'analyzer'>
 
-/** Adds every record that holds a word of the lexicon with this beginning. */
-export function joinPrefix(lexicon: Lexicon, prefix: string, group: Group): void {
-  for (const entry of prefixEntries(lexicon, prefix)) group.add(loadEntry(lexicon, entry))
+/** Adds every record that holds a word of the lexicon with this beginning; `onList` is called after each list. */
+export function joinPrefix(
+  lexicon: Lexicon,
+  prefix: string,
+  group: Group,
+  onList: (bytes: number) => void = () => {},
+): void {
+  for (const entry of prefixEntries(lexicon, prefix)) {
+    group.add(loadEntry(lexicon, entry))
+    onList(entry.length)
+  }
 }
 
 function prefixEntries({ tree, analyzer }: Lexicon, prefix: string): TermEntry[] {
