@@ -1,4 +1,4 @@
-/** CRC-32 (the one of zlib and PNG) by tables: Node's own would cost a search the time to load zlib. */
+/** CRC-32 (the one of zlib and PNG) by tables: Node's own would cost most searches more, the time to load zlib. */
 
 let made: Int32Array | undefined
 let madeWide: Int32Array | undefined
@@ -11,8 +11,25 @@ const readsLowFirst = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1
 
 export function crc32(data: Uint8Array | string): number {
   const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data
-  const table = crcTable()
   const { length } = bytes
+  if (length >= nativeFrom) native ??= nativeOr(byTables)
+  return native && length >= stretch ? native(bytes) : byTables(bytes)
+}
+
+type Checksum = (bytes: Uint8Array) => number
+
+/** With so much to read zlib is loaded, which takes about as long as this by tables. */
+const nativeFrom = 1 << 20
+let native: Checksum | undefined
+
+/** Node's own from 20.16 and 22.3 on. */
+function nativeOr(other: Checksum): Checksum {
+  return process.getBuiltinModule?.('node:zlib').crc32 ?? other
+}
+
+function byTables(bytes: Uint8Array): number {
+  const { length } = bytes
+  const table = crcTable()
   // What does not fill a word, at the start and at the end, goes byte by byte.
   const start = Math.min(length, -bytes.byteOffset & 3)
   const words = readsLowFirst ? (length - start) >> 2 : 0

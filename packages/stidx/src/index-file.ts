@@ -44,7 +44,7 @@ export function openIndex(file: string, analyzer: Analyzer = ours): LocalIndex {
 function createEngine(file: IndexFile, analyzer: Analyzer): Engine {
   const tree = createTree(file)
   const beginnings = createTree(file, 'beginnings')
-  return { file, tree, beginnings, scores: new Scores(file.header.records), analyzer }
+  return { file, tree, beginnings, scores: new Scores(file.header.records), analyzer, lists: new Map() }
 }
 
 function statsOf(header: Header): IndexStats {

@@ -36,6 +36,9 @@ const words =
     ' ',
   )
 
+/** Without what an exact title, slug or id adds; in whole numbers. */
+const unlifted = (score: number) => Math.round(score * 10_000) % 100_000_000
+
 describe('a phrase', { timeout: 180_000 }, () => {
   it.each([
     ['one run', {}],
@@ -52,6 +55,20 @@ describe('a phrase', { timeout: 180_000 }, () => {
         const { results, relaxed } = index.search(text, { limit: 10_000 })
         const found = relaxed ? [] : results.map(({ id }) => id).sort()
         expect([text, found]).toEqual([text, expected.sort()])
+        // A phrase only requires: its words score as they do without quotes, with other words and among filters, too.
+        for (const rest of ['', ' whale status:active', ` ${phrase[0]} "blue gateway"`]) {
+          const plain = index.search(`${phrase.join(' ')}${rest}`, { limit: 10_000 }).results
+          const scores = new Map(
+            plain.map(({ id, score, field_score }) => [id, [unlifted(score), field_score]]),
+          )
+          const answer = index.search(text + rest, { limit: 10_000 })
+          for (const hit of answer.relaxed ? [] : answer.results) {
+            expect([text + rest, unlifted(hit.score), hit.field_score]).toEqual([
+              text + rest,
+              ...scores.get(hit.id)!,
+            ])
+          }
+        }
       }),
       { numRuns: propertyRuns(120) },
     )

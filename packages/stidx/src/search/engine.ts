@@ -16,6 +16,8 @@ export interface Engine {
   beginnings: Tree
   scores: Scores
   analyzer: Analyzer
+  /** Lists of terms that this search has read: by what it requires it ranks, too. */
+  lists: Map<string, LoadedTerm | null>
 }
 
 export interface LoadedTerm extends PostingList {
@@ -25,13 +27,22 @@ export interface LoadedTerm extends PostingList {
   end: number
 }
 
+/** What a list counts by which a word is found, where its share of the word's weight is this. */
+export function weightOf({ weight }: LoadedTerm, percent: number): number {
+  return Math.max(1, Math.floor((weight * percent) / 100))
+}
+
 /** Where lists are: those of terms, or those of beginnings. */
 export type ListSection = 'postings' | 'joined'
 
 /** Reads the list of a term; null where no record has the term. */
 export function loadTerm(engine: Engine, term: string): LoadedTerm | null {
+  const known = engine.lists.get(term)
+  if (known !== undefined) return known
   const entry = findTerm(engine.tree, term)
-  return entry && loadEntry(engine, entry, 'postings', !term.startsWith(valuePrefix))
+  const list = entry && loadEntry(engine, entry, 'postings', !term.startsWith(valuePrefix))
+  engine.lists.set(term, list)
+  return list
 }
 
 export function loadEntry(

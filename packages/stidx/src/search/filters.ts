@@ -8,7 +8,7 @@ import { textFields, valuePrefix, valueSeparator } from '../format.ts'
 import { withPlainWords } from '../query/parse.ts'
 import { emptyBits, hasAny, intersect, markList } from './bits.ts'
 import { type Engine, loadTerm } from './engine.ts'
-import { phraseRecords } from './phrases.ts'
+import { type PhraseScores, phraseRecords } from './phrases.ts'
 import { wordsRecords } from './words.ts'
 
 export interface Required {
@@ -16,6 +16,8 @@ export interface Required {
   eligible: Uint8Array | null
   /** What is to be searched in these: the query as it was given, unless something was given up. */
   query: ParsedQuery
+  /** Of the first phrase: what is scored already. */
+  scored: PhraseScores | null
 }
 
 /**
@@ -39,19 +41,22 @@ export function requireAll(engine: Engine, query: ParsedQuery, options: SearchOp
     else givenUp.push(filter.text)
     return bits !== null
   })
+  let scored: PhraseScores | null = null
   const phrases = query.phrases.filter((phrase) => {
     if (eligible && !hasAny(eligible)) return true
-    const bits = phraseRecords(engine, phrase)
+    const { bits, scores } = phraseRecords(engine, phrase)
     if (eligible) intersect(bits, eligible)
     if (hasAny(bits)) {
       eligible = bits
+      scored ??= scores
       return true
     }
     givenUp.push(phrase.text)
     return false
   })
-  if (givenUp.length === 0) return { eligible, query }
-  return { eligible, query: withPlainWords({ ...query, filters, phrases }, givenUp, engine.analyzer) }
+  if (givenUp.length === 0) return { eligible, query, scored }
+  const relaxed = withPlainWords({ ...query, filters, phrases }, givenUp, engine.analyzer)
+  return { eligible, query: relaxed, scored }
 }
 
 function optionFilters({ collection, status, tag }: SearchOptions): [string, string][] {

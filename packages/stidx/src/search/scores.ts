@@ -1,7 +1,7 @@
 /** Adds up the scores of all records that hold a word of the query, and picks the best of them. */
 
 import { literalWeights, postingsPerBlock } from '../format.ts'
-import { damagedPostings, PostingBlocks, type PostingList, skipBytes } from '../reader/postings.ts'
+import { damagedPostings, type PostingList, skipBytes } from '../reader/postings.ts'
 import { Group } from './group.ts'
 import { type Ranked, TopRecords } from './top-records.ts'
 
@@ -20,7 +20,6 @@ export class Scores {
   /** Made when they are asked for: most searches need none. */
   readonly #groups: Group[] = []
   #groupsTaken = 0
-  #eligible: Uint8Array | null = null
   /** Of the list that is scored: where the next block begins, and its last record so far. */
   #at = 0
   #record = -1
@@ -28,7 +27,8 @@ export class Scores {
   constructor(records: number) {
     this.#records = records
     this.#scores = new Uint32Array(records)
-    this.#met = new Uint32Array(records)
+    // Where all are met, one more is written, and does not count.
+    this.#met = new Uint32Array(records + 1)
   }
 
   /** Forgets the search before: only the records that it met are touched. */
@@ -37,20 +37,15 @@ export class Scores {
     this.#metCount = 0
     for (let i = 0; i < this.#groupsTaken; i++) this.#groups[i]!.clear()
     this.#groupsTaken = 0
-    this.#eligible = null
   }
 
-  /** From here on only records whose bit is set count; null: all. */
-  filter(eligible: Uint8Array | null): void {
-    this.#eligible = eligible
+  /** An entry for each record, whatever is in them: free until the first record is scored. */
+  scratch(): Uint32Array {
+    return this.#met
   }
 
   /** Adds impact × weight for each record of the list. */
   score(list: PostingList, weight: number): void {
-    if (this.#eligible) {
-      this.#scoreEligible(list, weight, this.#eligible)
-      return
-    }
     this.#at = skipBytes(list.count)
     this.#record = -1
     for (let left = list.count; left > 0; left -= postingsPerBlock) {
@@ -89,37 +84,14 @@ export class Scores {
       // Bytes beyond the list are undefined, which makes this false, too.
       if (!(record < records)) throw damagedPostings()
       const before = scores[record]!
-      if (before === 0) met[metCount++] = record
-      scores[record] = before + weight * bytes[impactAt]!
+      // Without a branch, which nobody could predict: 1 where the score is 0.
+      met[metCount] = record
+      metCount += (before - 1) >>> 31
+      scores[record] = before + Math.imul(weight, bytes[impactAt]!)
     }
     this.#at = at
     this.#record = record
     this.#metCount = metCount
-  }
-
-  #scoreEligible(list: PostingList, weight: number, eligible: Uint8Array): void {
-    const blocks = new PostingBlocks(list, this.#records)
-    for (let n = blocks.next(); n > 0; n = blocks.next()) {
-      this.#scoreEligibleBlock(list.bytes, blocks, n, weight, eligible)
-    }
-    this.#metCount = this.#bounded(this.#metCount)
-  }
-
-  #scoreEligibleBlock(
-    bytes: Buffer,
-    { numbers, impactsAt }: PostingBlocks,
-    n: number,
-    weight: number,
-    eligible: Uint8Array,
-  ): void {
-    const scores = this.#scores
-    for (let i = 0; i < n; i++) {
-      const record = numbers[i]!
-      if (((eligible[record >> 3]! >> (record & 7)) & 1) === 0) continue
-      const before = scores[record]!
-      if (before === 0) this.#met[this.#metCount++] = record
-      scores[record] = before + weight * bytes[impactsAt + i]!
-    }
   }
 
   /** An empty group, free until the next search. */
@@ -145,16 +117,37 @@ export class Scores {
     }
   }
 
-  /** Adds to the score of one record, unless a filter excludes it. */
+  /** Adds to the score of one record. */
   lift(record: number, add: number): void {
-    const eligible = this.#eligible
-    if (eligible !== null && ((eligible[record >> 3]! >> (record & 7)) & 1) === 0) return
     const before = this.#scores[record]!
     if (before === 0) {
       this.#met[this.#metCount] = record
       this.#metCount = this.#bounded(this.#metCount + 1)
     }
     this.#scores[record] = before + add
+  }
+
+  /** Forgets the records whose bit is not set. */
+  restrict(eligible: Uint8Array): void {
+    const count = this.#metCount
+    this.#metCount = 0
+    for (let start = 0; start < count; start += stretch) {
+      this.#restrictStretch(eligible, start, Math.min(count, start + stretch))
+    }
+  }
+
+  #restrictStretch(eligible: Uint8Array, start: number, end: number): void {
+    const scores = this.#scores
+    const met = this.#met
+    let count = this.#metCount
+    for (let i = start; i < end; i++) {
+      const record = met[i]!
+      const bit = (eligible[record >> 3]! >> (record & 7)) & 1
+      met[count] = record
+      count += bit
+      scores[record] = scores[record]! * bit
+    }
+    this.#metCount = count
   }
 
   metCount(): number {

@@ -4,11 +4,12 @@ import type { ParsedQuery, ScoringName, SearchAnswer, SearchOptions } from '../c
 import { valuePrefix, valueSeparator } from '../format.ts'
 import { parseQuery } from '../query/parse.ts'
 import { listed } from './bits.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, type LoadedTerm, weightOf } from './engine.ts'
 import { exactRecords, tierStep } from './exact.ts'
-import { requireAll } from './filters.ts'
+import { type Required, requireAll } from './filters.ts'
 import { showHits } from './hits.ts'
 import { rankOneWord, type WeighedList } from './one-word.ts'
+import type { PhraseScores } from './phrases.ts'
 import type { Scores } from './scores.ts'
 import type { Ranked } from './top-records.ts'
 import { type ListedWord, resolveWords, type ScoredWord } from './words.ts'
@@ -22,14 +23,15 @@ export function search(engine: Engine, text: string, options: SearchOptions): Se
   const { limit = limitDefault, scoring = 'bm25' } = options
   const typed = parseQuery(text, engine.analyzer, (name) => isField(engine, name))
   engine.scores.begin()
-  const { eligible, query } = requireAll(engine, typed, options)
+  const required = requireAll(engine, typed, options)
+  const { eligible, query } = required
   const { words, corrected } = resolveWords(engine, query)
-  engine.scores.filter(eligible)
   const { ranked, total } =
     eligible && !hasWords(query)
       ? newest(eligible, limit)
-      : rank(engine, text, words, scoring, limit, eligible !== null)
+      : rank(engine, text, words, scoring, limit, required)
   const results = showHits(engine, ranked, words, scoring)
+  engine.lists.clear()
   return {
     query: text,
     total,
@@ -57,14 +59,14 @@ function rank(
   words: readonly ScoredWord[],
   scoring: ScoringName,
   limit: number,
-  isFiltered: boolean,
+  { eligible, scored }: Required,
 ): Outcome {
   const { scores } = engine
   const lifted = new Map<number, number>()
   for (const [record, tier] of exactRecords(engine, text)) lifted.set(record, tier * tierStep)
   const isLiteral = scoring === 'literal'
   const [first] = words
-  if (first && words.length === 1 && !isLiteral && !isFiltered) {
+  if (first && words.length === 1 && !isLiteral && !eligible) {
     if ('group' in first) {
       const { group, weight } = first
       if (lifted.size === 0) return { total: group.count, ranked: group.best(limit, weight) }
@@ -73,13 +75,42 @@ function rank(
       if (best) return best
     }
   }
+  const done = isLiteral ? null : takeScored(scores, words, scored)
   for (const word of words) {
     if ('group' in word) scores.addGroup(word.group, isLiteral ? null : word.weight)
     else if (isLiteral) addLiterally(scores, word)
-    else for (const { list, weight } of weighed(word)) scores.score(list, weight)
+    else addWeighed(scores, word, done)
   }
   for (const [record, add] of lifted) scores.lift(record, add)
+  if (eligible) scores.restrict(eligible)
   return { total: scores.metCount(), ranked: scores.best(limit) }
+}
+
+/** Takes over what the phrase has scored, if the query has the same words; the lists that are done by that. */
+function takeScored(
+  scores: Scores,
+  words: readonly ScoredWord[],
+  scored: PhraseScores | null,
+): Set<LoadedTerm> | null {
+  if (!scored) return null
+  const whole = words.flatMap((word) => ('group' in word ? [] : word.lists)).filter(isWhole)
+  const open = new Set(whole.map(({ list }) => list))
+  if (![...scored.lists].every((list) => open.has(list))) return null
+  scored.each((record, score) => scores.lift(record, score))
+  return new Set(scored.lists)
+}
+
+/** Whether its share of the word's weight is all of it. */
+function isWhole({ percent }: ListedWord['lists'][number]): boolean {
+  return percent === 100
+}
+
+function addWeighed(scores: Scores, word: ListedWord, done: Set<LoadedTerm> | null): void {
+  for (const one of word.lists) {
+    // Each counts once: another word may have the same list.
+    if (isWhole(one) && done?.delete(one.list)) continue
+    scores.score(one.list, weightOf(one.list, one.percent))
+  }
 }
 
 function addLiterally(scores: Scores, { lists }: ListedWord): void {
@@ -91,10 +122,7 @@ function addLiterally(scores: Scores, { lists }: ListedWord): void {
 
 /** The lists of a word that is scored by impacts, with what each counts. */
 function weighed({ lists }: ListedWord): WeighedList[] {
-  return lists.map(({ list, percent }) => ({
-    list,
-    weight: Math.max(1, Math.floor((list.weight * percent) / 100)),
-  }))
+  return lists.map(({ list, percent }) => ({ list, weight: weightOf(list, percent) }))
 }
 
 /** Without a word to search for: everything that passes the filters. */
