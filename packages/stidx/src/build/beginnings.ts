@@ -60,7 +60,6 @@ function eachList(
     const lexicon = { file: index, tree: createTree(index), analyzer }
     const encoder = new ListEncoder()
     const group = new Group(index.header.records)
-    const records = new Uint32Array(index.header.records)
     const scores = new Uint16Array(index.header.records)
     for (const beginning of beginnings) {
       joinPrefix(lexicon, Buffer.from(beginning, 'latin1').toString('utf8'), group, (bytes) => {
@@ -69,13 +68,12 @@ function eachList(
         onSpill()
         read = 0
       })
-      let count = 0
-      for (let record = 0; record < scores.length; record++) {
-        if (group.impactOf(record) === 0) continue
-        records[count++] = record
+      const records = group.inOrder()
+      for (let i = 0; i < records.length; i++) {
+        const record = records[i]!
         scores[record] = packScore(group.impactOf(record), group.fieldsOf(record))
       }
-      visit(beginning, encoder.encode(records.subarray(0, count), scores), count)
+      visit(beginning, encoder.encode(records, scores), records.length)
       group.clear()
     }
   } finally {

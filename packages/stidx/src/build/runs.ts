@@ -12,8 +12,8 @@ import { WordCounter } from './words.ts'
 /** Bytes of posting lists held before a run is written. */
 const listBytesMax = 31 * 2 ** 20
 /** Different keys, and words as they are written, held before a run is written: some 70 and 60 bytes each. */
-const keysMax = 3 << 17
-const wordsMax = 1 << 18
+const keysMax = 9 << 15
+const wordsMax = 3 << 16
 /** Values whose keys are remembered: of one field, and of all. */
 const valuesOfFieldMax = 1 << 12
 const valuesHeldMax = 1 << 14

@@ -24,6 +24,15 @@ export class Group {
     for (let n = blocks.next(); n > 0; n = blocks.next()) this.#addBlock(list.bytes, blocks, n)
   }
 
+  /** All records that hold the word, by rising number. */
+  inOrder(): Uint32Array {
+    let count = 0
+    for (let record = 0; record < this.#joined.length; record++) {
+      if (this.#joined[record] !== 0) this.records[count++] = record
+    }
+    return this.records.subarray(0, count)
+  }
+
   fieldsOf(record: number): number {
     return this.#joined[record]! & 15
   }

@@ -15,24 +15,24 @@ export function joinPrefix(
   group: Group,
   onList: (bytes: number) => void = () => {},
 ): void {
-  for (const entry of prefixEntries(lexicon, prefix)) {
-    group.add(loadEntry(lexicon, entry))
-    onList(entry.length)
-  }
-}
-
-function prefixEntries({ tree, analyzer }: Lexicon, prefix: string): TermEntry[] {
+  const { tree, analyzer } = lexicon
   const terms = new Set<string>()
   tree.visitPrefix(Buffer.from(surfacePrefix + prefix, 'utf8'), (entry) => {
     const base = analyzer.termsOf(entry.text(surfacePrefix.length))[0]
     if (base) terms.add(base.term)
     return true
   })
+  const add = (entry: TermEntry) => {
+    group.add(loadEntry(lexicon, entry))
+    onList(entry.length)
+  }
   // Most stems begin as their words do: one walk finds these sooner than a look-up for each of thousands.
-  const entries: TermEntry[] = []
   tree.visitPrefix(Buffer.from(prefix, 'utf8'), (entry) => {
-    if (terms.delete(entry.text(0))) entries.push(decodeEntry(entry.value(), false))
+    if (terms.delete(entry.text(0))) add(decodeEntry(entry.value(), false))
     return terms.size > 0
   })
-  return [...entries, ...[...terms].flatMap((term) => findTerm(tree, term) ?? [])]
+  for (const term of terms) {
+    const entry = findTerm(tree, term)
+    if (entry) add(entry)
+  }
 }
