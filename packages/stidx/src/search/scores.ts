@@ -27,8 +27,7 @@ export class Scores {
   constructor(records: number) {
     this.#records = records
     this.#scores = new Uint32Array(records)
-    // Where all are met, one more is written, and does not count.
-    this.#met = new Uint32Array(records + 1)
+    this.#met = new Uint32Array(records)
   }
 
   /** Forgets the search before: only the records that it met are touched. */
@@ -84,10 +83,8 @@ export class Scores {
       // Bytes beyond the list are undefined, which makes this false, too.
       if (!(record < records)) throw damagedPostings()
       const before = scores[record]!
-      // Without a branch, which nobody could predict: 1 where the score is 0.
-      met[metCount] = record
-      metCount += (before - 1) >>> 31
-      scores[record] = before + Math.imul(weight, bytes[impactAt]!)
+      if (before === 0) met[metCount++] = record
+      scores[record] = before + weight * bytes[impactAt]!
     }
     this.#at = at
     this.#record = record
