@@ -3,6 +3,7 @@
 import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
+import { release } from '#lib/release.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 import type {
@@ -125,6 +126,9 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
         })
       }),
     )
+    // None before all are taken: what failed may be published again.
+    for (const { records } of this.#shares.values())
+      for (const { value } of records) if (value) release(value)
     return positions
   }
 

@@ -96,7 +96,8 @@ export interface EventLog extends Closeable {
    * `timeoutMs` (default 2,000), `overloaded` when the partition's queue is full, `payload_too_large` for a record
    * above the topic's limit, `not_found` for a topic or partition that does not exist. What was refused may still be
    * stored once, but never behind what this log acknowledges later in the partition. No records at all: writes nothing,
-   * resolves with the next offset.
+   * resolves with the next offset. Their bytes must not change before it resolves; from then on the log does not look at
+   * them any more.
    */
   append(
     topic: string,

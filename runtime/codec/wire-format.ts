@@ -15,6 +15,8 @@ const headerBytes = 5
 /** Values up to this size are encoded into one buffer that is used again. */
 const slabBytes = 64 * 1024
 const slab = Buffer.allocUnsafe(slabBytes)
+/** Values from this size on have memory of their own, which can be given back; smaller ones share some with others. */
+const ownBytesMin = 4_096
 
 /** The Avro type of a schema text. Every reader and writer of the platform parses schemas with it. */
 export function parseAvro(text: string): avro.Type {
@@ -26,7 +28,7 @@ export function writeValue(type: avro.Type, id: number, value: unknown): Buffer 
   const end = type.encode(value, slab, headerBytes)
   if (end >= 0) {
     writeHeader(slab, id)
-    const value = Buffer.allocUnsafe(end)
+    const value = end < ownBytesMin ? Buffer.allocUnsafe(end) : Buffer.allocUnsafeSlow(end)
     slab.copy(value, 0, 0, end)
     return value
   }

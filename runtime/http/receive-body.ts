@@ -3,6 +3,7 @@
 import type { IncomingMessage } from 'node:http'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { release } from '#lib/release.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
 const paceBytesMin = 16 * 1024
@@ -37,9 +38,13 @@ export function receiveBody(
         end(error as Error)
         return
       }
-      if (whole) whole.set(piece, received)
-      else pieces.push(piece)
       received += piece.length
+      if (!whole) {
+        pieces.push(piece)
+        return
+      }
+      whole.set(piece, received - piece.length)
+      release(piece)
     }
     function onEnd(): void {
       end(length !== undefined && received !== length ? cutShort() : null)
@@ -54,8 +59,10 @@ export function receiveBody(
       request.off('data', onData).off('end', onEnd).off('error', onError).off('close', onError)
       // A late fault of the connection must find a listener.
       request.on('error', () => {})
-      if (error) reject(error)
-      else resolve(whole ?? Buffer.concat(pieces, received))
+      if (error) {
+        if (whole) release(whole)
+        reject(error)
+      } else resolve(whole ?? Buffer.concat(pieces, received))
     }
     request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onError)
   })

@@ -154,7 +154,9 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     if (log.away) throw new AppError('log_unavailable', 'The log is away.')
     const state = partitionOf(topic, partition)
     const first = state.end
-    for (const { key, value, headers = {} } of records) {
+    for (const { key, value: given, headers = {} } of records) {
+      // Its own: whoever appends may use the bytes for something else.
+      const value = given && Buffer.from(given)
       state.records.push({ partition, offset: state.end++, timestamp: Date.now(), key, value, headers })
     }
     for (const run of pumps) run()

@@ -200,3 +200,22 @@ test('a fenced publisher publishes under its name until another one takes that o
   const keys = log.records('vectors.commands.v2').map((record) => record.key!.toString())
   expect(keys.toSorted()).toEqual(['posts/a', 'posts/c', 'posts/d'])
 })
+
+test('bytes that the log has taken are given back; those of a batch that failed stay until all are taken', async () => {
+  const large = (id: string) => ({ ...point(id), value: { vector: Buffer.alloc(6_144, 1), payload: '{}' } })
+  const taken: Append[] = []
+  let faulty: number | undefined
+  const append: EventLog['append'] = async (topic, partition, records, options) => {
+    if (partition === faulty) throw new AppError('log_unavailable', 'away')
+    taken.push({ topic, partition, records: records.map((record) => ({ ...record })), options })
+    expect(records.every(({ value }) => value!.length > 6_144)).toBe(true)
+    return 0
+  }
+  const batch = publisherOver({ append } as unknown as EventLog).batch(vectorsCommands)
+  for (let n = 0; n < 40; n++) await batch.add(large(`p${n}`))
+  faulty = partitionOf(Buffer.from('posts/p0'), 12)
+  await expect(batch.publish()).rejects.toThrow('away')
+  faulty = undefined
+  await batch.publish()
+  expect(taken.flatMap(({ records }) => records).every(({ value }) => value!.length === 0)).toBe(true)
+})

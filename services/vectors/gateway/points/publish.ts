@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { release } from '#lib/release.ts'
 import { headerNames, type OutgoingMessage, type Position, type Publisher } from '#runtime/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
@@ -24,7 +25,10 @@ export interface PointHeaders {
 }
 
 export interface PointPublisher {
-  /** Resolves with the position of each point. Throws AppError `log_unavailable`: some may then be stored. */
+  /**
+   * Resolves with the position of each point; the memory of the vectors is given back then. Throws AppError
+   * `log_unavailable`: some may then be stored.
+   */
   upsert(
     points: Pick<ParsedUpsert, 'collection' | 'ids' | 'payloads' | 'vectors'>,
     headers: PointHeaders,
@@ -48,13 +52,15 @@ export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): Poi
     return (await Promise.all(slices)).flat()
   }
   return {
-    upsert({ collection, ids, payloads, vectors }, operation) {
+    async upsert({ collection, ids, payloads, vectors }, operation) {
       const headers = headersOf(operation)
-      return publish(ids.length, (n) => ({
+      const positions = await publish(ids.length, (n) => ({
         key: { collection, id: ids[n]! },
         value: { vector: Buffer.from(vectors, n * vectorBytes, vectorBytes), payload: payloads[n]! },
         headers,
       }))
+      release(new Uint8Array(vectors))
+      return positions
     },
     delete(collection, ids, operation) {
       const headers = headersOf(operation)

@@ -20,6 +20,16 @@ describe('a body', () => {
     expect((await body).buffer.byteLength).toBe(6)
   })
 
+  test('takes no memory twice: that of a piece is given back as soon as it is in its place', async () => {
+    const request = stream({ 'content-length': '40000' })
+    const body = receiveBody(request, 40_000)
+    const pieces = [Buffer.alloc(20_000, 1), Buffer.alloc(20_000, 2)]
+    for (const piece of pieces) request.write(piece)
+    request.end()
+    expect((await body).subarray(19_999, 20_001)).toEqual(Buffer.from([1, 2]))
+    expect(pieces.map((piece) => piece.length)).toEqual([0, 0])
+  })
+
   test('of unknown length comes whole up to the limit', async () => {
     const request = stream({})
     const body = receiveBody(request, 4)
