@@ -17,6 +17,7 @@ import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
 import { createTopics, type Topics } from './embedded/topics.ts'
 import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
+import type { Written } from './embedded/writer.ts'
 import type { EventLog, NewRecord, Tail } from './port.ts'
 
 /** Bytes written to the WAL before a checkpoint copies it into the file. */
@@ -68,7 +69,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   followCleaner(threads, topics, onFault)
   const positions = createPositions(threads.loaded.positions)
   const queue = createWriteQueue({
-    write: threads.writer.call.write,
+    write: (batch) => threads.writer.send('write', [batch], [batch.block]) as Promise<Written>,
     wrote: createCheckpointer(threads, onFault),
     clock: createClock({
       startAt: Math.max(threads.loaded.newestAt, Date.now()),

@@ -1,13 +1,14 @@
 /** Group commit: whatever waits to be written becomes one batch, and at most two batches are under way. */
 
 import { AppError } from '#lib/errors.ts'
+import { release } from '#lib/release.ts'
 import type { NewRecord } from '../port.ts'
 import type { Clock } from './clock.ts'
 import { createCursor, packPrepared, prepare, takeRecords, weigh } from './record-block.ts'
 import { unavailable } from './threads.ts'
 import type { PartitionState } from './topics.ts'
 import { type Append, createWaitingAppends } from './waiting-appends.ts'
-import { holderFenced, type PositionRow, partitionGone, type WriteBatch } from './writer.ts'
+import { holderFenced, type PositionRow, partitionGone, type WriteBatch, type Written } from './writer.ts'
 
 /** Batches that the writing thread has at once: it commits one while the next is made ready. */
 const batchesUnderWayMax = 2
@@ -40,7 +41,7 @@ export interface WriteQueue {
 
 /** `write` is the writing thread; `wrote` is called with the size of each batch that is durable. */
 export function createWriteQueue(parts: {
-  write(batch: WriteBatch): Promise<number[]>
+  write(batch: WriteBatch): Promise<Written>
   wrote(bytes: number): void
   clock: Clock
 }): WriteQueue {
@@ -77,14 +78,13 @@ export function createWriteQueue(parts: {
     largeUnderWay += large
     try {
       const records = taken.flatMap((one) => one.records)
-      const block = packPrepared(records, bytes, clock())
-      const firsts = await write({
+      const { firsts, block } = await write({
         appends: taken.map((one) => ({
           partitionId: one.state.id,
           records: one.records.length,
           holder: one.holder,
         })),
-        block,
+        block: packPrepared(records, bytes, clock()),
         positions: positions.flatMap((one) => one.rows),
       })
       wrote(bytes)
@@ -167,6 +167,7 @@ function checkSizes(state: PartitionState, sizes: number[]): number {
 /** Notifies the readers first: whoever awaits an append may rely on tails being no longer current. */
 function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, total: number): void {
   const cursor = createCursor(block, total)
+  let kept = false
   for (const [i, one] of appends.entries()) {
     const { state, records, bytes } = one
     const first = firsts[i]!
@@ -176,7 +177,10 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
       one.reject(new AppError('fenced', 'Another writer has taken the name over.'))
     } else {
       state.end = first + records.length
-      const take = () => takeRecords(cursor.fork(), records.length, state.partition, first)
+      const take = () => {
+        kept = true
+        return takeRecords(cursor.fork(), records.length, state.partition, first)
+      }
       for (const reader of [...state.readers]) {
         reader.appended(first, records.length, bytes > handOverBytesMax ? null : take)
       }
@@ -184,6 +188,7 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
     }
     cursor.skip(records.length)
   }
+  if (!kept) release(new Uint8Array(block))
 }
 
 function notStored(cause: unknown): AppError {

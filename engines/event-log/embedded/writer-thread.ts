@@ -1,12 +1,12 @@
 /** The one thread that writes the file of the log; between writes it cleans up. */
 
-import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
+import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCleaner } from './cleaner.ts'
 import { createClock } from './clock.ts'
 import { openForWriting } from './layout.ts'
 import { createWriteProbe, freeBytesBeside } from './write-probe.ts'
-import { createWriter, type WriteBatch } from './writer.ts'
+import { createWriter, type WriteBatch, type Written } from './writer.ts'
 
 export interface WriterData {
   file: string
@@ -58,9 +58,12 @@ const handlers = {
     return open.loaded
   },
   takeOver: (name: string) => parts().writer.takeOver(name),
+  /** The block comes here and goes back without being copied. */
   write(batch: WriteBatch) {
     const { writer, probe } = parts()
-    return probe.watch(batch.block.byteLength, () => writer.write(batch))
+    const { block } = batch
+    const firsts = probe.watch(block.byteLength, () => writer.write(batch))
+    return new Transferred<Written>({ firsts, block }, [block])
   },
   createTopic: (spec: TopicSpec) => parts().writer.createTopic(spec),
   addPartitions: (spec: TopicSpec, from: number, total: number) =>

@@ -48,6 +48,13 @@ export interface WriteBatch {
   positions: PositionRow[]
 }
 
+/** `firsts` are offsets of the first record of each append, or `partitionGone` or `holderFenced`. */
+export interface Written {
+  firsts: number[]
+  /** That of the batch. */
+  block: ArrayBuffer
+}
+
 /** A partition as the writer keeps it in memory. */
 export interface Table {
   id: number
