@@ -20,42 +20,44 @@ export function copyStatement(table: string, columns: CopyColumn[], source: stri
 }
 
 /**
- * Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer.
+ * Rows as chunks of about `chunkBytes`, each a whole number of rows (one chunk at least), without header and trailer, in
+ * parts that belong one behind the other.
  */
 export function* copyChunks(
   columns: CopyColumn[],
   rows: Iterable<CopyValue[]>,
   chunkBytes: number,
-): Generator<{ body: Buffer; rows: number }> {
+): Generator<{ parts: Buffer[]; rows: number }> {
   let parts: Buffer[] = []
   let bytes = 0
   let count = 0
   let yielded = false
   for (const row of rows) {
-    const encoded = encodeRow(columns, row)
-    parts.push(encoded)
-    bytes += encoded.length
+    bytes += encodeRow(columns, row, parts)
     count++
     if (bytes < chunkBytes) continue
-    yield { body: Buffer.concat(parts, bytes), rows: count }
+    yield { parts, rows: count }
     yielded = true
     parts = []
     bytes = 0
     count = 0
   }
-  if (count > 0 || !yielded) yield { body: Buffer.concat(parts, bytes), rows: count }
+  if (count > 0 || !yielded) yield { parts, rows: count }
 }
 
-function encodeRow(columns: CopyColumn[], row: CopyValue[]): Buffer {
-  const fields = columns.map(({ type }, index) => encodeField(type, row[index] ?? null))
-  const size = fields.reduce((sum, field) => sum + 4 + (field?.length ?? 0), 2)
-  const buffer = Buffer.allocUnsafe(size)
-  let at = buffer.writeInt16BE(columns.length, 0)
-  for (const field of fields) {
-    at = buffer.writeInt32BE(field === null ? -1 : field.length, at)
-    if (field !== null) at += field.copy(buffer, at)
-  }
-  return buffer
+/** Adds a row's parts to those of its chunk; their size. */
+function encodeRow(columns: CopyColumn[], row: CopyValue[], parts: Buffer[]): number {
+  const count = Buffer.allocUnsafe(2)
+  count.writeInt16BE(columns.length)
+  parts.push(count)
+  let bytes = count.length
+  columns.forEach(({ type }, index) => {
+    const field = encodeField(type, row[index] ?? null)
+    parts.push(int32(field === null ? -1 : field.length))
+    if (field !== null) parts.push(field)
+    bytes += 4 + (field?.length ?? 0)
+  })
+  return bytes
 }
 
 function encodeField(type: CopyType, value: CopyValue): Buffer | null {

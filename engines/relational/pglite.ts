@@ -143,7 +143,7 @@ async function openTransaction(calls: Calls): Promise<OpenTransaction> {
       const statement = copyStatement(table, columns, `'/dev/blob'`)
       let total = 0
       for (const chunk of copyChunks(columns, rows, copyChunkBytes)) {
-        const data = completeCopy(chunk.body)
+        const data = completeCopy(chunk.parts)
         const sent = () => thread.send('copy', [id, statement, data], [data.buffer as ArrayBuffer])
         await bounded(calls, sent)
         total += chunk.rows
@@ -172,10 +172,10 @@ async function copy(
 }
 
 /** Header, body and trailer in a buffer of its own, which can then be moved to the thread. */
-function completeCopy(body: Buffer): Buffer {
-  const data = Buffer.from(new ArrayBuffer(copyHeader.length + body.length + copyTrailer.length))
-  copyHeader.copy(data)
-  body.copy(data, copyHeader.length)
-  copyTrailer.copy(data, copyHeader.length + body.length)
+function completeCopy(body: Buffer[]): Buffer {
+  const parts = [copyHeader, ...body, copyTrailer]
+  const data = Buffer.from(new ArrayBuffer(parts.reduce((sum, part) => sum + part.length, 0)))
+  let at = 0
+  for (const part of parts) at += part.copy(data, at)
   return data
 }

@@ -24,7 +24,7 @@ export async function copyIn(
   function* chunks(): Generator<Buffer> {
     yield copyHeader
     try {
-      for (const { body } of copyChunks(columns, rows, chunkBytes)) yield body
+      for (const { parts } of copyChunks(columns, rows, chunkBytes)) yield Buffer.concat(parts)
     } catch (fault) {
       source = { fault }
       // The server is given this text as the reason why the copy ends.
