@@ -11,6 +11,7 @@ import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
+import { addShare, blockOf, isHardlyNeeded, recordBytes, type Shares } from './record-buffer.ts'
 import type { RecordDecoder } from './record-decoder.ts'
 import { runIsolated } from './run-isolated.ts'
 import type { BatchOptions } from './types.ts'
@@ -115,8 +116,16 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
 
   wake(): void {}
 
-  copyOut(): void {
-    if (this.#seen === this.#items) for (const item of this.#items) item.copyOut(this.#decoder)
+  addShares(shares: Shares): void {
+    for (const { record } of this.#items) addShare(shares, blockOf(record), recordBytes(record))
+  }
+
+  copyOut(shares: Shares): void {
+    if (this.#seen === this.#items) {
+      for (const item of this.#items) {
+        if (isHardlyNeeded(blockOf(item.record), shares)) item.copyOut(this.#decoder)
+      }
+    }
     this.#seen = this.#items
   }
 

@@ -123,6 +123,8 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#retrying.wake()
   }
 
+  addShares(): void {}
+
   copyOut(): void {
     // What is worked off soon is not worth a copy.
     if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return

@@ -261,7 +261,10 @@ export class Member implements LaneConsumer {
     this.#group.calls.abortOverdue()
     const nowMs = Date.now()
     const shares: Shares = new Map()
-    for (const partition of this.#partitions.values()) partition.buffer.addShares(shares)
+    for (const { buffer, runner } of this.#partitions.values()) {
+      buffer.addShares(shares)
+      runner.addShares(shares)
+    }
     for (const partition of this.#partitions.values()) {
       partition.tick(nowMs, shares)
       // Heartbeats work again after a silence: nothing else says so.

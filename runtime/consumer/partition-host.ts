@@ -12,7 +12,7 @@ import type { LoopTurns } from './loop-turns.ts'
 import type { Progress } from './metadata.ts'
 import type { GroupMetrics } from './metrics.ts'
 import type { Parked } from './parking.ts'
-import type { RecordBuffer } from './record-buffer.ts'
+import type { RecordBuffer, Shares } from './record-buffer.ts'
 import type { ResumeState } from './resume-state.ts'
 import type { ConsumerOptions } from './types.ts'
 
@@ -95,8 +95,13 @@ export interface PartitionRunner {
   settledBefore(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
   wake(): void
-  /** Called now and then: records that have waited since the last time are copied out of what they were read with. */
-  copyOut(): void
+  /** Adds the records at work to the shares of the group, where they may be copied by them. */
+  addShares(shares: Shares): void
+  /**
+   * Called now and then: records that have waited since the last time are copied out of what they were read with. In
+   * batches only where hardly anything else needs that.
+   */
+  copyOut(shares: Shares): void
   /** The partition is gone: forget what waits. */
   stop(): void
 }

@@ -184,7 +184,7 @@ export class Partition implements RunnerHost {
   tick(nowMs: number, shares: Shares): void {
     if (this.#ending.signal.aborted) return
     this.buffer.copyOut(shares)
-    this.runner.copyOut()
+    this.runner.copyOut(shares)
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs || this.#reading.doubtful) return
     if (this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0) {

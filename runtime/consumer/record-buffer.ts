@@ -26,8 +26,22 @@ export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
-/** What of each block of memory waits in the buffers of a group, in bytes. */
+/** What of each block of memory waits in a group, in bytes. */
 export type Shares = Map<ArrayBufferLike, number>
+
+/** What a record was read with; undefined for one without bytes. */
+export function blockOf({ value, key }: StoredRecord): ArrayBufferLike | undefined {
+  return (value ?? key)?.buffer
+}
+
+export function addShare(shares: Shares, block: ArrayBufferLike | undefined, bytes: number): void {
+  if (block) shares.set(block, (shares.get(block) ?? 0) + bytes)
+}
+
+/** True when hardly anything of the block waits but what keeps all of it in memory. */
+export function isHardlyNeeded(block: ArrayBufferLike | undefined, shares: Shares): boolean {
+  return block !== undefined && block.byteLength > 2 * (shares.get(block) ?? 0)
+}
 
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
@@ -56,8 +70,7 @@ export class RecordBuffer {
     for (const record of records) bytes += recordBytes(record)
     this.#bytes += bytes
     this.#count += records.length
-    const { value, key } = records.at(-1)!
-    this.#chunks.push({ records, bytes, block: (value ?? key)?.buffer, seen: false })
+    this.#chunks.push({ records, bytes, block: blockOf(records.at(-1)!), seen: false })
     const { restMs = 0 } = this.#options
     if (restMs > 0) this.#rest ??= setTimeout(() => this.#endRest(), restMs).unref()
     this.updateFetching()
@@ -83,15 +96,14 @@ export class RecordBuffer {
 
   /** Adds what waits here to the shares of the group. */
   addShares(shares: Shares): void {
-    for (const { block, bytes } of this.#chunks)
-      if (block) shares.set(block, (shares.get(block) ?? 0) + bytes)
+    for (const { block, bytes } of this.#chunks) addShare(shares, block, bytes)
   }
 
   /** Called now and then: what was here the last time already is copied out of a block that hardly anything else needs. */
   copyOut(shares: Shares): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {
-      if (chunk.seen && chunk.block && chunk.block.byteLength > 2 * (shares.get(chunk.block) ?? 0)) {
+      if (chunk.seen && isHardlyNeeded(chunk.block, shares)) {
         chunk.block = undefined
         chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
         if (chunk === first) this.#at = 0
