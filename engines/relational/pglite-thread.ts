@@ -3,6 +3,7 @@
 import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
+import { stepBack } from '#lib/step-back.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
 import { startParams } from './pglite-options.ts'
@@ -14,11 +15,13 @@ export interface PgliteThreadData {
   sharedBuffersMb: number
   /** A transaction that is open for longer is rolled back, because everything else waits behind it. */
   transactionMsMax: number
+  stepsBack?: boolean
 }
 
 export type PgliteThread = typeof handlers
 
-const { directory, sharedBuffersMb, transactionMsMax } = ownData<PgliteThreadData>()
+const { directory, sharedBuffersMb, transactionMsMax, stepsBack } = ownData<PgliteThreadData>()
+if (stepsBack === true) stepBack('thread')
 await ensureCluster(directory)
 const db = await PGlite.create(directory, {
   extensions: { vector },

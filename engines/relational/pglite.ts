@@ -21,6 +21,8 @@ export interface PgliteOptions {
   sharedBuffersMb?: number
   /** A caller waits this long at most, its turn included; a transaction may be open as long. Default 30,000. */
   statementTimeoutMs?: number
+  /** Other threads go first where the cores are busy. Default false. */
+  stepsBack?: boolean
 }
 
 export interface Pglite extends Relational {
@@ -49,8 +51,9 @@ const startTimeoutMs = deadlines.embedded.databaseOpenMs
 export async function openPglite(options: PgliteOptions): Promise<Pglite> {
   const timeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
   mkdirSync(dirname(options.directory), { recursive: true, mode: 0o700 })
-  const { directory, sharedBuffersMb = 16, log } = options
-  const supervisor = createSupervisor({ directory, sharedBuffersMb, transactionMsMax: timeoutMs }, log)
+  const { directory, sharedBuffersMb = 16, stepsBack = false, log } = options
+  const data = { directory, sharedBuffersMb, transactionMsMax: timeoutMs, stepsBack }
+  const supervisor = createSupervisor(data, log)
   const calls: Calls = { supervisor, timeoutMs, log }
   const guard = createTransactionGuard()
   try {

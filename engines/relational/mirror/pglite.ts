@@ -21,7 +21,8 @@ export function openPgliteMirror(options: { directory: string; log: Logger }): M
     async open() {
       folder ??= openMirrorFolder(directory)
       if (folder.discarded) log.warn({ reason: folder.discarded }, 'mirror.discarded')
-      opened = openPglite({ directory: folder.cluster, log })
+      // Writes and searches of vectors go first: rows may come late.
+      opened = openPglite({ directory: folder.cluster, log, stepsBack: true })
       const engine = await opened
       return {
         write: engine,

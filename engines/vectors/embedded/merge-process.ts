@@ -7,8 +7,8 @@
  * meantime.
  */
 
-import { setPriority } from 'node:os'
 import { DatabaseSync } from 'node:sqlite'
+import { stepBack } from '#lib/step-back.ts'
 import type { MergeOrder } from './merge-order.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec } from './zvec-index.ts'
@@ -18,7 +18,8 @@ const rowsPerBatch = 256
 const order = JSON.parse(process.argv[2]!) as MergeOrder
 // Its input ends when its parent does: then nothing can use what it builds.
 process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL')).resume()
-stepBack()
+// Searches and writes go first, without starving this.
+stepBack('process')
 const { zvec, cause } = await loadZvec(order.nativeModule)
 if (!zvec) throw cause
 const reader = openTableReader(
@@ -35,12 +36,3 @@ for (let after = 0; ; ) {
 await index.optimize()
 index.close()
 process.exit(0)
-
-/** Searches and writes go first, without starving this (on Unix about a third of their share of a busy core). */
-function stepBack(): void {
-  try {
-    setPriority(5)
-  } catch {
-    // Not allowed everywhere, and only a courtesy.
-  }
-}
