@@ -5,7 +5,7 @@
  * make it go through all objects of the thread again and again. Bytes that share their memory with others are left
  * alone, as pieces of Node's pool do.
  */
-export function release(bytes: Uint8Array): void {
+export function release(bytes: ArrayBufferView): void {
   const { buffer } = bytes
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength) buffer.transfer(0)
 }
