@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '#client/client.ts'
+import startEnvironment from '../bin/start-environment.json' with { type: 'json' }
 
 export interface StageAddresses {
   vectorUrl: string
@@ -34,6 +35,8 @@ export async function openPlatformStage(without: string[] = []): Promise<Platfor
   const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
   const child = fork(new URL('./platform-process.ts', import.meta.url), [home, ...without], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    // As `flotilla start` begins.
+    env: { ...startEnvironment, ...process.env },
   })
   const addresses = await answerOf<StageAddresses>(child, 'serving')
   const key = await keyOf(addresses, addresses.agentId, addresses.privateKeyFile)

@@ -28,12 +28,31 @@ if (verb === '--version' && words.length === 0) {
   // The package's own command runs on any Node from 20 on and loads nothing of the platform.
   require(fileURLToPath(new URL('bin/stidx.cjs', stidx)))
 } else if (major >= 24) {
+  if (verb === 'start') beginSmall()
   module.enableCompileCache()
   endWithNpm()
   await import('../cli/main.ts')
 } else {
   endWithNpm()
   runPinned()
+}
+
+/** The environment that a platform starts with, so that memory goes back to the system. What is set already stays. */
+function smallEnvironment() {
+  const small = require('./start-environment.json')
+  const options = `${small.NODE_OPTIONS} ${process.env.NODE_OPTIONS ?? ''}`.trim()
+  return { ...small, ...process.env, NODE_OPTIONS: options }
+}
+
+/**
+ * The C library and V8 read these settings only when a process begins: this one begins again, with the same id. One with
+ * a channel to its parent would lose it, and one that has the settings needs nothing.
+ */
+function beginSmall() {
+  if (!process.execve || process.platform === 'win32' || process.channel || process.env.MALLOC_ARENA_MAX)
+    return
+  const own = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  process.execve(process.execPath, own, smallEnvironment())
 }
 
 /**
@@ -71,7 +90,7 @@ function pinnedNode() {
 function runPinned() {
   const child = spawn(pinnedNode(), [main, ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-    env: { ...process.env, FLOTILLA_LAUNCHED: '1' },
+    env: { ...(verb === 'start' ? smallEnvironment() : process.env), FLOTILLA_LAUNCHED: '1' },
   })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)))

@@ -36,6 +36,26 @@ describe('flotilla start', () => {
     expect(existsSync(join(home, 'run', 'control.json'))).toBe(false)
   }, 240_000)
 
+  it.runIf(process.platform === 'linux')(
+    'begins with settings that keep its memory small',
+    async () => {
+      const platform = await startFlotilla(temporaryFolder(), {
+        launcher: true,
+        env: { MALLOC_TRIM_THRESHOLD_: '65536', NODE_OPTIONS: '--trace-uncaught' },
+      })
+      const { pid } = platform.addresses
+      expect(pid).toBe(platform.child.pid)
+      const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+      expect(variables).toContain('MALLOC_ARENA_MAX=2')
+      expect(variables).toContain('MALLOC_TRIM_THRESHOLD_=65536')
+      expect(variables).toContain('NODE_OPTIONS=--max-semi-space-size=8 --trace-uncaught')
+      expect(platform.stderr()).toBe('')
+      platform.child.kill('SIGTERM')
+      expect((await platform.finished).code).toBe(0)
+    },
+    240_000,
+  )
+
   it('stops when the launcher that started it was killed', async () => {
     const home = temporaryFolder()
     const platform = await startFlotilla(home, { ipc: true, env: { FLOTILLA_LAUNCHED: '1' } })

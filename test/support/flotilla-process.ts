@@ -8,6 +8,7 @@ import { onTestFinished } from 'vitest'
 import { eventually } from './eventually.ts'
 
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+const launcher = fileURLToPath(new URL('../../bin/flotilla.js', import.meta.url))
 
 export interface Finished {
   code: number | null
@@ -32,6 +33,8 @@ function environment(env: Record<string, string>): Record<string, string> {
 export interface SpawnOptions {
   /** Opens a channel, as the launcher does. */
   ipc?: boolean
+  /** Runs the command's own file, as a shell does, instead of what that loads. */
+  launcher?: boolean
   /** Further variables. */
   env?: Record<string, string>
   /** Called with what kills whatever is left of it. Default: when the test ends. */
@@ -44,7 +47,7 @@ export function spawnFlotilla(
   env: Record<string, string>,
   options: SpawnOptions = {},
 ): RunningProcess {
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, [options.launcher ? launcher : main, ...args], {
     env: environment(env),
     stdio: ['ignore', 'pipe', 'pipe', ...(options.ipc ? (['ipc'] as const) : [])],
   })
