@@ -4,7 +4,7 @@
 
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createWakeup } from '#lib/wakeup.ts'
+import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
 import { hearNotices, lookEveryMs } from '#runtime/notices.ts'
@@ -23,13 +23,16 @@ import {
 } from './rebuild.ts'
 import { pruneStuck } from './stuck.ts'
 
-/** How often the rows are read while a rebuild runs, and whether a closed index is needed. */
+/** How often the rows are read while a rebuild runs. */
 const rebuildLookMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
 const pruneMs = 3_600_000
 
-/** `before` is called until it resolves with true, before anything is read or written. */
+/**
+ * `before` is called until it resolves with true, before anything is read or written: every few seconds, and when the
+ * generations change or records arrive.
+ */
 export async function startIndexWriter(
   context: WriterContext,
   writer: IndexWriter,
@@ -46,7 +49,10 @@ export async function startIndexWriter(
     shown: new Map(),
     rebuilding: false,
     before,
+    changed: { generations: createWakeup(), rebuild: createWakeup() },
+    arrivals: undefined,
   }
+  const { changed } = running
   const { signal } = stopping
   const loop = (
     what: string,
@@ -54,11 +60,10 @@ export async function startIndexWriter(
     work: () => Promise<unknown>,
     wakeup = createWakeup(),
   ) => repeatUntil({ what, everyMs, wakeup, signal, log: context.log }, work)
-  const changed = { generations: createWakeup(), rebuild: createWakeup() }
   const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
     for (const wakeup of Object.values(changed)) wakeup.wake()
   })
-  const lookMs = () => (running.rebuilding || running.before ? rebuildLookMs : lookEveryMs)
+  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookEveryMs)
   const loops = [
     loop('generations', lookMs, () => followGenerations(running), changed.generations),
     loop('rebuild', lookMs, () => stepUnderLease(running), changed.rebuild),
@@ -69,6 +74,7 @@ export async function startIndexWriter(
     async close() {
       stopping.abort()
       await Promise.all([...loops, notices.close()])
+      await running.arrivals?.close()
       await Promise.all([...running.groups.values()].map((group) => group.close()))
       await progressTail.close()
     },
@@ -85,6 +91,9 @@ interface Running {
   /** As the rows said last. */
   rebuilding: boolean
   before: ((parts: RebuildParts) => Promise<boolean>) | undefined
+  changed: { generations: Wakeup; rebuild: Wakeup }
+  /** Hears of records while `before` says no. */
+  arrivals: Closeable | undefined
 }
 
 function partsOf({ context, writer }: Running): RebuildParts {
@@ -98,8 +107,7 @@ async function followGenerations(running: Running): Promise<void> {
   const { context, writer, groups, shown, progressTail } = running
   const parts = partsOf(running)
   if (groups.size === 0) {
-    if (running.before && !(await running.before(parts))) return
-    running.before = undefined
+    if (!(await mayBegin(running, parts))) return
     await ensureLiveGeneration(parts)
     // A partition that is gained goes on sooner where the progress is read already.
     await progressTail.catchUp()
@@ -120,6 +128,22 @@ async function followGenerations(running: Running): Promise<void> {
     groups.set(generation, await startGenerationWriter(context, writer, named, progressTail))
     context.log.info({ generation }, 'index.generation-joined')
   }
+}
+
+async function mayBegin(running: Running, parts: RebuildParts): Promise<boolean> {
+  const { before, changed } = running
+  if (!before) return true
+  let may = await before(parts)
+  if (!may && !running.arrivals) {
+    const records = () => changed.generations.wake()
+    running.arrivals = await parts.eventLog.tail({ topic: parts.physicalName, from: 'end', records })
+    // Nothing was heard of what came before.
+    may = await before(parts)
+  }
+  if (!may) return false
+  running.before = undefined
+  await running.arrivals?.close()
+  return true
 }
 
 /** Takes the next step of a rebuild; one instance at a time, because a generation is promoted once. */
