@@ -65,7 +65,7 @@ function endWithNpm() {
     if (process.ppid === parent) return
     clearInterval(watch)
     process.kill(process.pid, 'SIGTERM')
-  }, 250)
+  }, 1_000)
   watch.unref()
 }
 

@@ -16,6 +16,7 @@ import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
 import type { Shares } from './record-buffer.ts'
+import { Ticker } from './ticker.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
 const { handOverCallsMs } = deadlines.session
@@ -38,7 +39,7 @@ export class Member implements LaneConsumer {
   /** Ends of calls that ran when a partition was lost: the partition may come back sooner, and waits for them. */
   readonly #leaving = new Map<number, Promise<void>>()
   readonly #closing = new AbortController()
-  #ticker: NodeJS.Timeout | undefined
+  readonly #ticker: Ticker
   #closed: Promise<void> | undefined
   /** Ends of the log by partition, as last asked for. */
   #ends: { at: number; of: Map<number, number> } = { at: 0, of: new Map() }
@@ -52,6 +53,7 @@ export class Member implements LaneConsumer {
     this.#dependencies = dependencies
     this.#options = options
     this.#topicName = publisher.locationOf(options.topic).physicalName
+    this.#ticker = new Ticker(Math.max(5, Math.min(200, options.callTimeoutMs / 10)), () => this.#tick())
     this.#log = log.child({ group: options.group, topic: this.#topicName })
     const registered = registerGroup(metrics, {
       group: () => options.shownAs?.() ?? options.group,
@@ -80,7 +82,7 @@ export class Member implements LaneConsumer {
   }
 
   async join(): Promise<void> {
-    const { group, callTimeoutMs } = this.#options
+    const { group } = this.#options
     try {
       const consumer = await this.#dependencies.eventLog.consume({
         group,
@@ -92,8 +94,7 @@ export class Member implements LaneConsumer {
       this.#unregister()
       throw error
     }
-    const everyMs = Math.max(5, Math.min(200, callTimeoutMs / 10))
-    this.#ticker = setInterval(() => this.#tick(), everyMs)
+    this.#ticker.start()
   }
 
   pause(): void {
@@ -151,7 +152,7 @@ export class Member implements LaneConsumer {
     for (const partition of this.#partitions.values()) partition.buffer.setStopped(true)
     await Promise.all([...this.#partitions.values()].map((partition) => partition.drain(stopCallsMs)))
     this.#group.breaker.close()
-    clearInterval(this.#ticker)
+    this.#ticker.stop()
     this.#unregister()
     await (await this.#joined.promise).close()
   }
@@ -180,7 +181,10 @@ export class Member implements LaneConsumer {
       lost: (partitions) => {
         for (const id of partitions) this.#lose(id)
       },
-      records: (id, records) => this.#partitions.get(id)?.receive(records),
+      records: (id, records) => {
+        this.#partitions.get(id)?.receive(records)
+        this.#ticker.wake()
+      },
       misplaced: (id, problem) => this.#partitions.get(id)?.misplaced(problem),
     }
   }
@@ -257,7 +261,8 @@ export class Member implements LaneConsumer {
     for (const partition of this.#partitions.values()) partition.pump()
   }
 
-  #tick(): void {
+  /** True while something waits. */
+  #tick(): boolean {
     this.#group.calls.abortOverdue()
     const nowMs = Date.now()
     const shares: Shares = new Map()
@@ -270,6 +275,8 @@ export class Member implements LaneConsumer {
       // Heartbeats work again after a silence: nothing else says so.
       partition.pump()
     }
+    const waits = (partition: Partition) => !partition.atRest
+    return this.#group.calls.size > 0 || [...this.#partitions.values()].some(waits)
   }
 
   /** Asked at most once a second. While the log does not answer, what it said last. */

@@ -107,6 +107,11 @@ export class Partition implements RunnerHost {
     return this.#committed
   }
 
+  /** Nothing waits, and nothing is under way. */
+  get atRest(): boolean {
+    return this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0
+  }
+
   receive(records: StoredRecord[]): void {
     if (this.#gone.signal.aborted || records.length === 0) return
     const judged = this.#reading.judge(records, Date.now())
@@ -187,7 +192,7 @@ export class Partition implements RunnerHost {
     this.runner.copyOut(shares)
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs || this.#reading.doubtful) return
-    if (this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0) {
+    if (this.atRest) {
       this.#progressedAtMs = nowMs
       if (this.#opened === 'yes') this.committer.commitSoon()
       else void this.#open()

@@ -85,11 +85,15 @@ async function openFolder(
 /** One merge at a time: each takes a core for a while. */
 function keepMerging(generations: Generations, queue: WriteQueue): { end(): void } {
   const stop = new AbortController()
+  /** Nothing was due, and nothing has been written since. */
+  let atRest = false
   const run = async () => {
     while (!stop.signal.aborted) {
       await sleep(mergeEveryMs, stop.signal)
       const idle = queue.quietMs() >= idleAfterMs
+      if (idle && atRest) continue
       const due = stop.signal.aborted ? undefined : mostDue(generations.all(), idle)
+      atRest = idle && !due
       if (!due) continue
       const merged = await due.keeper.merge(stop.signal)
       if (!merged) await sleep(mergeRetryMs, stop.signal)
