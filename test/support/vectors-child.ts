@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
-import { deleteOf, upsertOf, vectorOf } from './vectors.ts'
+import { deleteOf, randomVector, upsertOf } from './vectors.ts'
 
 const [directory, round] = process.argv.slice(2) as [string, string]
 const dimension = 64
@@ -18,7 +18,10 @@ for (let i = 0; ; i += 30) {
   await store.apply(
     'points',
     ids.map((id, j) =>
-      upsertOf(id, vectorOf(dimension, Number(round) + 1, i + j + 1), { round: Number(round), i: i + j }),
+      upsertOf(id, randomVector(dimension, Number(round) * 100_000 + i + j), {
+        round: Number(round),
+        i: i + j,
+      }),
     ),
   )
   // Every third one goes again: what is deleted must stay so.

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { expect } from 'vitest'
 import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
-import { vectorOf } from './vectors.ts'
+import { randomVector } from './vectors.ts'
 
 const child = fileURLToPath(new URL('./vectors-child.ts', import.meta.url))
 const dimension = 64
@@ -62,7 +62,7 @@ async function compare(
     expect(await store.count('points', ofRound)).toBeGreaterThanOrEqual(inRound)
     for (const id of ids.filter((_, i) => i % Math.ceil(ids.length / 20) === 0)) {
       const [of, i] = id.split('-').map(Number) as [number, number]
-      const query = { vector: vectorOf(dimension, of + 1, i + 1), limit: 100 }
+      const query = { vector: randomVector(dimension, of * 100_000 + i), limit: 100 }
       const { hits } = await store.search('points', query)
       expect(hits.filter((hit) => hit.score > 0.9999).map((hit) => hit.id)).toContain(id)
     }

@@ -41,6 +41,12 @@ export function vectorOf(dimension: number, ...head: number[]): Float32Array {
   return vector
 }
 
+/** Random numbers from -0.5 to 0.5; far from that of every other seed. */
+export function randomVector(dimension: number, seed: number): Float32Array {
+  const random = createRandom(seed)
+  return Float32Array.from({ length: dimension }, () => random() - 0.5)
+}
+
 let positions = 0
 
 /** A log position newer than all before it. */
