@@ -27,22 +27,23 @@ export const footprintBench: Bench = {
   async run(report) {
     const home = createHome()
     try {
-      const started = await startPlatform(home)
-      try {
-        const rest = await measureRest(started, report)
-        const load = await measureLoad(started, report)
-        await started.stop()
-        const disk = diskRow(home)
-        const starts = await measureStarts(report)
-        return [...rest, ...load, disk, ...starts, measureVersion()]
-      } catch (error) {
-        await started.stop()
-        throw error
-      }
+      const used = await measureUse(home, report)
+      const disk = diskRow(home)
+      const starts = await measureStarts(report)
+      return [...used, disk, ...starts, measureVersion()]
     } finally {
       home.remove()
     }
   },
+}
+
+async function measureUse(home: Home, report: (text: string) => void): Promise<BenchRow[]> {
+  const started = await startPlatform(home)
+  try {
+    return [...(await measureRest(started, report)), ...(await measureLoad(started, report))]
+  } finally {
+    await started.stop()
+  }
 }
 
 async function measureRest({ pid }: StartedPlatform, report: (text: string) => void): Promise<BenchRow[]> {
