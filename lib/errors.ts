@@ -62,6 +62,8 @@ export function isFenced(error: unknown): error is AppError {
 
 /** A short text of any thrown thing, cut to `max` characters: engines put whole parameters into their messages. */
 export function describeError(error: unknown, max = 300): string {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  // What WebAssembly throws at its exit has name and message, and is no Error.
+  const { name = 'Error', message } = (error ?? {}) as Partial<Error>
+  const text = typeof message === 'string' ? `${name}: ${message}` : String(error)
   return text.length > max ? `${text.slice(0, max)}…` : text
 }

@@ -1,0 +1,23 @@
+/** What is said of things that were thrown. */
+
+import { expect, test } from 'vitest'
+import { describeError } from '#lib/errors.ts'
+
+test.each([
+  [new TypeError('wrong'), 'TypeError: wrong'],
+  // As WebAssembly's runtime throws it.
+  [
+    { name: 'ExitStatus', message: 'Program terminated with exit(1)', status: 1 },
+    'ExitStatus: Program terminated with exit(1)',
+  ],
+  [{ message: 'no name' }, 'Error: no name'],
+  ['text', 'text'],
+  [undefined, 'undefined'],
+  [null, 'null'],
+])('any thrown thing gets a short text', (thrown, text) => {
+  expect(describeError(thrown)).toBe(text)
+})
+
+test('a long text is cut', () => {
+  expect(describeError(new Error('x'.repeat(1_000)), 20)).toBe(`Error: ${'x'.repeat(13)}…`)
+})
