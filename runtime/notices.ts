@@ -1,6 +1,6 @@
 /**
  * Notices of changes in the database, by NOTIFY: who waits for a change hears of it at once and need not look for it
- * often. A notice may be lost while a connection is made again, so everybody looks every few seconds as well.
+ * often. A notice may be lost with a connection that falls silent, so everybody looks now and then as well.
  */
 
 import type { Logger } from 'pino'
@@ -15,8 +15,9 @@ import type { Closeable } from '#lib/resource.ts'
  */
 export type NoticeChannel = 'flotilla_outbox' | 'flotilla_index_generations' | 'flotilla_stuck_records'
 
-/** How often those who hear notices look for changes as well. */
+/** How often those who hear notices look for changes as well: where somebody waits for them, and where nobody does. */
 export const lookEveryMs = 5_000
+export const lookSeldomMs = 15_000
 
 const listenAgain = { baseMs: 200, maxMs: 5_000 }
 
@@ -25,7 +26,7 @@ export function noticeOn(channel: NoticeChannel): string {
   return `pg_notify('${channel}', '') as noticed`
 }
 
-/** Calls `heard` for each notice, and when listening begins; tries until the database lets it listen. */
+/** Calls `heard` for each notice, and when listening begins or begins again; tries until the database lets it listen. */
 export function hearNotices(
   { relational, log }: { relational: Pick<Relational, 'listen'>; log: Logger },
   channel: NoticeChannel,

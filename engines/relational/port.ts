@@ -53,7 +53,7 @@ export interface Relational extends SqlExecutor, Closeable {
   copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
   /**
    * Calls `listener` for each NOTIFY on a channel until the returned function is called. Signals may be missed: poll
-   * as well.
+   * as well. After a lost connection it is called once, with an empty payload.
    */
   listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
   /** Resolves when the engine answers; throws AppError `relational_engine_unavailable` otherwise. */

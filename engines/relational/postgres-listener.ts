@@ -46,6 +46,8 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
     for (let tries = 0; channels.size > 0 && !closed.signal.aborted; tries++) {
       try {
         await connected()
+        // What happened meanwhile was not heard.
+        for (const listeners of channels.values()) for (const listener of listeners) listener('')
         return
       } catch (error) {
         log.warn({ tries, reason: describeError(error) }, 'relational.listener-waiting')

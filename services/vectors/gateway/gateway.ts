@@ -8,7 +8,7 @@ import { createRecentOperations, type RecentOperations } from '#services/audit/t
 import { type Access, openAccess } from '#services/identity/access/access.ts'
 import { type Handshakes, openHandshakes } from '#services/identity/handshake/handshakes.ts'
 import { openSecrets } from '#services/identity/secrets/secrets.ts'
-import { type HealthProbe, openHealthProbe } from './health-probe.ts'
+import { createHealthProbe, type HealthProbe } from './health-probe.ts'
 import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'
 import { createOperationIds, loadOperationSecret } from './operations/operation-id.ts'
@@ -65,7 +65,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
         onFault: (what) => log.warn({ what }, 'gateway.progress'),
       }),
     )
-    const health = scope.add('health', await openHealthProbe(engines))
+    const health = scope.add('health', createHealthProbe(engines))
     const searchLatencies = createLatencies()
     exposeSearches(context.metrics, searchLatencies)
     const upsertThread = scope.add(

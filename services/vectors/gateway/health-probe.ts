@@ -1,4 +1,7 @@
-/** Pings the engines in the background, so that a question about health never hangs on a dead engine. */
+/**
+ * Pings the engines in the background while somebody asks for health, so that a question never hangs on a dead engine;
+ * the first question after a while waits for one round of pings.
+ */
 
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -6,6 +9,8 @@ import type { Closeable } from '#lib/resource.ts'
 import type { Engines } from '#runtime/service.ts'
 
 const everyMs = 2_000
+/** Nobody has asked for this time: the pings rest. */
+const restAfterMs = 60_000
 /** A timer of this length says how late the event loop is. */
 const timerMs = 20
 const pingTimeoutMs = deadlines.request.healthMs
@@ -17,17 +22,20 @@ export interface ComponentHealth {
 
 export type ProbedEngine = 'vector_engine' | 'relational_engine' | 'event_log'
 
+export interface Health extends Record<ProbedEngine, ComponentHealth> {
+  /** How far behind this process's event loop was. */
+  api: ComponentHealth
+}
+
 export interface HealthProbe extends Closeable {
-  engines(): Record<ProbedEngine, ComponentHealth>
-  /** How far behind this process's event loop was at the last round. */
-  api(): ComponentHealth
+  /** What the last round found; never rejects. */
+  latest(): Promise<Health>
 }
 
 type Pinged = Pick<Engines, 'eventLog' | 'vectors' | 'relational'>
 
-/** Resolves after the first round of pings. */
-export async function openHealthProbe(engines: Pinged): Promise<HealthProbe> {
-  const latest = {} as Record<ProbedEngine, ComponentHealth>
+export function createHealthProbe(engines: Pinged): HealthProbe {
+  const found = {} as Record<ProbedEngine, ComponentHealth>
   const pings: Record<ProbedEngine, () => Promise<void>> = {
     vector_engine: () => engines.vectors.ping(pingTimeoutMs),
     relational_engine: () => engines.relational.ping(pingTimeoutMs),
@@ -37,7 +45,7 @@ export async function openHealthProbe(engines: Pinged): Promise<HealthProbe> {
   let delayMs = 0
   let round: Promise<unknown> | undefined
   async function ping(name: ProbedEngine): Promise<void> {
-    latest[name] = await timed(pings[name])
+    found[name] = await timed(pings[name])
   }
   async function measureDelay(): Promise<void> {
     const begun = performance.now()
@@ -50,14 +58,29 @@ export async function openHealthProbe(engines: Pinged): Promise<HealthProbe> {
     })
     return round
   }
-  await probe()
-  const timer = setInterval(() => void probe(), everyMs)
-  timer.unref()
+  let askedAtMs = 0
+  let timer: NodeJS.Timeout | undefined
+  /** The first round since somebody asks. */
+  let first: Promise<unknown> | undefined
+  function rest(): void {
+    clearInterval(timer)
+    timer = undefined
+  }
   return {
-    engines: () => latest,
-    api: () => ({ status: 'pass', latency_ms: milliseconds(delayMs) }),
+    async latest() {
+      askedAtMs = performance.now()
+      if (timer === undefined) {
+        timer = setInterval(() => {
+          if (performance.now() - askedAtMs > restAfterMs) rest()
+          else void probe()
+        }, everyMs).unref()
+        first = probe()
+      }
+      await first
+      return { api: { status: 'pass', latency_ms: milliseconds(delayMs) }, ...found }
+    },
     async close() {
-      clearInterval(timer)
+      rest()
       await round
     },
   }

@@ -10,7 +10,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { sharedMetric } from '#runtime/metrics.ts'
-import { hearNotices, lookEveryMs, noticeOn } from '#runtime/notices.ts'
+import { hearNotices, lookSeldomMs, noticeOn } from '#runtime/notices.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 /** A group's records of one epoch of the topic. */
@@ -45,7 +45,7 @@ export interface StuckRecords extends Closeable {
 /** What a record is parked with when an operator passes it. */
 export const skippedReason = 'an operator passed it (flotilla groups skip)'
 
-const followMs = { some: 1_000, none: lookEveryMs }
+const followMs = { some: 1_000, none: lookSeldomMs }
 const failuresUntilAlarm = 3
 const logEveryFailures = 20
 const reasonCharactersMax = 300

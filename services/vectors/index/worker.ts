@@ -7,7 +7,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
-import { hearNotices, lookEveryMs } from '#runtime/notices.ts'
+import { hearNotices, lookSeldomMs } from '#runtime/notices.ts'
 import { type RepeatOptions, repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { pruneFailures } from './failures.ts'
@@ -63,7 +63,7 @@ export async function startIndexWriter(
   const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
     for (const wakeup of Object.values(changed)) wakeup.wake()
   })
-  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookEveryMs)
+  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookSeldomMs)
   const loops = [
     loop('generations', lookMs, () => followGenerations(running), changed.generations),
     loop('rebuild', lookMs, () => stepUnderLease(running), changed.rebuild),

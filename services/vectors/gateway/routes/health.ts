@@ -45,8 +45,8 @@ export function registerHealth(scope: FastifyInstance, gateway: Pick<Gateway, 'h
         response: { 200: answer, 503: answer },
       },
     },
-    (request, reply): Static<typeof answer> => {
-      const components = { proxy: proxyOf(request), api: gateway.health.api(), ...gateway.health.engines() }
+    async (request, reply): Promise<Static<typeof answer>> => {
+      const components = { proxy: proxyOf(request), ...(await gateway.health.latest()) }
       const failing = Object.entries(components).filter(([, one]) => one.status === 'fail')
       reply.code(failing.length > 0 ? 503 : 200)
       return { status: statusOf(failing.map(([name]) => name)), components }
