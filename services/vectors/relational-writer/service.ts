@@ -16,7 +16,7 @@ import { isNeeded, takeIntoUse } from './take-into-use.ts'
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
 /** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
-const busyRowsPerSecond = 500
+const busyRowsPerSecond = 250
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
 
