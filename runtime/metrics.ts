@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client'
 
 /** How often the delay of the event loop is sampled. The default, 10 ms, is a third of what an idle platform does. */
-const loopSampleMs = 250
+const loopSampleMs = 500
 /** Walking a large directory costs something: its figures may be this old. */
 const keptMs = 30_000
 

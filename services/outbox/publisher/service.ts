@@ -4,7 +4,7 @@ import { Gauge, type Registry } from 'prom-client'
 import { Type } from 'typebox'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
-import { hearNotices, lookEveryMs } from '#runtime/notices.ts'
+import { hearNotices, lookEveryMs, lookSeldomMs } from '#runtime/notices.ts'
 import { RefusedKeys } from '#runtime/outbox/refused-keys.ts'
 import { type OutboxParts, withOutbox } from '#runtime/outbox.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
@@ -48,6 +48,8 @@ async function startOutboxPublisher(context: Context): Promise<Closeable> {
 
 /** Keeps the lease and publishes until it is lost or the service stops; nothing while another instance is active. */
 async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping: AbortSignal): Promise<void> {
+  // Within a process no notice is lost.
+  const restMs = parts.relational.driver === 'embedded' ? lookSeldomMs : lookEveryMs
   await withOutbox(parts, async (outbox) => {
     parts.log.info('outbox.active')
     const over = AbortSignal.any([stopping, outbox.signal])
@@ -56,7 +58,7 @@ async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping:
       if (published > 0) parts.log.debug({ published }, 'outbox.published')
       // What a publish left for its lease, and rows whose keys rest, are announced by nobody.
       const more = published > 0 || parts.refused.size > 0
-      await written.sleep(more ? busyLookMs : lookEveryMs, over)
+      await written.sleep(more ? busyLookMs : restMs, over)
     }
   })
 }
