@@ -35,22 +35,22 @@ const groupOfHit = new Int32Array(postingsPerBlock + 1)
  * Where a phrase would begin, as far as its words are known: records rise, and places within a record. What is done for
  * each posting has no branches where nobody could predict them: those would take most of the time.
  */
-export class Beginnings {
+export class PhrasePlaces {
   readonly #file: IndexFile
   readonly #records: Int32Array
   readonly #places: Int32Array
   readonly #scores: Int32Array
   #count = 0
-  /** By record: the first of its beginnings; where that is of another record or behind the last, it has none. */
+  /** By record: the first of its places; where that is of another record or behind the last, it has none. */
   readonly #firsts: Uint32Array
-  /** While a list is read: its positions, those that come next, how many beginnings were kept. */
+  /** While a list is read: its positions, those that come next, how many places were kept. */
   #positions: Buffer
   #at = 0
   #kept = 0
 
   /**
    * All places of a term that is the word `index` of the phrase; it adds impact × weight to the scores. `firsts` has an
-   * entry for each record, whatever is in them, and belongs to these beginnings from here on.
+   * entry for each record, whatever is in them, and belongs to this object from here on.
    */
   constructor(file: IndexFile, firsts: Uint32Array, list: PlacedList, index: number, weight: number) {
     this.#file = file
@@ -137,7 +137,7 @@ export class Beginnings {
     this.#count = count
   }
 
-  /** The postings of records that have beginnings go into `hits`; returns how many there are. */
+  /** The postings of records that have places go into `hits`; returns how many there are. */
   #findHits(list: Buffer, { numbers, fieldsAt }: PostingBlocks, n: number): number {
     const firsts = this.#firsts
     const records = this.#records

@@ -28,7 +28,7 @@ export interface LoadedTerm extends PostingList {
 }
 
 /** What a list counts by which a word is found, where its share of the word's weight is this. */
-export function weightOf({ weight }: LoadedTerm, percent: number): number {
+export function weightShare({ weight }: LoadedTerm, percent: number): number {
   return Math.max(1, Math.floor((weight * percent) / 100))
 }
 

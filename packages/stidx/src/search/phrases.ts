@@ -2,11 +2,11 @@
 
 import type { Analyzer, QueryPhrase, TextField } from '../contract.ts'
 import { postingsPerBlock, textFields } from '../format.ts'
-import { Beginnings } from '../reader/positions.ts'
+import { PhrasePlaces } from '../reader/positions.ts'
 import { readRecord, wholeRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
 import { emptyBits, intersect, listed, markList } from './bits.ts'
-import { type Engine, type LoadedTerm, loadTerm, weightOf } from './engine.ts'
+import { type Engine, type LoadedTerm, loadTerm, weightShare } from './engine.ts'
 
 interface PlacedTerm {
   term: string
@@ -56,15 +56,15 @@ function byPositions(
 ): PhraseRecords {
   const lists = new Set([rarest.list])
   const { file, scores } = engine
-  const weight = weightOf(rarest.list, 100)
-  const beginnings = new Beginnings(file, scores.scratch(), rarest.list, rarest.index, weight)
+  const weight = weightShare(rarest.list, 100)
+  const places = new PhrasePlaces(file, scores.scratch(), rarest.list, rarest.index, weight)
   for (const { list, index } of others) {
     // A word that comes again adds nothing.
-    beginnings.keep(list, index, lists.has(list) ? 0 : weightOf(list, 100))
+    places.keep(list, index, lists.has(list) ? 0 : weightShare(list, 100))
     lists.add(list)
   }
-  beginnings.mark(bits)
-  return { bits, scores: { lists, each: (visit) => beginnings.each(visit) } }
+  places.mark(bits)
+  return { bits, scores: { lists, each: (visit) => places.each(visit) } }
 }
 
 /** Few records have the rarest word: their stored texts are read. */

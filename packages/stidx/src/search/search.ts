@@ -4,7 +4,7 @@ import type { ParsedQuery, ScoringName, SearchAnswer, SearchOptions } from '../c
 import { valuePrefix, valueSeparator } from '../format.ts'
 import { parseQuery } from '../query/parse.ts'
 import { listed } from './bits.ts'
-import { type Engine, type LoadedTerm, weightOf } from './engine.ts'
+import { type Engine, type LoadedTerm, weightShare } from './engine.ts'
 import { exactRecords, tierStep } from './exact.ts'
 import { type Required, requireAll } from './filters.ts'
 import { showHits } from './hits.ts'
@@ -109,7 +109,7 @@ function addWeighed(scores: Scores, word: ListedWord, done: Set<LoadedTerm> | nu
   for (const one of word.lists) {
     // Each counts once: another word may have the same list.
     if (isWhole(one) && done?.delete(one.list)) continue
-    scores.score(one.list, weightOf(one.list, one.percent))
+    scores.score(one.list, weightShare(one.list, one.percent))
   }
 }
 
@@ -122,7 +122,7 @@ function addLiterally(scores: Scores, { lists }: ListedWord): void {
 
 /** The lists of a word that is scored by impacts, with what each counts. */
 function weighed({ lists }: ListedWord): WeighedList[] {
-  return lists.map(({ list, percent }) => ({ list, weight: weightOf(list, percent) }))
+  return lists.map(({ list, percent }) => ({ list, weight: weightShare(list, percent) }))
 }
 
 /** Without a word to search for: everything that passes the filters. */
