@@ -1,6 +1,7 @@
 /** The embedded vector engine: a worker thread keeps the points in SQLite and finds neighbours with zvec. */
 
 import { resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -26,6 +27,8 @@ export interface EmbeddedVectorsOptions {
   nativeModule?: string
 }
 
+/** Checked, and packed, before other work gets a turn. */
+const operationsPerSlice = 200
 const pingTimeoutMs = deadlines.engine.pingMs
 const closeTimeoutMs = deadlines.embedded.vectorsCloseMs
 
@@ -93,11 +96,17 @@ function createStore(
     apply: (collection, operations, { generation, signal } = {}) =>
       run('apply', async () => {
         demandCollection(collection)
-        checkOperations(operations, dimension)
-        const writes = packWrites(newestPerId(operations), dimension)
-        await untilAborted(signal, () =>
-          worker.send('apply', [collection, writes, generation], [writes.vectors.buffer]),
-        )
+        await inSlices(operations, (slice, from) => checkOperations(slice, dimension, from))
+        const sent: Promise<unknown>[] = []
+        await inSlices(newestPerId(operations), (slice) => {
+          if (signal?.aborted) throw unavailable()
+          const writes = packWrites(slice, dimension)
+          const applied = worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
+          // Awaited below; one that fails before must not end the process.
+          applied.catch(() => undefined)
+          sent.push(applied)
+        })
+        await untilAborted(signal, () => Promise.all(sent))
       }),
     forgetDeletions: (olderThanMs) =>
       run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
@@ -140,6 +149,14 @@ function createStore(
       closing ??= end()
       return closing
     },
+  }
+}
+
+/** Other work gets its turn in between: to look at a thousand vectors takes milliseconds. */
+async function inSlices<T>(items: T[], work: (slice: T[], from: number) => void): Promise<void> {
+  for (let from = 0; from < items.length; from += operationsPerSlice) {
+    if (from > 0) await nextTurn()
+    work(items.slice(from, from + operationsPerSlice), from)
   }
 }
 

@@ -21,12 +21,15 @@ export function comparePositions(a: LogPosition, b: LogPosition): number {
   return a.epoch - b.epoch || a.offset - b.offset
 }
 
-/** Throws AppError `validation_failed` for a point that no engine can keep; the message says where the fault is. */
-export function checkOperations(operations: PointOperation[], dimension: number): void {
+/**
+ * Throws AppError `validation_failed` for a point that no engine can keep; the message says where the fault is, the
+ * first operation being number `from`.
+ */
+export function checkOperations(operations: PointOperation[], dimension: number, from = 0): void {
   operations.forEach((operation, i) => {
     const fault =
       idFault(operation.id) ?? (operation.kind === 'upsert' && vectorFault(operation.vector, dimension))
-    if (fault) throw refusal(`/operations/${i}`, fault)
+    if (fault) throw refusal(`/operations/${from + i}`, fault)
   })
 }
 

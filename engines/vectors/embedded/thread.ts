@@ -40,7 +40,9 @@ const handlers = {
     }
   },
   async search(name: string, query: SearchQuery) {
-    const { points, eligible } = await (await collection(name)).read((reader) => reader.search(query))
+    const { generations, queue } = await engine()
+    const { points, eligible } = await generations.collection(name).read((reader) => reader.search(query))
+    queue.searched()
     const packed = packPoints(points, query)
     const scores = points.map((point) => point.score)
     return new Transferred({ ...packed.value, scores, eligible }, packed.transfer)

@@ -4,15 +4,20 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
+import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { PointsFile } from './points-file.ts'
 import type { Change, Write } from './points-table.ts'
 
 /**
- * One slice is one transaction, and then one step of the indexes: a search waits for one of them at most, one to two
- * milliseconds. More points a slice write faster and make searches wait longer.
+ * One slice is one transaction, and then some steps of the indexes, which take three times as long: a search waits for
+ * one of these at most, less than a millisecond. More points a slice write faster and make searches wait longer.
  */
 const pointsPerSlice = 24
+const pointsPerStep = 8
+/** While searches come this often, writes take a third of the thread's time at most: after each slice it rests twice as long. */
+const searchesKeepComingMs = 50
+const restPerSlice = 2
 /** Operations that may wait; callers hold at most a few batches each. */
 const operationsMax = 200_000
 
@@ -46,12 +51,15 @@ export interface WriteQueue {
   exclusively<T>(work: () => T): Promise<T>
   /** How long nothing has been written. */
   quietMs(): number
+  /** A search was answered: for a moment writes leave room for more of them. */
+  searched(): void
 }
 
 export function createWriteQueue(file: PointsFile): WriteQueue {
   const jobs: (Job | Task)[] = []
   let waiting = 0
   let lastWrite = performance.now()
+  let lastSearch = -Infinity
   let pumping = false
 
   async function pump(): Promise<void> {
@@ -65,9 +73,11 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
         continue
       }
       const slice = takeSlice(jobs)
+      const begunMs = performance.now()
       await runSlice(file, slice)
       for (const job of slice) waiting -= job.writes.length
       lastWrite = performance.now()
+      if (lastWrite - lastSearch < searchesKeepComingMs) await sleep((lastWrite - begunMs) * restPerSlice)
     }
     // In the same tick as the look at the empty queue: what is added from now on starts a new pump.
     pumping = false
@@ -101,6 +111,9 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
         jobs.push({ run })
         void pump()
       }),
+    searched() {
+      lastSearch = performance.now()
+    },
     quietMs: () => (waiting > 0 ? 0 : performance.now() - lastWrite),
   }
 }
@@ -128,9 +141,11 @@ async function runSlice(file: PointsFile, slice: Job[]): Promise<void> {
     return
   }
   for (const { job, added } of written) job.target.committed(added)
-  await setImmediate()
   for (const { job, changes } of written) {
-    job.target.index(changes)
+    for (let i = 0; i < changes.length; i += pointsPerStep) {
+      await setImmediate()
+      job.target.index(changes.slice(i, i + pointsPerStep))
+    }
     if (job.last) job.resolve()
   }
 }

@@ -1,0 +1,50 @@
+/** The queue of writes: how much it does before queries get a turn. */
+
+import { expect, test } from 'vitest'
+import type { PointsFile } from '#engines/vectors/embedded/points-file.ts'
+import type { Change, Write } from '#engines/vectors/embedded/points-table.ts'
+import { createWriteQueue, type WriteTarget } from '#engines/vectors/embedded/write-queue.ts'
+
+function writesOf(count: number): Write[] {
+  const position = { epoch: 1, offset: 1 }
+  return Array.from({ length: count }, (_, i) => ({ id: `p${i}`, position, payload: null, vector: null }))
+}
+
+function open({ indexed, written }: { indexed(changes: Change[]): void; written?(): void }) {
+  const queue = createWriteQueue({ transaction: (work) => work() } as Partial<PointsFile> as PointsFile)
+  const target: WriteTarget = {
+    exists: () => true,
+    write(writes) {
+      written?.()
+      return { changes: writes.map((_, n) => ({ n, vector: null, before: [], tokens: [] })), added: 0 }
+    },
+    committed: () => {},
+    index: indexed,
+  }
+  return { queue, target }
+}
+
+test('an index takes few points at a time', async () => {
+  const steps: number[] = []
+  const { queue, target } = open({ indexed: (changes) => void steps.push(changes.length) })
+  await queue.add(target, writesOf(50))
+  expect(steps.reduce((sum, step) => sum + step)).toBe(50)
+  expect(Math.max(...steps)).toBeLessThan(10)
+})
+
+test('while searches keep coming, the thread rests after each slice for twice as long as it took', async () => {
+  const slices: { begunMs: number; tookMs: number }[] = []
+  function busy() {
+    const begunMs = performance.now()
+    while (performance.now() < begunMs + 5);
+    slices.push({ begunMs, tookMs: performance.now() - begunMs })
+    queue.searched()
+  }
+  const { queue, target } = open({ indexed: () => {}, written: busy })
+  await queue.add(target, writesOf(24 * 10))
+  expect(slices).toHaveLength(10)
+  for (const [n, { begunMs, tookMs }] of slices.slice(0, -1).entries()) {
+    // Timers may be a millisecond early.
+    expect(slices[n + 1]!.begunMs - begunMs).toBeGreaterThan(3 * tookMs - 1.1)
+  }
+})
