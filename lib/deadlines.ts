@@ -50,7 +50,11 @@ export const deadlines = {
     lagMs: 1_000,
     keyMs: 1_000,
     limitsMs: 1_500,
+    /** A call of the identity provider. */
+    identityMs: 5_000,
     healthMs: 1_500,
+    /** What an operator looks at: the whole state, all groups. */
+    observedMs: 10_000,
     searchPgMs: 5_000,
     /** In each such time a large body must bring some bytes. */
     bodyPaceMs: 5_000,
@@ -62,6 +66,8 @@ export const deadlines = {
     vectorWriterMs: 30_000,
     relationalWriterMs: 120_000,
     auditWriterMs: 90_000,
+    /** Two requests to an embedding endpoint, with all their tries. */
+    noteIndexerMs: 120_000,
     fleetEventsMs: 20_000,
     courierMs: 5_250,
   },
@@ -90,6 +96,7 @@ export const deadlines = {
     outboxMs: 15_000,
     switchMs: 15_000,
     pruneMs: 30_000,
+    deadLettersMs: 30_000,
     rebuildMs: 30_000,
   },
   /** From SIGTERM on. Calls of a member go on for a while, are aborted, their outcomes committed; then it leaves. */
@@ -127,6 +134,7 @@ export const orders: readonly Order[] = [
   ],
   ['a statement', 'a write of the mirror', (d) => [d.engine.postgresStatementMs, d.engine.mirrorWriteMs]],
   ['an append', 'a call of audit-writer', (d) => [d.engine.logAppendMs, d.handler.auditWriterMs]],
+  ['an append', 'a call of note-indexer', (d) => [d.engine.logAppendMs, d.handler.noteIndexerMs]],
   [
     'publishing deliveries',
     'a call for fleet events',

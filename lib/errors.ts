@@ -41,12 +41,21 @@ export class AppError extends Error {
   }
 }
 
+/** A field of a request that breaks a rule of ours, `message` says which; an empty `field` is the whole. */
+export function invalidField(field: string, message: string): AppError {
+  const path = field === '' ? '' : `/${field}`
+  return new AppError('validation_failed', `${field === '' ? 'It' : field} ${message}.`, {
+    errors: [{ path, message }],
+  })
+}
+
 const unavailableCodes: ReadonlySet<string> = new Set([
   'log_unavailable',
   'vector_engine_unavailable',
   'relational_engine_unavailable',
   'registry_unavailable',
   'embedder_unavailable',
+  'identity_unavailable',
   'overloaded',
 ])
 
