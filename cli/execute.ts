@@ -5,6 +5,7 @@ import type { Operation } from '#operations/operation.ts'
 import { ControlUnreachable, callControl, findControlSocket } from '#runtime/control.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import type { Session } from './run-here.ts'
+import { systemUser } from './system-user.ts'
 
 /**
  * Distributed engines are reached directly. Embedded ones belong to the running platform, which runs the operation for
@@ -18,7 +19,7 @@ export async function execute<S extends TObject, R, I>(
   const embedded = Object.values(choicesOf(session.env)).some((choice) => choice.embedded)
   const socket = embedded ? findControlSocket(homeOf(session.env)) : null
   if (socket) {
-    const request = { operation: operation.name, args }
+    const request = { operation: operation.name, args, user: systemUser() }
     try {
       return (await callControl(socket, request, session.output, session.signal)) as R
     } catch (error) {

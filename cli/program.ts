@@ -11,6 +11,10 @@ type Register = (program: Program, cli: Cli) => void
 const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
   agents: async () => (await import('./commands/agents.ts')).registerAgents,
+  'agent-keys': async () => (await import('./commands/agent-keys.ts')).registerAgentKeys,
+  users: async () => (await import('./commands/users.ts')).registerUsers,
+  notes: async () => (await import('./commands/notes.ts')).registerNotes,
+  goals: async () => (await import('./commands/goals.ts')).registerGoals,
   secrets: async () => (await import('./commands/secrets.ts')).registerSecrets,
   doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
   stats: async () => (await import('./commands/stats.ts')).registerStats,
@@ -34,6 +38,10 @@ const nouns: Record<string, () => Promise<Register>> = {
 /** `flotilla agent list` means `flotilla agents list`. */
 export const singulars: Readonly<Record<string, string>> = {
   agent: 'agents',
+  'agent-key': 'agent-keys',
+  user: 'users',
+  note: 'notes',
+  goal: 'goals',
   topic: 'topics',
   group: 'groups',
   secret: 'secrets',

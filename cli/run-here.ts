@@ -10,6 +10,7 @@ import { openPlatform } from '#runtime/platform.ts'
 import { startWorkers } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { systemUser } from './system-user.ts'
 
 export interface Session<I = never> {
   env: Environment
@@ -42,7 +43,8 @@ export async function runHere<S extends TObject, R, I>(
     })
     scope.add('platform', platform)
     scope.add('workers', await startWorkers(workers, platform))
-    return await operation.run({ platform, output, signal }, args)
+    const actor = { kind: 'command_line', id: systemUser() } as const
+    return await operation.run({ platform, output, signal, actor }, args)
   } finally {
     await scope.close()
   }

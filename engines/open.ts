@@ -13,6 +13,8 @@ import type { Embedder } from './embedder/port.ts'
 import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
 import type { EventLog } from './event-log/port.ts'
 import { checkEventLogSettings, eventLogSettings, kafkaConnection } from './event-log/settings.ts'
+import type { IdentityEngine } from './identity/port.ts'
+import { checkIdentitySettings, identitySettings } from './identity/settings.ts'
 import type { Mirror } from './relational/mirror/port.ts'
 import type { Relational } from './relational/port.ts'
 import { relationalSettings } from './relational/settings.ts'
@@ -29,6 +31,7 @@ export const engineSettings = Type.Object({
   ...vectorSettings.properties,
   ...relationalSettings.properties,
   ...embedderSettings.properties,
+  ...identitySettings.properties,
 })
 
 export type EngineSettings = Static<typeof engineSettings>
@@ -41,6 +44,7 @@ export interface OpenEngines {
   mirror: Mirror
   embedder: Embedder
   localEmbedder: Embedder
+  identity: IdentityEngine
 }
 
 type Name = keyof OpenEngines
@@ -57,6 +61,7 @@ export interface EngineChoice {
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
   checkEmbedderSettings(settings)
+  checkIdentitySettings(settings)
   return {
     eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
     // Both folders are read-only: any number of processes may share them.
@@ -69,6 +74,11 @@ export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoi
     mirror: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
     embedder: { ...choice(settings.EMBEDDINGS_URL, 'openai', 'local', 'EMBEDDINGS_URL'), embedded: false },
     localEmbedder: { driver: 'local', embedded: false, variable: 'EMBEDDINGS_URL' },
+    // What the local issuer keeps is in the relational engine: any number of processes are one issuer.
+    identity: {
+      ...choice(settings.FIREBASE_PROJECT_ID, 'firebase', 'local', 'FIREBASE_PROJECT_ID'),
+      embedded: false,
+    },
   }
 }
 
@@ -181,6 +191,7 @@ const openers: { [N in Name]: (options: OpenEnginesOptions) => Promise<OpenEngin
   mirror: openMirror,
   embedder: openEmbedder,
   localEmbedder: openLocal,
+  identity: openIdentity,
 }
 
 async function openEventLog({ settings, directory, clientId, log }: OpenEnginesOptions): Promise<EventLog> {
@@ -246,6 +257,16 @@ async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder>
 async function openLocal(): Promise<Embedder> {
   const { openLocalEmbedder } = await import('./embedder/local.ts')
   return openLocalEmbedder()
+}
+
+async function openIdentity({ settings }: OpenEnginesOptions): Promise<IdentityEngine> {
+  if (settings.FIREBASE_PROJECT_ID) {
+    const { openFirebaseIdentity } = await import('./identity/firebase.ts')
+    const emulated = settings.FIREBASE_AUTH_EMULATOR_HOST !== undefined
+    return openFirebaseIdentity({ projectId: settings.FIREBASE_PROJECT_ID, emulated })
+  }
+  const { openLocalIdentity } = await import('./identity/local.ts')
+  return openLocalIdentity()
 }
 
 /** Below the data directory. */

@@ -10,7 +10,6 @@ import { type AgentView, viewOf } from './agents.ts'
 import { defineOperation } from './operation.ts'
 
 export interface ShownAgent extends AgentView {
-  name: string
   created_at: string
   updated_at: string
   /** Gateway keys that are valid now, by their first six random characters. */
@@ -40,7 +39,6 @@ export const showAgentOperation = defineOperation({
     const { day, rate, slots } = limitsOf(agent)
     return {
       ...viewOf(agent),
-      name: agent.name,
       created_at: agent.created_at.toISOString(),
       updated_at: agent.updated_at.toISOString(),
       sessions,

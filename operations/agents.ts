@@ -2,14 +2,12 @@
 
 import { dirname } from 'node:path'
 import { Type } from 'typebox'
-import { AppError } from '#lib/errors.ts'
-import type { Platform } from '#runtime/platform.ts'
 import {
   type Access,
   type Agent,
-  type AgentChanged,
+  type AgentNote,
   accessLevels,
-  agentIdPattern,
+  checkAgentId,
   defaultKeyFile,
   deleteAgent,
   listAgents,
@@ -22,13 +20,16 @@ import {
   updateAgent,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
-import { defineOperation } from './operation.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import { defineOperation, type OperatedPlatform } from './operation.ts'
 
-const services = ['outbox-publisher']
+/** Of changes that every instance has to know before the command is done. */
+export const agentServices = ['outbox-publisher']
 
 export interface AgentView {
   agent_id: string
   uid: string
+  name: string
   role: string
   access: Access
   tier: Tier
@@ -40,7 +41,8 @@ export interface AgentView {
   public_key_fingerprint: string
 }
 
-type AgentWithKey = Omit<AgentView, 'burst' | 'concurrent'> & { private_key_file: string }
+/** What provisioning answers: documented field by field. */
+type AgentWithKey = Omit<AgentView, 'name' | 'burst' | 'concurrent'> & { private_key_file: string }
 
 /** Where a private key is written, and whether it may replace one. */
 const keyPlace = {
@@ -52,7 +54,7 @@ const keyPlace = {
 const figure = Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]))
 
 /** What an operator may set, at once or later. */
-const settings = {
+export const agentSettings = {
   name: Type.Optional(Type.String()),
   role: Type.Optional(Type.String()),
   access: Type.Optional(Type.Enum(accessLevels)),
@@ -62,61 +64,75 @@ const settings = {
   concurrent: figure,
 }
 
-export const provisionAgentOperation = defineOperation({
+export const provisionAgentOperation = defineChange({
   name: 'agents provision',
+  action: 'agent.provision',
+  targetOf: ({ agentId }) => agentId,
   needs: [],
-  services,
+  services: agentServices,
   args: Type.Object({
     agentId: Type.String(),
-    ...settings,
+    ...agentSettings,
     ...keyPlace,
   }),
-  async run({ platform }, { volume, force, ...input }): Promise<AgentWithKey> {
-    const { agent, privateKeyFile } = await placePrivateKey(
-      placeOf(platform, input.agentId, volume, force),
-      (key) => provisionAgent(platform.engines.relational, input, key),
+  async run(context: ChangeContext, { volume, force, ...input }): Promise<AgentWithKey> {
+    const { platform } = context
+    const place = placeOf(platform, input.agentId, volume, force)
+    const { agent, privateKeyFile } = await placePrivateKey(place, (key) =>
+      provisionAgent(platform.engines.relational, input, key, noteOf(context)),
     )
     return withKeyFile(agent, privateKeyFile)
   },
 })
 
-export const rotateAgentOperation = defineOperation({
+export const rotateAgentOperation = defineChange({
   name: 'agents rotate',
+  action: 'agent.rotate',
+  targetOf: ({ agentId }) => agentId,
   needs: [],
-  services,
+  services: agentServices,
   args: Type.Object({ agentId: Type.String(), ...keyPlace }),
-  async run({ platform }, { agentId, volume, force }): Promise<AgentWithKey> {
+  async run(context: ChangeContext, { agentId, volume, force }): Promise<AgentWithKey> {
+    const { platform } = context
     const { relational } = platform.engines
     // Its own spelling names the folder, in whatever case it was asked for.
     const known = await showAgent(relational, agentId)
-    const { agent, privateKeyFile, outboxId } = await placePrivateKey(
-      placeOf(platform, known.agent_id, volume, force),
-      (key) => rotateAgent(relational, agentId, key),
+    const place = placeOf(platform, known.agent_id, volume, force)
+    const { agent, privateKeyFile, outboxId } = await placePrivateKey(place, (key) =>
+      rotateAgent(relational, agentId, key, noteOf(context)),
     )
     await waitUntilPublished(relational, outboxId)
     return withKeyFile(agent, privateKeyFile)
   },
 })
 
-export const deleteAgentOperation = defineOperation({
+export const deleteAgentOperation = defineChange({
   name: 'agents delete',
+  action: 'agent.delete',
+  targetOf: ({ agentId }) => agentId,
   needs: [],
-  services,
+  services: agentServices,
   args: Type.Object({ agentId: Type.String() }),
-  async run({ platform }, { agentId }): Promise<AgentView & { deleted: true }> {
-    const agent = await published(platform, deleteAgent(platform.engines.relational, agentId))
+  async run(context: ChangeContext, { agentId }): Promise<AgentView & { deleted: true }> {
+    const { platform } = context
+    const deleting = deleteAgent(platform.engines.relational, agentId, noteOf(context))
+    const { agent } = await published(platform, deleting)
     return { ...viewOf(agent), deleted: true }
   },
 })
 
-export const updateAgentOperation = defineOperation({
+export const updateAgentOperation = defineChange({
   name: 'agents update',
+  action: 'agent.update',
+  targetOf: ({ agentId }) => agentId,
   needs: [],
-  services,
-  args: Type.Object({ agentId: Type.String(), ...settings }),
-  async run({ platform }, { agentId, ...changes }): Promise<AgentView & { name: string }> {
-    const agent = await published(platform, updateAgent(platform.engines.relational, agentId, changes))
-    return { ...viewOf(agent), name: agent.name }
+  services: agentServices,
+  args: Type.Object({ agentId: Type.String(), ...agentSettings }),
+  async run(context: ChangeContext, { agentId, ...changes }): Promise<AgentView> {
+    const { platform } = context
+    const updating = updateAgent(platform.engines.relational, agentId, changes, noteOf(context))
+    const { agent } = await published(platform, updating)
+    return viewOf(agent)
   },
 })
 
@@ -131,30 +147,39 @@ export const listAgentsOperation = defineOperation({
 
 /** What every operation shows of an agent. */
 export function viewOf(agent: Agent): AgentView {
-  const { agent_id, uid, role, access, tier, quota, burst, concurrent, public_key_fingerprint } = agent
-  return { agent_id, uid, role, access, tier, quota, burst, concurrent, public_key_fingerprint }
+  const { agent_id, uid, name, role, access, tier, quota, burst, concurrent, public_key_fingerprint } = agent
+  return { agent_id, uid, name, role, access, tier, quota, burst, concurrent, public_key_fingerprint }
 }
 
 function withKeyFile(agent: Agent, private_key_file: string): AgentWithKey {
-  const { burst: _, concurrent: __, ...shown } = viewOf(agent)
+  const { name: _, burst: __, concurrent: ___, ...shown } = viewOf(agent)
   return { ...shown, private_key_file }
 }
 
-function placeOf(platform: Platform, agentId: string, volume?: string, force?: boolean) {
+/** Notes the agent as it was and as it is, in the transaction of its change. */
+export function noteOf({ note }: ChangeContext): AgentNote {
+  const shown = (agent: Agent | null) => agent && viewOf(agent)
+  return (tx, { before, after }) =>
+    note(tx, {
+      target: (after ?? before)!.agent_id,
+      before: shown(before),
+      after: shown(after),
+    })
+}
+
+export function placeOf(platform: OperatedPlatform, agentId: string, volume?: string, force?: boolean) {
   // It becomes the name of a folder: checked before one is made.
-  if (!agentIdPattern.test(agentId)) {
-    throw new AppError(
-      'validation_failed',
-      'An agent id has 1 to 64 letters, digits, dots, underscores or hyphens.',
-    )
-  }
+  checkAgentId(agentId)
   const directory = volume ?? dirname(defaultKeyFile(platform.home, agentId))
   return { directory, ...(force ? { force } : {}) }
 }
 
 /** The change acts on every instance when this resolves. */
-async function published(platform: Platform, changing: Promise<AgentChanged>): Promise<Agent> {
-  const { agent, outboxId } = await changing
-  await waitUntilPublished(platform.engines.relational, outboxId)
-  return agent
+export async function published<C extends { outboxId: number }>(
+  platform: OperatedPlatform,
+  changing: Promise<C>,
+): Promise<C> {
+  const changed = await changing
+  await waitUntilPublished(platform.engines.relational, changed.outboxId)
+  return changed
 }

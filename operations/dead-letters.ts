@@ -3,7 +3,10 @@
  * says which ones a filter means, what is shown of one, and how one is replayed.
  */
 
+import { randomUUID } from 'node:crypto'
 import type { Static, TObject } from 'typebox'
+import { sleep } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import {
   type DeadLetter,
@@ -11,10 +14,11 @@ import {
   readDeadLetters,
   removeDeadLetters,
 } from '#runtime/dead-letters.ts'
+import { withLease } from '#runtime/leases.ts'
 import type { Position } from '#runtime/messages.ts'
-import type { Platform } from '#runtime/platform.ts'
 import type { DeadLetterOrigin } from '#topics/catalog.ts'
-import { defineOperation } from './operation.ts'
+import { type ChangeContext, type ChangeDetails, defineChange } from './change.ts'
+import { defineOperation, type OperatedPlatform } from './operation.ts'
 
 /** `F` is the schema of the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */
 export interface LetterKind<
@@ -26,6 +30,8 @@ export interface LetterKind<
   /** The name of its operations begins with it. */
   name: string
   filter: F
+  /** What the audit calls those that a filter means. */
+  targetOf(filter: Static<F>): string
   /** Those that the filter means, in the order in which they are listed and replayed. */
   list(parts: DeadLetterParts, filter: Static<F>): Promise<L[]>
   /** The position that the letter is about. */
@@ -33,9 +39,9 @@ export interface LetterKind<
   nameOf(letter: L): N
   /** Letters that are shown at once, the first of the list. */
   shownMax: number
-  show(platform: Platform, letter: DeadLetter): Promise<V>
+  show(platform: OperatedPlatform, letter: DeadLetter): Promise<V>
   /** How one is replayed; asked once for all that are replayed together. */
-  openReplay(platform: Platform): Promise<Replay>
+  openReplay(platform: OperatedPlatform): Promise<Replay>
 }
 
 /** Throws AppError for a letter that cannot be replayed, and removes one that was. */
@@ -47,10 +53,14 @@ export type LetterOutcome =
   | { status: 'discarded' }
   | { status: 'refused'; code: string; message: string }
 
+/** How long a command waits for another one that replays or discards. */
+const turnWithinMs = 10_000
+const turnPollMs = 100
+
 /** Letters that are held in memory at once; a value has 256 KiB at most. */
 const heldMax = 200
 
-export function deadLetterParts(platform: Platform): DeadLetterParts {
+export function deadLetterParts(platform: OperatedPlatform): DeadLetterParts {
   return { eventLog: platform.engines.eventLog, codec: platform.codec, publisher: platform.publisher }
 }
 
@@ -83,40 +93,103 @@ export function deadLetterOperations<
         return { dead_letters: shown }
       },
     }),
-    replay: defineOperation({
+    replay: defineChange({
       name: `${kind.name} replay`,
+      action: 'dead-letters.replay',
+      targetOf: kind.targetOf,
       needs: [],
       args: kind.filter,
-      async run({ platform, output }, filter): Promise<{ results: (N & LetterOutcome)[] }> {
-        const letters = await meant(kind, platform, filter)
-        const replay = await kind.openReplay(platform)
-        const results: (N & LetterOutcome)[] = []
-        for await (const [letter, found] of withRecords(kind, platform, letters)) {
-          results.push({ ...kind.nameOf(letter), ...(await tryReplay(replay, letter.key, found)) })
-          output.progress({ label: 'replaying', done: results.length, total: letters.length })
-        }
-        return { results }
-      },
+      run: (context: ChangeContext, filter): Promise<Results<N>> =>
+        oneAtATime(context.platform, async (lost) => {
+          const { platform, output, describe } = context
+          const letters = await meant(kind, platform, filter)
+          const replay = await kind.openReplay(platform)
+          const results: Results<N>['results'] = []
+          for await (const [letter, found] of withRecords(kind, platform, letters)) {
+            if (lost.aborted) throw busy()
+            results.push({ ...kind.nameOf(letter), ...(await tryReplay(replay, letter.key, found)) })
+            describe(detailsOf(results))
+            output.progress({ label: 'replaying', done: results.length, total: letters.length })
+          }
+          const [first] = results
+          const none = results.every(({ status }) => status === 'refused')
+          if (none && first?.status === 'refused') describe({ outcome: 'refused', reason: first.code })
+          return { results }
+        }),
     }),
-    discard: defineOperation({
+    discard: defineChange({
       name: `${kind.name} discard`,
+      action: 'dead-letters.discard',
+      targetOf: kind.targetOf,
       needs: [],
       args: kind.filter,
-      async run({ platform }, filter): Promise<{ results: (N & LetterOutcome)[] }> {
-        const letters = await meant(kind, platform, filter)
-        for (const [topic, origins] of Map.groupBy(letters.map(kind.originOf), (origin) => origin.topic)) {
-          await removeDeadLetters(platform, topic, origins)
-        }
-        return { results: letters.map((letter) => ({ ...kind.nameOf(letter), status: 'discarded' })) }
-      },
+      run: ({ platform, describe }: ChangeContext, filter): Promise<Results<N>> =>
+        oneAtATime(platform, async () => {
+          const letters = await meant(kind, platform, filter)
+          const results: Results<N>['results'] = letters.map((letter) => ({
+            ...kind.nameOf(letter),
+            status: 'discarded',
+          }))
+          describe(detailsOf(results))
+          const origins = letters.map(kind.originOf)
+          for (const [topic, own] of Map.groupBy(origins, (origin) => origin.topic)) {
+            await removeDeadLetters(platform, topic, own)
+          }
+          return { results }
+        }),
     }),
   }
+}
+
+interface Results<N> {
+  results: (N & LetterOutcome)[]
+}
+
+/** Letters that the audit names one by one; of more only the number. */
+const namedMax = 100
+
+function detailsOf(results: readonly LetterOutcome[]): ChangeDetails {
+  const refused = results.filter(({ status }) => status === 'refused').length
+  return { after: { results: results.slice(0, namedMax), refused }, count: results.length - refused }
+}
+
+/**
+ * Two that treat the same letter at once would both find it: the second waits for the first, and then finds it gone.
+ * Throws AppError `conflict` when that takes too long. The signal aborts when another one may have begun.
+ */
+async function oneAtATime<T>(
+  { engines, instanceId }: OperatedPlatform,
+  work: (lost: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const end = performance.now() + turnWithinMs
+  const lease = {
+    name: 'dead-letters',
+    holder: `${instanceId}-${randomUUID()}`,
+    ttlMs: deadlines.lease.deadLettersMs,
+  }
+  while (performance.now() < end) {
+    let ran = false
+    const result = await withLease(engines.relational, lease, ({ signal }) => {
+      ran = true
+      return work(signal)
+    })
+    if (ran) return result as T
+    await sleep(turnPollMs)
+  }
+  throw busy()
+}
+
+function busy(): AppError {
+  return new AppError(
+    'conflict',
+    'Other dead letters are being replayed or discarded; try again when that is done.',
+  )
 }
 
 /** Those that the filter means, at least one. */
 async function meant<F extends TObject, L extends { key: string }>(
   kind: Pick<LetterKind<F, L, object, object>, 'name' | 'list'>,
-  platform: Platform,
+  platform: OperatedPlatform,
   filter: Static<F>,
 ): Promise<L[]> {
   const letters = await kind.list(deadLetterParts(platform), filter)
@@ -130,7 +203,7 @@ async function meant<F extends TObject, L extends { key: string }>(
 /** The letters in their order, each with its record; without one where it is gone by now. */
 async function* withRecords<L extends { key: string }>(
   kind: { originOf(letter: L): { topic: string } },
-  platform: Platform,
+  platform: OperatedPlatform,
   letters: readonly L[],
 ): AsyncGenerator<[L, DeadLetter | undefined]> {
   for (let from = 0; from < letters.length; from += heldMax) {

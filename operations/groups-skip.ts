@@ -6,15 +6,15 @@ import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { listDeadLetters } from '#runtime/dead-letters.ts'
 import type { StoredRecord, TopicLocation } from '#runtime/messages.ts'
-import type { Platform } from '#runtime/platform.ts'
 import { readRange } from '#runtime/read-range.ts'
 import { operationHeader } from '#services/vectors/index/operation.ts'
 import { markSkipped } from '#services/vectors/index/stuck.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
+import { defineChange } from './change.ts'
 import { deadLetterParts } from './dead-letters.ts'
 import { findTopic } from './find-topic.ts'
 import { findGroup } from './groups.ts'
-import { defineOperation } from './operation.ts'
+import type { OperatedPlatform } from './operation.ts'
 
 /** A writer sees the mark within a second; its call under way may have to end first, and the group may be waiting. */
 const parkedWithinMs = 60_000
@@ -35,15 +35,17 @@ export interface SkipRecordResult {
   dead_letter: string | null
 }
 
-export const skipRecordOperation = defineOperation({
+export const skipRecordOperation = defineChange({
   name: 'groups skip',
+  action: 'group.skip',
+  targetOf: ({ group }) => group,
   needs: [],
   args: Type.Object({
     group: Type.String(),
     partition: Type.Integer({ minimum: 0 }),
     offset: Type.Integer({ minimum: 0 }),
   }),
-  async run({ platform, signal }, { group, partition, offset }): Promise<SkipRecordResult> {
+  async run({ platform, signal, describe }, { group, partition, offset }): Promise<SkipRecordResult> {
     const { group: shown, groupId, topic: name, generation } = await findGroup(platform, group)
     if (!generation) {
       throw new AppError(
@@ -66,6 +68,7 @@ export const skipRecordOperation = defineOperation({
       { group: groupId, epoch },
       { partition, offset, key: text },
     )
+    describe({ target: shown, after: { partition, offset, key: text } })
     const passed = await untilPassed(place, signal)
     const letter = deadLettersOf(topic).key({ group: groupId, partition, offset, epoch })
     const letters = await listDeadLetters(deadLetterParts(platform), { topic: name, key: letter })
@@ -84,7 +87,7 @@ export const skipRecordOperation = defineOperation({
 })
 
 interface Place {
-  platform: Platform
+  platform: OperatedPlatform
   groupId: string
   location: TopicLocation
   partition: number

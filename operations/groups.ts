@@ -2,10 +2,10 @@
 
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import type { Platform } from '#runtime/platform.ts'
 import { resetProgress } from '#services/vectors/index/progress.ts'
+import { defineChange } from './change.ts'
 import { groupsOf, type ReaderGroup } from './lag.ts'
-import { defineOperation } from './operation.ts'
+import type { OperatedPlatform } from './operation.ts'
 
 const resetArgs = Type.Object({
   group: Type.String(),
@@ -21,11 +21,13 @@ interface ResetResult {
   positions: { partition: number; offset: number }[]
 }
 
-export const resetGroupOperation = defineOperation({
+export const resetGroupOperation = defineChange({
   name: 'groups reset',
+  action: 'group.reset',
+  targetOf: ({ group }) => group,
   needs: [],
   args: resetArgs,
-  async run({ platform }, { group, to, partition }): Promise<ResetResult> {
+  async run({ platform, describe }, { group, to, partition }): Promise<ResetResult> {
     const { eventLog } = platform.engines
     const known = await findGroup(platform, group)
     const physicalName = platform.locations.get(known.topic)?.physicalName ?? known.topic
@@ -40,6 +42,13 @@ export const resetGroupOperation = defineOperation({
       }
       return { partition, offset }
     })
+    const { committed } = await eventLog.groupState(known.groupId, physicalName)
+    describe({
+      target: known.group,
+      before: changedOf(committed, positions),
+      after: positions,
+      count: positions.length,
+    })
     await eventLog.setPositions(known.groupId, physicalName, positions)
     if (known.generation) {
       // Else the next owner would begin behind what was reported before.
@@ -51,8 +60,19 @@ export const resetGroupOperation = defineOperation({
   },
 })
 
+/** The committed positions of the partitions that are set. */
+function changedOf(
+  committed: readonly { partition: number; offset: number }[],
+  set: readonly { partition: number }[],
+) {
+  const changed = new Set(set.map(({ partition }) => partition))
+  return committed
+    .filter(({ partition }) => changed.has(partition))
+    .map(({ partition, offset }) => ({ partition, offset }))
+}
+
 /** By what people call it, or by its name in the log. Throws AppError `not_found`. */
-export async function findGroup(platform: Platform, group: string): Promise<ReaderGroup> {
+export async function findGroup(platform: OperatedPlatform, group: string): Promise<ReaderGroup> {
   const groups = await groupsOf(platform.engines.relational)
   const known = groups.find((one) => one.group === group) ?? groups.find((one) => one.groupId === group)
   if (known) return known

@@ -15,9 +15,9 @@ import type { TopicLocation } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import { topicSpecOf } from '#runtime/topics.ts'
 import type { Topic } from '#topics/topic.ts'
+import { defineChange } from './change.ts'
 import { findTopic } from './find-topic.ts'
 import { groupsOf, readLag } from './lag.ts'
-import { defineOperation } from './operation.ts'
 
 const partitionsMax = 1_024
 const appendRecords = 500
@@ -244,19 +244,24 @@ interface GrowResult {
   epoch: number
 }
 
-export const growTopicOperation = defineOperation({
+export const growTopicOperation = defineChange({
   name: 'topics grow',
+  action: 'topic.grow',
+  targetOf: ({ topic }) => topic,
   needs: [],
   args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
-  async run({ platform, output, signal }, { topic, partitions }): Promise<GrowResult> {
+  async run({ platform, output, signal, describe }, { topic, partitions }): Promise<GrowResult> {
     const { eventLog, relational } = platform.engines
     const { locations } = platform
     const progress = output.progress.bind(output)
+    const before = locations.get(topic)
+    describe({ before: before && { ...before }, after: { partitions } })
     const location = await growTopic(
       { eventLog, relational, locations, progress, signal },
       findTopic(topic),
       partitions,
     )
+    describe({ after: { ...location } })
     return {
       topic,
       partitions: location.partitions,

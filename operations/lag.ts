@@ -106,7 +106,9 @@ async function readGroupLag(
   const committed = new Map(state.committed.map((one) => [one.partition, one.offset]))
   const partitions = ranges.map(({ partition, start, end }) => {
     const position = committed.get(partition) ?? null
-    return { partition, committed: position, start, end, lag: Math.max(0, end - (position ?? start)) }
+    // Records that expired or were deleted unread are not waited for.
+    const lag = Math.max(0, end - Math.max(position ?? start, start))
+    return { partition, committed: position, start, end, lag }
   })
   const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
   return { members: state.members, lag, partitions }

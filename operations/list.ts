@@ -1,5 +1,6 @@
 /** Every operation: what a running platform does when the command line asks it over the control socket. */
 
+import { issueAgentKeyOperation, listAgentKeysOperation, revokeAgentKeyOperation } from './agent-keys.ts'
 import {
   deleteAgentOperation,
   listAgentsOperation,
@@ -10,16 +11,20 @@ import {
 import { showAgentOperation } from './agents-show.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
+import { addGoalOperation, listGoalsOperation, setGoalOperation, showGoalOperation } from './goals.ts'
 import { resetGroupOperation } from './groups.ts'
 import { skipRecordOperation } from './groups-skip.ts'
 import { growTopicOperation } from './grow.ts'
 import { lagOperation } from './lag.ts'
+import { addNoteOperation, listNotesOperation, replyNoteOperation, showNoteOperation } from './notes.ts'
 import type { Operation } from './operation.ts'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
+import { rebuildNotesOperation } from './rebuild-notes.ts'
 import { recordLetters } from './record-letters.ts'
 import { rotateSecretsOperation } from './secrets.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
+import { addUserOperation, listUsersOperation, removeUserOperation, setUserRoleOperation } from './users.ts'
 import { deliveryLetters } from './webhooks/delivery-letters.ts'
 import { forgetTargetOperation, skipHeadOperation } from './webhooks/skip.ts'
 import { listTargetsOperation } from './webhooks/targets.ts'
@@ -28,6 +33,9 @@ export const operations: readonly Operation[] = [
   ...Object.values(recordLetters),
   ...Object.values(deliveryLetters),
   deleteAgentOperation,
+  issueAgentKeyOperation,
+  listAgentKeysOperation,
+  revokeAgentKeyOperation,
   doctorOperation,
   exportOperation,
   resetGroupOperation,
@@ -35,6 +43,15 @@ export const operations: readonly Operation[] = [
   lagOperation,
   listAgentsOperation,
   provisionAgentOperation,
+  listNotesOperation,
+  showNoteOperation,
+  addNoteOperation,
+  replyNoteOperation,
+  listGoalsOperation,
+  showGoalOperation,
+  addGoalOperation,
+  setGoalOperation,
+  rebuildNotesOperation,
   rebuildVectorsOperation,
   rebuildRelationalOperation,
   rotateAgentOperation,
@@ -42,6 +59,10 @@ export const operations: readonly Operation[] = [
   showAgentOperation,
   statsOperation,
   updateAgentOperation,
+  addUserOperation,
+  listUsersOperation,
+  removeUserOperation,
+  setUserRoleOperation,
   growTopicOperation,
   tailTopicOperation,
   forgetTargetOperation,

@@ -7,13 +7,21 @@ import type { Static, TObject } from 'typebox'
 import type { Output } from '#runtime/control.ts'
 import type { Platform } from '#runtime/platform.ts'
 import type { EngineName } from '#runtime/service.ts'
+import type { Actor } from '#services/identity/admin-audit/admin-audit.ts'
+
+/** What operations work on; who runs one closes the platform. */
+export type OperatedPlatform = Omit<Platform, 'close'>
 
 export interface OperationContext<I = never> {
-  platform: Platform
+  platform: OperatedPlatform
   /** Items and progress on the way to the result. */
   output: Output<I>
   /** Aborts when the operator gave up. */
   signal: AbortSignal
+  /** Who asks for it: changes are noted under this name. */
+  actor: Actor
+  /** Of the HTTP request behind it. */
+  requestId?: string
 }
 
 /**
@@ -27,6 +35,8 @@ export interface Operation<S extends TObject = TObject, R = unknown, I = unknown
   /** Services that must run for it; where no platform runs on this data directory, they run within the command. */
   services?: readonly string[]
   args: S
+  /** Of one that changes something: noun and verb of the action that it leaves. */
+  action?: string
   run(context: OperationContext<I>, args: Static<S>): Promise<R>
 }
 

@@ -6,7 +6,6 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Output } from '#runtime/control.ts'
 import { withLease } from '#runtime/leases.ts'
-import type { Platform } from '#runtime/platform.ts'
 import {
   type GenerationEngine,
   type Index,
@@ -20,7 +19,8 @@ import {
   readRebuildStatus,
 } from '#services/vectors/index/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { defineOperation, type OperationContext } from './operation.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import type { OperatedPlatform } from './operation.ts'
 
 const pollMs = 250
 const leaseMs = deadlines.lease.rebuildMs
@@ -40,12 +40,14 @@ export const rebuildVectorsOperation = defineRebuild(vectorsIndex, 'vectors')
 export const rebuildRelationalOperation = defineRebuild(relationalIndex, 'mirror')
 
 function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
-  return defineOperation({
+  return defineChange({
     name: `rebuild ${index.name}`,
+    action: 'index.rebuild',
+    targetOf: () => index.name,
     needs: [engine],
     services: [index.writer],
     args: Type.Object({}),
-    async run({ platform, output, signal }: OperationContext<string>): Promise<RebuildResult> {
+    async run({ platform, output, signal, note }: ChangeContext<string>): Promise<RebuildResult> {
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)
@@ -57,6 +59,8 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
           'Another command is starting a rebuild: run this one again to watch it.',
         )
       }
+      // It goes on in the writer from here, whether or not the operator watches it.
+      await note(parts.relational, { after: { generation } })
       const records = await watch(parts, generation, output, signal)
       return { index: index.name, generation, records, took_ms: Date.now() - startedAt }
     },
@@ -106,7 +110,7 @@ async function watch(
   }
 }
 
-function partsOf(platform: Platform, index: Index, engine: GenerationEngine): RebuildParts {
+function partsOf(platform: OperatedPlatform, index: Index, engine: GenerationEngine): RebuildParts {
   const { eventLog, relational } = platform.engines
   const physicalName = platform.locations.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
   return { eventLog, relational, index, engine, physicalName }

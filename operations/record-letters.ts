@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
-import { type ListedDeadLetter, listDeadLetters } from '#runtime/dead-letters.ts'
+import { type DeadLetterParts, type ListedDeadLetter, listDeadLetters } from '#runtime/dead-letters.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterOperations, deadLetterParts, type Replay } from './dead-letters.ts'
@@ -11,17 +11,28 @@ import { openDeliveryReplay } from './webhooks/delivery-letters.ts'
 
 export type RecordLetter = Omit<ListedDeadLetter, 'parkedAt'> & { parkedAt: string }
 
+/** Dead letters that are named one by one at once. */
+export const namesMax = 1_000
+
 export const recordLetters = deadLetterOperations({
   name: 'dead-letters',
   filter: Type.Object({
     topic: Type.Optional(Type.String()),
     /** A record's key, or the name of one dead letter. */
     key: Type.Optional(Type.String()),
+    /** Of the reader group that gave them up. */
+    group: Type.Optional(Type.String()),
+    /** Exactly these. */
+    names: Type.Optional(
+      Type.Array(Type.Object({ topic: Type.String(), key: Type.String() }), { maxItems: namesMax }),
+    ),
   }),
-  async list(parts, filter): Promise<RecordLetter[]> {
-    const letters = await listDeadLetters(parts, filter)
-    return letters.map(({ parkedAt, ...letter }) => ({ ...letter, parkedAt: parkedAt.toISOString() }))
+  targetOf({ topic, key, names = [] }) {
+    const [only, ...more] = names
+    if (only) return more.length === 0 ? `${only.topic}/${only.key}` : only.topic
+    return [topic ?? 'all topics', ...(key === undefined ? [] : [key])].join('/')
   },
+  list: listRecordLetters,
   originOf: (letter) => letter,
   nameOf: ({ topic, key }) => ({ topic, key }),
   shownMax: Number.POSITIVE_INFINITY,
@@ -41,3 +52,32 @@ export const recordLetters = deadLetterOperations({
     }
   },
 })
+
+interface RecordFilter {
+  topic?: string
+  key?: string
+  group?: string
+  names?: { topic: string; key: string }[]
+}
+
+async function listRecordLetters(
+  parts: DeadLetterParts,
+  { group, names, ...filter }: RecordFilter,
+): Promise<RecordLetter[]> {
+  const listed = names ? await listNamed(parts, names) : await listDeadLetters(parts, filter)
+  return listed
+    .filter((letter) => group === undefined || letter.group === group)
+    .map(({ parkedAt, ...letter }) => ({ ...letter, parkedAt: parkedAt.toISOString() }))
+}
+
+async function listNamed(
+  parts: DeadLetterParts,
+  names: readonly { topic: string; key: string }[],
+): Promise<ListedDeadLetter[]> {
+  const found: ListedDeadLetter[] = []
+  for (const [topic, own] of Map.groupBy(names, (name) => name.topic)) {
+    const keys = new Set(own.map(({ key }) => key))
+    found.push(...(await listDeadLetters(parts, { topic })).filter(({ key }) => keys.has(key)))
+  }
+  return found.sort((a, b) => a.parkedAt.getTime() - b.parkedAt.getTime())
+}

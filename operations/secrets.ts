@@ -2,11 +2,17 @@
 
 import { Type } from 'typebox'
 import { rotateSecrets } from '#services/identity/secrets/secrets.ts'
-import { defineOperation } from './operation.ts'
+import { defineChange } from './change.ts'
 
-export const rotateSecretsOperation = defineOperation({
+export const rotateSecretsOperation = defineChange({
   name: 'secrets-rotate',
+  action: 'secrets.rotate',
+  targetOf: () => 'secrets',
   needs: [],
   args: Type.Object({}),
-  run: ({ platform }) => rotateSecrets(platform.engines.relational, platform.env),
+  async run({ platform, describe }) {
+    const rotated = await rotateSecrets(platform.engines.relational, platform.env)
+    describe({ after: { key_id: rotated.key_id }, count: rotated.secrets })
+    return rotated
+  },
 })

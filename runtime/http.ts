@@ -12,6 +12,7 @@ import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
+import { createSerializer } from './http/serialization.ts'
 import { createValidator } from './http/validation.ts'
 
 export { type ApiDescription, registerApiDescription } from './http/api-description.ts'
@@ -73,6 +74,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)
   app.setValidatorCompiler(createValidator)
+  app.setSerializerCompiler(createSerializer)
   registerDrain(app)
   registerRequestIds(app)
   registerErrors(app, options.log)

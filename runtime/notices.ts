@@ -16,7 +16,7 @@ import type { Closeable } from '#lib/resource.ts'
 export type NoticeChannel = 'flotilla_outbox' | 'flotilla_index_generations' | 'flotilla_stuck_records'
 
 /** How often those who hear notices look for changes as well: where somebody waits for them, and where nobody does. */
-export const lookEveryMs = 5_000
+export const lookEveryMs = 1_000
 export const lookSeldomMs = 15_000
 
 const listenAgain = { baseMs: 200, maxMs: 5_000 }

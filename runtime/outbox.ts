@@ -30,8 +30,9 @@ import type { RefusedKeys } from './outbox/refused-keys.ts'
 /** Name of the lease, and the writer name of its holder. */
 export const outboxLeaseName = 'outbox'
 
-/** Rows of one read and one publish. */
+/** Rows of one read and one publish, and bytes of their values as text: beyond them a batch ends, with one row at least. */
 const batchMax = 500
+const batchBytesMax = 4 * 1024 * 1024
 const leaseTtlMs = deadlines.lease.outboxMs
 const publishTimeoutMs = deadlines.publish.outboxMs
 /** A batch begins only when the lease outlives its publish by far: one that is fenced in the midst is work for nothing. */
@@ -125,17 +126,21 @@ async function publishAll(tenure: Tenure): Promise<number> {
   // Taken once: a key whose rest ends in the midst must not go on with a later row of it.
   const held = refused.resting()
   let published = 0
-  let after = 0
   while (lease.leftMs() > leaseLeftMsMin && !lease.signal.aborted) {
-    const rows = await readRows(tenure.relational, after, held)
-    const last = rows.at(-1)
-    if (!last) break
-    after = last.id
+    // From the first row each time: a transaction with a lower id may have committed since, and a later row of its key must
+    // not be published before it.
+    const rows = await readRows(tenure.relational, held)
+    if (rows.length === 0) break
     const restingBefore = held.size
+    let kept = 0
     for (const [topic, ofTopic] of Map.groupBy(rows, (row) => row.topic)) {
       const stored = await publishTopic(tenure, topic, ofTopic, held)
-      published += await deleteRows(tenure, stored)
+      const deleted = await deleteRows(tenure, stored)
+      published += deleted
+      kept += stored.length - deleted
     }
+    // Another one has the lease.
+    if (kept > 0) break
     if (held.size > restingBefore && refused.full()) break
   }
   return published
@@ -151,11 +156,14 @@ interface OutboxRow {
   created_at: Date
 }
 
-async function readRows(relational: Relational, after: number, held: Set<string>): Promise<OutboxRow[]> {
+async function readRows(relational: Relational, held: Set<string>): Promise<OutboxRow[]> {
   const { rows } = await relational.query<OutboxRow>(
-    `select id, topic, key, event_id, value, headers, created_at from platform.outbox
-     where id > $1 and topic || ' ' || key <> all($3::text[]) order by id limit $2`,
-    [after, batchMax, [...held]],
+    `select id, topic, key, event_id, value, headers, created_at from (
+       select *, sum(bytes) over (order by id rows unbounded preceding) - bytes as bytes_before from (
+         select *, coalesce(octet_length(value::text), 0) as bytes from platform.outbox
+         where topic || ' ' || key <> all($3::text[]) order by id limit $1) as first) as measured
+     where bytes_before < $2 order by id`,
+    [batchMax, batchBytesMax, [...held]],
   )
   return rows
 }

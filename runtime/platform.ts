@@ -38,6 +38,8 @@ export interface OpenPlatformOptions {
   log: Logger
   /** False where nothing of the data directory is touched, so that several processes may share it. */
   lock: boolean
+  /** Called when the engines have begun to open: what needs none of them may be done meanwhile. */
+  whileOpening?(): void
   /** Ends the waiting for engines that are away. */
   signal?: AbortSignal
 }
@@ -66,7 +68,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const choices = choicesOf(env)
   const instanceId = randomBytes(6).toString('hex')
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
-  const opened = await openEngines({
+  const opening = openEngines({
     settings: loadConfig(engineSettings, env),
     needs: [...commonNeeds, ...options.needs],
     directory: home,
@@ -74,6 +76,9 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     clientId: `flotilla-${options.producerName}-${instanceId}`,
     log,
   })
+  // In this turn the engines' threads begin.
+  setImmediate(() => options.whileOpening?.())
+  const opened = await opening
   scope.add('engines', opened)
   const engines = opened.engines as Engines
   await refuseUnfitEmbedder(opened.engines.embedder, log)

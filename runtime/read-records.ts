@@ -21,16 +21,23 @@ export interface ReadOptions {
   /** Called once, when all that was there at the beginning is read. */
   caughtUp?(): void | Promise<void>
   signal: AbortSignal
+  /** What one fetch of a partition brings at most; as much may wait for each partition. Default 1 MiB. */
+  fetchBytesMax?: number
 }
 
 /** Resolves with the ranges that were read: what lies in the topic beyond their ends came later. */
 export async function readRecords(options: ReadOptions): Promise<PartitionRange[]> {
-  const { eventLog, topic, signal } = options
+  const { eventLog, topic, signal, fetchBytesMax } = options
   const ranges = await eventLog.offsets(topic)
   const reading = createReading(options, ranges)
   const group = `flotilla-tail-${randomBytes(6).toString('hex')}`
   const joined = Promise.withResolvers<GroupConsumer>()
-  const consumer = await eventLog.consume({ group, topic, listener: reading.listener(joined.promise) })
+  const consumer = await eventLog.consume({
+    group,
+    topic,
+    listener: reading.listener(joined.promise),
+    ...(fetchBytesMax === undefined ? {} : { fetchBytesMax }),
+  })
   joined.resolve(consumer)
   try {
     while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)

@@ -50,6 +50,8 @@ interface ServiceBase {
    * Throws AppError for files that the environment names and that cannot be used. Called before anything is opened.
    */
   check?(env: Environment): void
+  /** Loads the code that runs the service, while the engines open. Without it, importing the service loads all of it. */
+  load?(): Promise<unknown>
 }
 
 export interface Ingress extends ServiceBase {
@@ -66,6 +68,8 @@ export interface ListenAddress {
   portVariable: string
   /** Default port. */
   port: number
+  /** Further keys of addresses.json that follow from its own URL. */
+  further?(url: string, env: Environment): Record<string, string>
 }
 
 /**

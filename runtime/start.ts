@@ -73,6 +73,7 @@ export async function startPlatform(options: StartOptions): Promise<RunningPlatf
 async function startInto(scope: Scope, options: StartOptions, chosen: Service[]): Promise<RunningPlatform> {
   const { env, log } = options
   const ports = scope.add('ports', await takePorts(chosen, env))
+  let loading: Promise<unknown> | undefined
   const platform = await openPlatform({
     env,
     needs: chosen.flatMap(needsOf),
@@ -81,12 +82,18 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
       chosen.length === options.services.length ? 'flotilla' : chosen.map((one) => one.name).join('+'),
     log,
     lock: true,
+    whileOpening() {
+      loading = Promise.all(chosen.map(async (service) => service.load?.()))
+      // Its fault is thrown below, unless that of the engines comes first.
+      loading.catch(() => {})
+    },
     ...(options.signal ? { signal: options.signal } : {}),
   })
   // A process that was killed may have left its own file: the directory is ours now.
   removeAddresses(platform.home)
   const bound = createBound()
   scope.add('platform', bound(platform))
+  await loading
   const workers = chosen.filter((service) => service.kind === 'worker')
   const ingresses = chosen.filter((service) => service.kind === 'ingress')
   const { eventLog } = platform.engines

@@ -1,10 +1,40 @@
 // Made from the .avsc files by `npm run schemas:types`: do not edit.
 
+/** Who did what to the platform, by the main API or the command line. It holds no secret. */
+export interface AdminAction {
+  actor_kind: 'agent' | 'person' | 'command_line' | 'unknown'
+  /** uid of the agent or person; of a command line the user of the system */
+  actor: string
+  /** noun and verb: agent.provision */
+  action: string
+  target: string
+  /** JSON */
+  before: string | null
+  /** JSON */
+  after: string | null
+  outcome: 'done' | 'refused' | 'failed' | 'unknown'
+  /** the error code of what was refused or failed */
+  reason: string | null
+  request_id: string | null
+  /** things that it changed, or tries that it sums up */
+  count: number
+  occurred_at: number
+}
+
 /** The newest state of an agent and what changed; caches drop the agent's keys. */
 export interface AgentChange {
   uid: string
   agent_id: string
-  change: 'provisioned' | 'rotated' | 'deleted' | 'tier' | 'access' | 'quota' | 'unknown' | 'updated'
+  change:
+    | 'provisioned'
+    | 'rotated'
+    | 'deleted'
+    | 'tier'
+    | 'access'
+    | 'quota'
+    | 'unknown'
+    | 'updated'
+    | 'agent_key_revoked'
   name: string
   role: string
   access: string
@@ -18,6 +48,8 @@ export interface AgentChange {
   public_key_fingerprint: string
   version: number
   occurred_at: number
+  /** the agent key that was revoked */
+  agent_key_id: string | null
 }
 
 /** A handshake or vector operation. The end repeats the fields of the beginning under the same event id. */
@@ -62,6 +94,36 @@ export interface FleetEvent {
   result: string
   /** Unix time in seconds */
   ts: number
+}
+
+/** The newest state of a note or a goal. */
+export interface HubRecord {
+  kind: 'note' | 'goal' | 'unknown'
+  id: number
+  /** rises with every change of the note or goal */
+  version: number
+  author: string
+  /** a note's subject or a goal's title */
+  title: string
+  /** a note's body or a goal's description */
+  text: string
+  priority: string
+  status: string
+  /** of a note */
+  thread_id: string | null
+  /** of a note that replies */
+  parent_id: number | null
+  created_at: number
+  updated_at: number
+}
+
+/** The newest state of a person and what changed; caches drop what they know of the person. */
+export interface PersonChange {
+  uid: string
+  change: 'added' | 'role' | 'removed' | 'password' | 'signed_out' | 'unknown'
+  role: string
+  version: number
+  occurred_at: number
 }
 
 /** One point to be written. The record's key names the collection and the point id; a null value deletes the point. */
@@ -123,10 +185,13 @@ export interface WebhookDelivery {
 }
 
 export interface Schemas {
+  'admin-action': AdminAction
   'agent-change': AgentChange
   'audit-event': AuditEvent
   'dead-letter': DeadLetter
   'fleet-event': FleetEvent
+  'hub-record': HubRecord
+  'person-change': PersonChange
   'vector-upsert': VectorUpsert
   'vectors-progress': VectorsProgress
   'webhook-attempt': WebhookAttempt

@@ -15,4 +15,6 @@ export const migrationFolders: readonly string[] = [
   folderOf('./limits/migrations/'),
   folderOf('./vectors/migrations/'),
   folderOf('./identity/migrations/'),
+  folderOf('./hub/migrations/'),
+  folderOf('./goals/migrations/'),
 ]

@@ -15,7 +15,7 @@ export const vectorsCommands = defineTopic({
   cleanup: 'compact',
   retentionMs: null,
   deadLetters: true,
-  writers: ['vector-gateway', 'audit-writer'],
+  writers: ['vector-gateway', 'audit-writer', 'note-indexer'],
   readers: [
     { service: 'vector-writer', group: 'vector-writer', mode: 'batch' },
     { service: 'relational-writer', group: 'relational-writer', mode: 'batch' },
@@ -67,7 +67,8 @@ export const auditEvents = defineTopic({
 
 export const agentsChanges = defineTopic({
   name: 'agents.changes',
-  purpose: 'provisioned, rotated, deleted, updated: a signal to drop what is cached of the agent',
+  purpose:
+    'provisioned, rotated, deleted, updated, agent keys revoked: a signal to drop what is cached of the agent',
   keyedBy: 'agent',
   key: (agentId: string) => agentId,
   schema: 'agent-change',
@@ -76,7 +77,43 @@ export const agentsChanges = defineTopic({
   retentionMs: null,
   deadLetters: false,
   writers: ['outbox-publisher'],
-  readers: [{ service: 'vector-gateway', tail: 'end' }],
+  readers: [
+    { service: 'vector-gateway', tail: 'end' },
+    { service: 'main-api', tail: 'end' },
+    { service: 'hub', tail: 'end' },
+  ],
+})
+
+export const peopleChanges = defineTopic({
+  name: 'people.changes',
+  purpose:
+    'added, another role or password, signed out, removed: a signal to drop what is cached of the person',
+  keyedBy: 'person',
+  key: (uid: string) => uid,
+  schema: 'person-change',
+  partitions: 12,
+  cleanup: 'compact',
+  retentionMs: null,
+  deadLetters: false,
+  writers: ['outbox-publisher'],
+  readers: [
+    { service: 'main-api', tail: 'end' },
+    { service: 'hub', tail: 'end' },
+  ],
+})
+
+export const adminAudit = defineTopic({
+  name: 'admin.audit',
+  purpose: 'who did what to the platform, by the main API or the command line',
+  keyedBy: 'actor',
+  key: (actorId: string) => actorId,
+  schema: 'admin-action',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 365 * day,
+  deadLetters: false,
+  writers: ['outbox-publisher'],
+  readers: [],
 })
 
 export const fleetEvents = defineTopic({
@@ -91,6 +128,24 @@ export const fleetEvents = defineTopic({
   deadLetters: true,
   writers: ['outbox-publisher'],
   readers: [{ service: 'webhook-relay', group: 'webhook-relay', mode: 'batch' }],
+})
+
+export const hubRecords = defineTopic({
+  name: 'hub.records',
+  purpose: 'the newest state of each note and goal',
+  keyedBy: 'note or goal',
+  key: ({ kind, id }: { kind: 'note' | 'goal'; id: number }) => `${kind}/${id}`,
+  schema: 'hub-record',
+  partitions: 12,
+  cleanup: 'compact',
+  retentionMs: null,
+  deadLetters: true,
+  writers: ['outbox-publisher'],
+  readers: [
+    { service: 'note-indexer', group: 'note-indexer', mode: 'batch' },
+    { service: 'hub', tail: 'end' },
+    { service: 'main-api', tail: 'end' },
+  ],
 })
 
 /** Its partitions are owned by targets (runtime/webhooks/assignment.ts), never chosen by the key's hash. */
@@ -120,7 +175,10 @@ export const webhooksAttempts = defineTopic({
   retentionMs: 7 * day,
   deadLetters: false,
   writers: ['webhook-courier'],
-  readers: [{ service: 'webhook-relay', tail: 'end' }],
+  readers: [
+    { service: 'webhook-relay', tail: 'end' },
+    { service: 'main-api', tail: 'end' },
+  ],
 })
 
 const main = [
@@ -128,7 +186,10 @@ const main = [
   vectorsProgress,
   auditEvents,
   agentsChanges,
+  peopleChanges,
+  adminAudit,
   fleetEvents,
+  hubRecords,
   webhooksDeliveries,
   webhooksAttempts,
 ] as const

@@ -1,11 +1,12 @@
-/** `flotilla rebuild vectors|relational`: rebuilds an index from the log, while writes and searches go on. */
+/** `flotilla rebuild vectors|relational|notes`: fills again what is derived, while writes and searches go on. */
 
 import type { Command as Program } from 'commander'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from '#operations/rebuild.ts'
+import { rebuildNotesOperation } from '#operations/rebuild-notes.ts'
 import { type Cli, describe } from '../cli.ts'
 
 export function registerRebuild(program: Program, cli: Cli): void {
-  const rebuild = program.command('rebuild').description('rebuild an index from the log')
+  const rebuild = program.command('rebuild').description('rebuild an index, or the points of notes')
   const kinds = [
     { command: rebuildVectorsOperation, name: 'vectors', what: 'a new vector index' },
     { command: rebuildRelationalOperation, name: 'relational', what: 'new tables of the relational mirror' },
@@ -30,4 +31,12 @@ export function registerRebuild(program: Program, cli: Cli): void {
       )
     })
   }
+  const notes = rebuild
+    .command('notes')
+    .description('publish every note once more, so that all their points in fleet_notes are written again')
+  describe(notes, 'flotilla rebuild notes').action(async ({ json }: { json?: boolean }) => {
+    const render = ({ records, took_ms }: { records: number; took_ms: number }) =>
+      `${records} notes published again, ${took_ms} ms`
+    await cli.run(rebuildNotesOperation, {}, { json, render })
+  })
 }

@@ -5,7 +5,6 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
-import type { Platform } from '#runtime/platform.ts'
 import { secretKeyVariable } from '#services/identity/secrets/secret-keys.ts'
 import { tryKeys } from '#services/identity/secrets/secrets.ts'
 import {
@@ -17,7 +16,7 @@ import {
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import { readLag } from '../lag.ts'
-import { defineOperation } from '../operation.ts'
+import { defineOperation, type OperatedPlatform } from '../operation.ts'
 import type { Check } from './check.ts'
 import { pingEngines } from './ping.ts'
 
@@ -32,7 +31,7 @@ export const doctorOperation = defineOperation({
 })
 
 /** Never throws: what fails is reported as a failed check. */
-async function checkEngines(platform: Platform): Promise<Check[]> {
+async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
   const pings = await pingEngines(platform.engines, platform.choices)
   const answers = await Promise.all(
     Object.entries({
@@ -48,7 +47,7 @@ async function checkEngines(platform: Platform): Promise<Check[]> {
   return [...pings, ...answers.flat()]
 }
 
-async function checkGroups(platform: Platform): Promise<Check[]> {
+async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
   const { eventLog, relational } = platform.engines
   const groups = await readLag({ eventLog, relational, locations: platform.locations })
   return groups.map(({ group, members, lag, partitions, stuck }) => {
@@ -88,7 +87,7 @@ async function checkGroups(platform: Platform): Promise<Check[]> {
   })
 }
 
-async function checkDeadLetters(platform: Platform): Promise<Check[]> {
+async function checkDeadLetters(platform: OperatedPlatform): Promise<Check[]> {
   const topics = catalog.filter((topic) => topic.name.endsWith(deadLetterSuffix))
   const checks: Check[] = []
   for (const topic of topics) {
@@ -113,15 +112,15 @@ async function recordsIn(eventLog: EventLog, topic: string | undefined): Promise
   return ranges.reduce((sum, range) => sum + range.end - range.start, 0)
 }
 
-function checkVectors({ engines }: Platform): Promise<Check[]> {
+function checkVectors({ engines }: OperatedPlatform): Promise<Check[]> {
   return checkIndex(engines.relational, vectorsIndex, engines.vectors)
 }
 
-async function checkMirror({ engines }: Platform): Promise<Check[]> {
+async function checkMirror({ engines }: OperatedPlatform): Promise<Check[]> {
   return engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : []
 }
 
-async function checkSecrets({ engines, env }: Platform): Promise<Check[]> {
+async function checkSecrets({ engines, env }: OperatedPlatform): Promise<Check[]> {
   const check = 'secrets'
   const opened = await tryKeys(engines.relational, env)
   if (opened !== null) return [{ check, status: 'ok', found: `${counted(opened, 'secret')} at rest, opened` }]

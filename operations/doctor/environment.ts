@@ -183,7 +183,8 @@ function checkConfiguration(env: Environment): Check[] {
 function hostOf(variable: string, env: Environment): string {
   const address = env[variable]
   if (!address) return ''
-  return ` at ${variable === 'KAFKA_BROKERS' ? address : new URL(address).host || 'this machine'}`
+  if (!URL.canParse(address) || variable === 'KAFKA_BROKERS') return ` at ${address}`
+  return ` at ${new URL(address).host || 'this machine'}`
 }
 
 function checkHome(home: string): Check[] {

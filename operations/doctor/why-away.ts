@@ -15,6 +15,7 @@ const credentials: Record<EngineName, string> = {
   mirror: 'the user and the password in DATABASE_URL',
   embedder: 'EMBEDDINGS_API_KEY',
   localEmbedder: 'EMBEDDINGS_API_KEY',
+  identity: 'GOOGLE_APPLICATION_CREDENTIALS',
 }
 
 const waits = 'what waits for it goes on by itself'

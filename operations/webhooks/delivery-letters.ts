@@ -10,11 +10,11 @@ import {
   removeDeadLetters,
 } from '#runtime/dead-letters.ts'
 import type { Codec } from '#runtime/messages.ts'
-import type { Platform } from '#runtime/platform.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { type DeadLetterOrigin, webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterOperations, deadLetterParts, type Replay } from '../dead-letters.ts'
+import type { OperatedPlatform } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
 export interface DeliveryLetter {
@@ -42,6 +42,8 @@ export const deliveryLetters = deadLetterOperations({
     target: Type.Optional(Type.String()),
     sequence: Type.Optional(Type.Integer({ minimum: 0 })),
   }),
+  targetOf: ({ target, sequence }) =>
+    [target ?? 'all targets', ...(sequence === undefined ? [] : [sequence])].join('/'),
   list: listDeliveryLetters,
   originOf: ({ origin }) => ({ topic: webhooksDeliveries.name, ...origin }),
   nameOf: ({ target, sequence, key }) => ({ target, sequence, key }),
@@ -74,7 +76,7 @@ export async function listDeliveryLetters(
  * Each delivery keeps its sequence, key and webhook id, is marked as a replay, and goes to the partition that its target
  * owns now, behind all that waits there.
  */
-export async function openDeliveryReplay(platform: Platform): Promise<Replay> {
+export async function openDeliveryReplay(platform: OperatedPlatform): Promise<Replay> {
   const { codec, publisher } = platform
   const { path, names } = namedTargets(platform.env)
   const assignments = await readAssignments(platform.engines.relational)

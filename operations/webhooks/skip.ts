@@ -4,12 +4,12 @@ import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { removeDeadLetters } from '#runtime/dead-letters.ts'
-import type { Platform } from '#runtime/platform.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/target-status.ts'
 import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'
+import { defineChange } from '../change.ts'
 import { deadLetterParts } from '../dead-letters.ts'
-import { defineOperation } from '../operation.ts'
+import type { OperatedPlatform } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
 import { namedTargets } from './named-targets.ts'
 
@@ -27,14 +27,17 @@ export interface SkipResult {
   outcome: 'parked' | 'delivered' | 'waiting'
 }
 
-export const skipHeadOperation = defineOperation({
+export const skipHeadOperation = defineChange({
   name: 'webhooks skip',
+  action: 'webhook.skip',
+  targetOf: ({ target }) => target,
   needs: [],
   args: Type.Object({ target: Type.String() }),
-  async run({ platform, signal }, { target }): Promise<SkipResult> {
+  async run({ platform, signal, describe }, { target }): Promise<SkipResult> {
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
     const { partition, position } = waiting
+    describe({ after: { partition, offset: position } })
     await skipThrough(platform, target, position)
     const passed = await untilPassed(platform, target, position + 1, parkedWithinMs, signal)
     const { epoch } = platform.publisher.locationOf(webhooksDeliveries)
@@ -61,11 +64,13 @@ export interface ForgetResult {
   dead_letters: number
 }
 
-export const forgetTargetOperation = defineOperation({
+export const forgetTargetOperation = defineChange({
   name: 'webhooks forget',
+  action: 'webhook.forget',
+  targetOf: ({ target }) => target,
   needs: [],
   args: Type.Object({ target: Type.String(), force: Type.Boolean() }),
-  async run({ platform, signal }, { target, force }): Promise<ForgetResult> {
+  async run({ platform, signal, describe }, { target, force }): Promise<ForgetResult> {
     refuseNamed(platform, target)
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag > 0 && !force) {
@@ -94,6 +99,7 @@ export const forgetTargetOperation = defineOperation({
     const { eventLog, relational } = platform.engines
     const parts = { eventLog, relational, locations: platform.locations }
     const partition = await forgetTarget(parts, target, courierGroup)
+    describe({ before: { partition }, count: force ? letters.length : 0 })
     return {
       target,
       partition,
@@ -104,7 +110,7 @@ export const forgetTargetOperation = defineOperation({
 })
 
 /** The row's mark never goes back. */
-async function skipThrough(platform: Platform, target: string, offset: number): Promise<void> {
+async function skipThrough(platform: OperatedPlatform, target: string, offset: number): Promise<void> {
   await platform.engines.relational.query(
     `update platform.webhook_targets set skip_through = greatest(coalesce(skip_through, -1), $2::bigint)
      where name = $1`,
@@ -114,7 +120,7 @@ async function skipThrough(platform: Platform, target: string, offset: number): 
 
 /** Throws AppError `not_found` for a target without a partition. */
 async function waitingOf(
-  platform: Platform,
+  platform: OperatedPlatform,
   target: string,
 ): Promise<{ place: WaitingPartition; couriers: number }> {
   const { eventLog, relational } = platform.engines
@@ -134,7 +140,7 @@ async function waitingOf(
 
 /** True once everything below this offset is delivered or parked; false at once where no courier runs. */
 async function untilPassed(
-  platform: Platform,
+  platform: OperatedPlatform,
   target: string,
   offset: number,
   withinMs: number,
@@ -150,7 +156,7 @@ async function untilPassed(
   return false
 }
 
-function refuseNamed(platform: Platform, target: string): void {
+function refuseNamed(platform: OperatedPlatform, target: string): void {
   const { path, names } = namedTargets(platform.env)
   if (names?.has(target)) {
     throw new AppError('conflict', `${target} is still in ${path}: remove it there first.`)

@@ -10,8 +10,11 @@ import { asShown } from './api/shown-as.ts'
 import { registerReference } from './reference.ts'
 
 export interface ApiDescription {
-  /** For example `/v1`; the description is at `<prefix>/openapi.json`, the page at `<prefix>/reference`. */
-  prefix: `/${string}`
+  /**
+   * For example `/v1`; the description is at `<prefix>/openapi.json`, the page at `<prefix>/reference`. Empty for an interface
+   * whose paths have no common beginning.
+   */
+  prefix: '' | `/${string}`
   title: string
   description: string
   version: string
@@ -61,7 +64,7 @@ export async function registerApiDescription(app: FastifyInstance, api: ApiDescr
       .type('application/json')
       .send(text.replaceAll(serverMark, addressAsked(request)))
   })
-  await registerReference(app, api)
+  registerReference(app, api)
 }
 
 function configsOf(routes: readonly RouteOptions[]): Map<string, FastifyContextConfig> {

@@ -99,5 +99,7 @@ function createRouteTable(app: FastifyInstance): (url: string) => string[] {
 
 function patternOf(url: string): RegExp {
   const escaped = url.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
-  return new RegExp(`^${escaped.replace(/:[A-Za-z_]+/g, '[^/]+').replace(/\*/g, '.*')}$`)
+  // Two colons are one that is no name of a parameter.
+  const named = escaped.replace(/::|:[A-Za-z_]+/g, (part) => (part === '::' ? ':' : '[^/]+'))
+  return new RegExp(`^${named.replace(/\*/g, '.*')}$`)
 }

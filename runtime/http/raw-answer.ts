@@ -1,10 +1,12 @@
 /** Answers what is not HTTP, or comes too slowly, with a problem document on the bare socket. */
 
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { v7 as uuidv7 } from 'uuid'
 import { AppError } from '#lib/errors.ts'
 import { problemContentType, problemOf } from './problem.ts'
+
+/** Not by import: see runtime/control.ts. */
+const { STATUS_CODES } = process.getBuiltinModule('node:http')
 
 const faults: Record<string, AppError> = {
   HPE_HEADER_OVERFLOW: new AppError('bad_request', 'The address and headers are too long.', {

@@ -1,6 +1,6 @@
 /** The reference page of an interface: the description, readable, with requests to paste. Loads nothing from elsewhere. */
 
-import type { FastifyInstance } from 'fastify'
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 
 /** The page may load nothing from elsewhere. */
 const contentSecurityPolicy =
@@ -17,26 +17,43 @@ const withoutCloud = {
   withDefaultFonts: false,
 } as const
 
-export async function registerReference(
+/** Headers of the page that depend on what it is, not on this connection. */
+const keptHeaders = ['content-type', 'location', 'cache-control', 'etag'] as const
+
+/** The library and its page of four megabytes are loaded when somebody asks for them: a start does not wait for it. */
+export function registerReference(
   app: FastifyInstance,
-  { prefix, title }: { prefix: `/${string}`; title: string },
-): Promise<void> {
-  // Four megabytes of page: loaded by those services only that serve it.
+  { prefix, title }: { prefix: '' | `/${string}`; title: string },
+): void {
+  const routePrefix = `${prefix}/reference` as const
+  let pages: Promise<FastifyInstance> | undefined
+  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    pages ??= openPages(routePrefix, title)
+    const page = await (await pages).inject({ method: 'GET', url: request.url })
+    for (const name of keptHeaders) {
+      const value = page.headers[name]
+      if (value !== undefined) reply.header(name, value)
+    }
+    return reply
+      .code(page.statusCode)
+      .header('content-security-policy', contentSecurityPolicy)
+      .send(page.rawPayload)
+  }
+  for (const path of [routePrefix, `${routePrefix}/*`]) app.get(path, { schema: { hide: true } }, answer)
+}
+
+async function openPages(routePrefix: `/${string}`, title: string): Promise<FastifyInstance> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
-  await app.register(async (scope) => {
-    scope.addHook('onRequest', (_request, reply, done) => {
-      reply.header('content-security-policy', contentSecurityPolicy)
-      done()
-    })
-    await scope.register(reference, {
-      routePrefix: `${prefix}/reference`,
-      configuration: {
-        url: '../openapi.json',
-        pageTitle: title,
-        // The description's own request, made of real values, is the one to paste.
-        hiddenClients: true,
-        ...withoutCloud,
-      },
-    })
+  const pages = fastify()
+  await pages.register(reference, {
+    routePrefix,
+    configuration: {
+      url: '../openapi.json',
+      pageTitle: title,
+      // The description's own request, made of real values, is the one to paste.
+      hiddenClients: true,
+      ...withoutCloud,
+    },
   })
+  return pages
 }

@@ -30,11 +30,12 @@ export const createValidator: FastifySchemaCompiler<unknown> = ({ schema }) => {
   }
 }
 
-/** The faults of a value, or undefined when it fits. */
+/** The faults of a value, or undefined when it fits. Compiled at the first value: a start does not wait for every route. */
 export function compileCheck(schema: unknown): (value: unknown) => FieldError[] | undefined {
-  const quick = first.compile(schema as object)
+  let quick: ValidateFunction | undefined
   let full: ValidateFunction | undefined
   return (value) => {
+    quick ??= first.compile(schema as object)
     if (quick(value)) return undefined
     if (!isSmall(value)) return fieldErrors(quick.errors)
     full ??= all.compile(schema as object)

@@ -95,20 +95,35 @@ export interface HttpParts {
   state: { ready: boolean }
 }
 
+/** Opened at the same time, as each waits for the database now and then; then they listen, in their order. */
 export async function startIngresses(
   parts: HttpParts,
   ingresses: Ingress[],
 ): Promise<Record<string, string>> {
   const { scope, bound, env } = parts
   const { HOST } = loadConfig(processSettings, env)
+  const apps = ingresses.map((ingress) =>
+    createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
+  )
+  const opened = await Promise.allSettled(
+    ingresses.map(async (ingress, at) => ingress.routes(apps[at]!, parts.platform)),
+  )
   const addresses: Record<string, string> = {}
-  for (const ingress of ingresses) {
-    const { address } = ingress
-    const app = createApp(ingress.name, parts, 'loopbackVariable' in address)
-    const resources = await ingress.routes(app, parts.platform)
-    scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
-    addresses[address.name] = await listen(parts, app, wantedPort(ingress, HOST, env))
-  }
+  const listening: (() => Promise<void>)[] = []
+  opened.forEach((one, at) => {
+    if (one.status === 'rejected') return
+    const ingress = ingresses[at]!
+    const { name, address } = ingress
+    scope.add(`${name} resources`, bound(one.value, deadlines.stop.resourcesMs))
+    listening.push(async () => {
+      const url = await listen(parts, apps[at]!, wantedPort(ingress, HOST, env))
+      addresses[address.name] = url
+      if ('further' in address) Object.assign(addresses, address.further?.(url, env))
+    })
+  })
+  const failed = opened.find((one) => one.status === 'rejected')
+  if (failed) throw failed.reason
+  for (const begin of listening) await begin()
   return addresses
 }
 

@@ -3,7 +3,8 @@
 import { AppError } from '#lib/errors.ts'
 
 const auditNotePrefix = 'audit-'
-const reservedPrefixes = [auditNotePrefix, 'note-']
+const hubNotePrefix = 'note-'
+const reservedPrefixes = [auditNotePrefix, hubNotePrefix]
 const uuidV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 /** True for an id of fleet_notes that no caller may write. */
@@ -29,4 +30,9 @@ export function auditNoteTime(id: string): number | null {
   const uuid = id.slice(auditNotePrefix.length)
   if (!uuidV7.test(uuid)) return null
   return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+}
+
+/** Of a note of the hub, by its number there. */
+export function hubNoteId(id: number): string {
+  return `${hubNotePrefix}${id}`
 }

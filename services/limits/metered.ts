@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import { callerOf } from '#services/identity/access/keyed.ts'
+import { callerOf } from '#services/identity/access/caller.ts'
 import type { Limiter, LimitStatus, Operation } from './limiter.ts'
 import type { AgentLimits } from './tiers.ts'
 import { LimitRefusal } from './waiting.ts'
@@ -12,13 +12,15 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** True when a limit refused the request before it began: then it is no operation. */
     unmetered: boolean
+    /** Ends the operation of the request before its answer is over. */
+    endOperation: (() => void) | null
   }
 }
 
 const limitHeaders = {
   RateLimit:
-    'What is left of the agent’s limits (draft-ietf-httpapi-ratelimit-headers): `r` operations for `t` seconds. Absent for an ' +
-    'agent without limits.',
+    'What is left of the agent’s limits (draft-ietf-httpapi-ratelimit-headers): `r` operations for `t` seconds, or `r` more ' +
+    'at once. Absent for an agent without limits.',
   'RateLimit-Policy':
     'The agent’s limits: `q` operations in `w` seconds, or `q` at once. Absent for an agent without limits.',
 }
@@ -28,7 +30,10 @@ const limitHeaders = {
  * with 429 or 503 (`relational_engine_unavailable`).
  */
 export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter }): void {
-  if (!scope.hasRequestDecorator('unmetered')) scope.decorateRequest('unmetered', false)
+  if (!scope.hasRequestDecorator('unmetered')) {
+    scope.decorateRequest('unmetered', false)
+    scope.decorateRequest('endOperation', null)
+  }
   describeScope(scope, {
     problems: [
       'rate_limited',
@@ -41,6 +46,7 @@ export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter 
   scope.addHook('onRequest', (request, reply, done) => {
     let begun: Operation | Promise<Operation>
     const over = whenOver(reply)
+    request.endOperation = over.end
     try {
       begun = limiter.begin(callerOf(request))
     } catch (error) {
@@ -65,7 +71,8 @@ export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter 
     const status = limiter.status(callerOf(request))
     if (!status) return
     reply.header('ratelimit-policy', rateLimitPolicy(status.limits))
-    reply.header('ratelimit', rateLimitHeader(status, refusal))
+    const left = rateLimitHeader(status, limiter.running(callerOf(request)), refusal)
+    if (left !== undefined) reply.header('ratelimit', left)
   }
 
   function refused(request: FastifyRequest, reply: FastifyReply, error: unknown): Error {
@@ -76,7 +83,7 @@ export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter 
 }
 
 /** The operation ends with its answer: when it is written, or when its connection is gone, even before it began. */
-function whenOver(reply: FastifyReply): { ends(operation: Operation): void } {
+function whenOver(reply: FastifyReply): { ends(operation: Operation): void; end(): void } {
   let operation: Operation | undefined
   let over = false
   const end = () => {
@@ -86,6 +93,7 @@ function whenOver(reply: FastifyReply): { ends(operation: Operation): void } {
   reply.raw.once('finish', end)
   reply.raw.once('close', end)
   return {
+    end,
     ends(begun) {
       operation = begun
       if (over) begun.end()
@@ -110,10 +118,23 @@ function rateLimitPolicy({ day, rate, slots }: AgentLimits): string {
   return made
 }
 
-/** The RateLimit field: what is left of the day; a refusal names the limit that was met first. */
-function rateLimitHeader({ dayRest, dayLeftMs }: LimitStatus, refusal?: LimitRefusal): string {
+/**
+ * The RateLimit field: what is left of the day, or where that does not count, how many more may run here at once; a
+ * refusal names the limit that was met first.
+ */
+function rateLimitHeader(
+  { limits, dayRest, dayLeftMs }: LimitStatus,
+  running: number,
+  refusal?: LimitRefusal,
+): string | undefined {
   const day = dayRest === null ? undefined : `"day";r=${dayRest};t=${Math.ceil(dayLeftMs / 1_000)}`
-  if (!refusal) return day ?? ''
+  const slots = limits.slots === null ? undefined : `"concurrent";r=${Math.max(0, limits.slots - running)}`
+  if (!refusal) return day ?? slots
   const met = `"${refusal.limit}";r=0;t=${Math.ceil(refusal.retryAfter ?? 0)}`
   return refusal.limit === 'day' || day === undefined ? met : `${met}, ${day}`
+}
+
+/** For an answer that goes on, as a stream does: from now on it holds no slot of the caller's concurrency. */
+export function endOperation(request: FastifyRequest): void {
+  request.endOperation?.()
 }

@@ -1,6 +1,7 @@
 /** The arithmetic of a sliding window, written once: the leases of agents' limits and the rates of handshakes follow it. */
 
-import { LRUCache } from 'lru-cache'
+import { AppError } from '#lib/errors.ts'
+import { createLru } from '#lib/lru.ts'
 
 /**
  * The milliseconds after which one more time fits when at most `count` may lie within any `windowMs`; 0 when it fits
@@ -39,7 +40,7 @@ export interface SlidingWindows {
 export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: number): SlidingWindows {
   const timesMax = Math.max(...limits.map((limit) => limit.count))
   const longestMs = Math.max(...limits.map((limit) => limit.windowMs))
-  const keys = new LRUCache<string, number[]>({ max: keysMax })
+  const keys = createLru<string, number[]>(keysMax)
   return {
     waitMs(key, nowMs) {
       const times = keys.get(key)
@@ -59,4 +60,12 @@ export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: nu
       if (at >= 0) times.splice(at, 1)
     },
   }
+}
+
+/** Throws AppError `rate_limited` with the time to wait, where there is one. `what` there was too much of, for the caller. */
+export function refuseFor(waitMs: number, what: string): void {
+  if (waitMs <= 0) return
+  throw new AppError('rate_limited', `Too many ${what}: wait for retryAfter seconds.`, {
+    retryAfter: Math.ceil(waitMs) / 1_000,
+  })
 }

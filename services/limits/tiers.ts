@@ -1,7 +1,7 @@
 /** What an agent may do by its tier and its own figures: operations a day, in any second, and at once. */
 
+import type { Caller } from '#services/identity/access/caller.ts'
 import type { Tier } from '#services/identity/agents/agents.ts'
-import type { Caller } from '#services/identity/gateway-keys/gateway-keys.ts'
 
 /** null is unlimited. */
 export interface AgentLimits {

@@ -133,7 +133,13 @@ async function withPlatform(
 
 /** With all services: an embedded engine belongs to one process. */
 function startCourier(env: Record<string, string>): RunningProcess {
-  const free = { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', LOG_LEVEL: 'error' }
+  const free = {
+    VECTOR_GATEWAY_PORT: '0',
+    MAIN_API_PORT: '0',
+    HUB_PORT: '0',
+    WEBHOOK_GATEWAY: '127.0.0.1:0',
+    LOG_LEVEL: 'error',
+  }
   return spawnFlotilla(['start'], { ...free, ...env })
 }
 

@@ -16,6 +16,7 @@ import { createHandler } from '#services/vectors/writer/handler.ts'
 import { joinApplies } from '#services/vectors/writer/joined-apply.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'
+import { operating } from '../support/operator.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const operation = 'an-operation'
@@ -93,9 +94,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
   const { partition, offset } = stuck!
 
   const skip = (at: { partition: number; offset: number }, group = 'vector-writer') => {
-    const output = { item() {}, progress() {} }
-    const { signal } = new AbortController()
-    return skipRecordOperation.run({ platform, output, signal }, { group, ...at })
+    return skipRecordOperation.run(operating(platform), { group, ...at })
   }
   expect(await skip({ partition, offset })).toEqual({
     group: 'vector-writer',
@@ -131,7 +130,7 @@ test('what lies beyond a position that was set back is not applied any more, unt
   expect(await progress.reached(written, 30_000)).toBe(true)
   await worker.close()
 
-  const context = { platform, output: { item() {}, progress() {} }, signal: new AbortController().signal }
+  const context = operating(platform)
   await resetGroupOperation.run(context, { group: 'vector-writer', to: 'beginning' })
   const { partition } = written[0]!
   await eventually('the gateway knows', () => progress.appliedThrough(partition) === -1)

@@ -10,6 +10,7 @@ import { sleep } from '#lib/backoff.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import { auditWriter } from '#services/audit/writer/service.ts'
+import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 
@@ -18,7 +19,7 @@ export type Notice = 'sending' | { outcome: string }
 
 /** Long enough for the parent to pause this process. */
 const heldMs = 500
-const workers = [auditWriter, outboxPublisher]
+const workers = [auditWriter, noteIndexer, outboxPublisher]
 
 function notify(notice: Notice): void {
   process.send?.(notice)
@@ -54,7 +55,7 @@ async function run(name: string, hold: boolean): Promise<void> {
   const log = pino({ level: 'warn' })
   const platform = await openPlatform({
     env: process.env,
-    needs: ['localEmbedder'],
+    needs: ['localEmbedder', 'embedder'],
     migrations: migrationFolders,
     producerName: name,
     log,

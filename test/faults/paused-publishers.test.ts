@@ -13,10 +13,10 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { writeOutbox } from '#runtime/outbox.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import type { AgentChange, AuditEvent } from '#schemas/types.ts'
+import type { AgentChange, AuditEvent, HubRecord } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { auditEvent } from '#test/support/audit-event.ts'
-import { agentsChanges, auditEvents, vectorsCommands } from '#topics/catalog.ts'
+import { agentsChanges, auditEvents, hubRecords, vectorsCommands } from '#topics/catalog.ts'
 import type { KeyedTopic, SchemaName } from '#topics/topic.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { readAll } from '../contract/event-log/world.ts'
@@ -105,6 +105,7 @@ test('an outbox-publisher that was paused in a send puts no older version behind
     public_key_fingerprint: 'SHA256:x',
     version,
     occurred_at: 1,
+    agent_key_id: null,
   })
   const { relational } = platform.engines
   const write = (version: number) =>
@@ -158,4 +159,55 @@ test('an audit-writer that was paused in a send puts no beginning behind an end'
   await add(ended(2))
   await eventually('a further note', async () => (await committed()) === 3, takeoverMsMax)
   expect((await statuses()).at(-1)).toBe('resolved')
+}, 300_000)
+
+test('a note-indexer that was paused in a send puts no older version of a note behind a newer one', async () => {
+  const { relational, eventLog } = platform.engines
+  const note = (version: number): HubRecord => ({
+    kind: 'note',
+    id: 1,
+    version,
+    author: 'whale',
+    title: `version ${version}`,
+    text: 'text',
+    priority: 'normal',
+    status: 'active',
+    thread_id: '0199aaaa-0000-4000-8000-000000000001',
+    parent_id: null,
+    created_at: 1,
+    updated_at: version,
+  })
+  const add = (version: number) =>
+    platform.publisher.publish(hubRecords, [{ key: { kind: 'note', id: 1 }, value: note(version) }])
+  const committed = async () => {
+    const state = await eventLog.groupState(
+      'note-indexer',
+      platform.publisher.locationOf(hubRecords).physicalName,
+    )
+    return state.committed.reduce((sum, { offset }) => sum + offset, 0)
+  }
+  const titles = async () =>
+    (await valuesOf(vectorsCommands))
+      .map((value) => JSON.parse(value?.payload ?? '{}').title as string)
+      .filter((title) => title.startsWith('version '))
+  await relational.query(
+    `insert into platform.notes (thread_id, subject, body, priority, status, author, author_uid)
+     values ('0199aaaa-0000-4000-8000-000000000001', 's', 'b', 'normal', 'active', 'whale', 'uid')`,
+  )
+
+  await add(1)
+  const paused = await pauseWhileSending('note-indexer')
+  startWorker('note-indexer')
+  await eventually('the other one writes the first', async () => (await committed()) === 1, takeoverMsMax)
+  await add(2)
+  await eventually('it writes the second', async () => (await committed()) === 2, takeoverMsMax)
+  paused.child.kill('SIGCONT')
+  expect(await paused.outcome).toBe('fenced')
+  expect(await titles()).toEqual(['version 1', 'version 2'])
+  // What comes again, as after a kill of the outbox-publisher, is older than the row by then.
+  await relational.query('update platform.notes set version = 3')
+  await add(1)
+  await add(3)
+  await eventually('all are handled', async () => (await committed()) === 4, takeoverMsMax)
+  expect(await titles()).toEqual(['version 1', 'version 2', 'version 3'])
 }, 300_000)

@@ -46,9 +46,10 @@ describe('flotilla with a running platform', () => {
   it('rotates the key of the secrets at rest, which the first start made', async () => {
     const file = join(home, 'secret-key')
     const first = readFileSync(file, 'utf8').trim()
+    // Those of operation ids, of the issuer's keys and of the refresh tokens of providers.
     const rotated = await json<{ secrets: number; key_id: string }>(['secrets', 'rotate'], home)
-    expect(rotated).toEqual({ secrets: 1, key_id: expect.stringMatching(/^[0-9a-f]{16}$/), kept_in: file })
-    expect(readFileSync(file, 'utf8').trim().split('\n')).toEqual([expect.not.stringMatching(first), first])
+    expect(rotated).toEqual({ secrets: 3, key_id: expect.stringMatching(/^[0-9a-f]{16}$/), kept_in: file })
+    expect(readFileSync(file, 'utf8').trim().split('\n')).toEqual([expect.not.stringContaining(first), first])
   })
 
   it('keeps agents: provision, list, show, tier, update, rotate, delete', async () => {
@@ -136,6 +137,7 @@ describe('flotilla with a running platform', () => {
       ['relational-writer', 1],
       ['audit-writer', 1],
       ['webhook-relay', 1],
+      ['note-indexer', 1],
       ['webhook-courier', 1],
     ])
     const tail = await eventually('all audit records', async () => {
@@ -247,7 +249,12 @@ describe('flotilla with a running platform', () => {
   }, 300_000)
 })
 
-const freePorts = { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: 'localhost:0' }
+const freePorts = {
+  VECTOR_GATEWAY_PORT: '0',
+  MAIN_API_PORT: '0',
+  HUB_PORT: '0',
+  WEBHOOK_GATEWAY: 'localhost:0',
+}
 
 /** Every path of a data directory with its size and time. */
 function filesOf(home: string): string[] {

@@ -1,12 +1,25 @@
 /** What operators do with the dead letters of a topic: some are refused, and the others are treated all the same. */
 
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Relational } from '#engines/relational/port.ts'
 import { done, park } from '#lib/outcome.ts'
 import { recordLetters } from '#operations/record-letters.ts'
 import type { Platform } from '#runtime/platform.ts'
+import { listAdminActions } from '#services/identity/admin-audit/admin-audit.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
+import { openControlPlane } from '#test/support/control-plane.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
+import { operating } from '#test/support/operator.ts'
+import { silentLog } from '#test/support/relational.ts'
+
+let relational: Relational
+beforeAll(async () => {
+  relational = await openControlPlane()
+})
+afterAll(() => relational.close())
+
+const newestAction = async () => (await listAdminActions(relational, { limit: 1 })).actions[0]!
 
 /** A compacted topic of the catalogue, whose records `b` and `c` were parked. */
 const topic = 'vectors.commands'
@@ -25,12 +38,10 @@ async function twoParked() {
   await eventually('all are committed', () => log.commits.at(-1)?.offset === 3)
   repaired = true
   const { codec, publisher } = harness
-  const context = {
-    // The operations touch nothing else of a platform.
-    platform: { engines: { eventLog: log }, codec, publisher } as unknown as Platform,
-    output: { item() {}, progress() {} },
-    signal: new AbortController().signal,
-  }
+  // The operations touch nothing else of a platform.
+  const engines = { eventLog: log, relational }
+  const parts = { engines, codec, publisher, instanceId: 'test', log: silentLog }
+  const context = operating(parts as unknown as Platform)
   const keys = async (of: { topic?: string; key?: string } = filter) =>
     (await recordLetters.list.run(context, of)).dead_letters.map(({ recordKey }) => recordKey)
   return { log, harness, context, keys }
@@ -72,6 +83,43 @@ describe('the dead letters of a topic', () => {
     ])
     expect(log.records(topic).at(-1)?.headers['replayed-from']).toBe(`${topic}/workers/0/2`)
     expect(await keys()).toEqual(['b'])
+    expect(await newestAction()).toMatchObject({
+      actor: { kind: 'command_line', id: 'tester' },
+      action: 'dead-letters.replay',
+      target: topic,
+      outcome: 'done',
+      count: 1,
+      after: { results, refused: 1 },
+    })
+  })
+
+  test('are replayed once, also when two ask at the same time', async () => {
+    const { log, context, keys } = await twoParked()
+    const names = [{ topic, key: 'workers/0/1' }]
+    const before = log.records(topic).length
+    const asked = await Promise.allSettled([1, 2].map(() => recordLetters.replay.run(context, { names })))
+    expect(asked.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    const refusal = asked.find((one) => one.status === 'rejected')
+    expect(refusal?.reason).toMatchObject({ code: 'dead_letter_not_found' })
+    expect(log.records(topic)).toHaveLength(before + 1)
+    expect(await keys()).toEqual(['c'])
+  })
+
+  test('are listed by their names and their group', async () => {
+    const { context } = await twoParked()
+    const listed = async (filter: Parameters<typeof recordLetters.list.run>[1]) =>
+      (await recordLetters.list.run(context, filter)).dead_letters.map(({ recordKey }) => recordKey)
+    expect(
+      await listed({
+        names: [
+          { topic, key: 'workers/0/2' },
+          { topic, key: 'workers/0/9' },
+        ],
+      }),
+    ).toEqual(['c'])
+    expect(await listed({ names: [] })).toEqual([])
+    expect(await listed({ topic, group: 'workers' })).toEqual(['b', 'c'])
+    expect(await listed({ topic, group: 'others' })).toEqual([])
   })
 
   test('are not replayed any further when the log goes away', async () => {
@@ -80,6 +128,7 @@ describe('the dead letters of a topic', () => {
     await expect(recordLetters.replay.run(context, filter)).rejects.toMatchObject({ code: 'log_unavailable' })
     log.away = false
     expect(await keys()).toEqual(['b', 'c'])
+    expect(await newestAction()).toMatchObject({ outcome: 'failed', reason: 'log_unavailable' })
   })
 
   test('are discarded together; where none is meant, the operation says so', async () => {
@@ -94,5 +143,10 @@ describe('the dead letters of a topic', () => {
     for (const operation of [recordLetters.show, recordLetters.replay, recordLetters.discard]) {
       await expect(operation.run(context, filter)).rejects.toMatchObject({ code: 'dead_letter_not_found' })
     }
+    expect(await newestAction()).toMatchObject({
+      action: 'dead-letters.discard',
+      outcome: 'refused',
+      reason: 'dead_letter_not_found',
+    })
   })
 })

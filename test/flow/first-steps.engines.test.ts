@@ -28,7 +28,12 @@ let newcomer: Newcomer
 let platform: Awaited<ReturnType<Newcomer['leaveRunning']>>
 
 beforeAll(async () => {
-  newcomer = openNewcomer({ VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0' })
+  newcomer = openNewcomer({
+    VECTOR_GATEWAY_PORT: '0',
+    MAIN_API_PORT: '0',
+    HUB_PORT: '0',
+    WEBHOOK_GATEWAY: '127.0.0.1:0',
+  })
   expect(install).toBe('npm ci && npm start\n')
   platform = await newcomer.leaveRunning(install.replace('npm ci && ', ''), /^ready$/m)
   await newcomer.run(provision)
@@ -52,7 +57,9 @@ async function firstWords(command: string): Promise<string> {
 
 describe('the README', () => {
   test('the start prints its addresses', () => {
-    expect(platform.output()).toMatch(/^vector_url http:\/\/127\.0\.0\.1:\d+\nwebhook_url http.*\nready$/m)
+    expect(platform.output()).toMatch(
+      /^vector_url http:\/\/127\.0\.0\.1:\d+\nbase_url http.*\nidentity_exchange_url http.*\nhub_url http.*\nwebhook_url http.*\nready$/m,
+    )
   })
 
   test('the tour works', async () => {
@@ -65,6 +72,11 @@ describe('the README', () => {
     const printed = await newcomer.run(runFirst)
     expect(printed.indexOf("'log-1'")).toBeGreaterThan(0)
     expect(printed.match(/id: '([^']+)'/)?.[1]).toBe('log-1')
+  })
+
+  test('a note is written and listed', async () => {
+    const [notes] = blocksOf(readme, 'Notes and goals', 'sh')
+    expect(await newcomer.run(notes!)).toMatch(/Lamp of the lighthouse +operator +normal +active/)
   })
 
   test('an event reaches the receiver', async () => {

@@ -16,15 +16,25 @@ describe('flotilla start', () => {
   it('says where it listens, then ready; a second one is refused; SIGTERM ends it with 0', async () => {
     const home = join(temporaryFolder(), 'home')
     const platform = await startFlotilla(home)
-    const { vector_url, webhook_url, pid } = platform.addresses
-    expect(platform.stdout()).toBe(`vector_url ${vector_url}\nwebhook_url ${webhook_url}\nready\n`)
+    const { vector_url, base_url, hub_url, webhook_url, pid } = platform.addresses
+    const exchange = `${base_url}/identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken`
+    expect(platform.addresses.identity_exchange_url).toBe(exchange)
+    expect(platform.stdout()).toBe(
+      `vector_url ${vector_url}\nbase_url ${base_url}\nidentity_exchange_url ${exchange}\n` +
+        `hub_url ${hub_url}\nwebhook_url ${webhook_url}\nready\n`,
+    )
     expect(pid).toBe(platform.child.pid)
     expect(statSync(home).mode & 0o777).toBe(0o700)
     expect((await fetch(`${vector_url}/readyz`)).status).toBe(200)
     expect((await fetch(`${vector_url}/v1/health`)).status).toBe(200)
     expect((await fetch(`${webhook_url}/health`)).status).toBe(200)
 
-    const second = await runFlotilla(['start'], { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0' })
+    const second = await runFlotilla(['start'], {
+      FLOTILLA_HOME: home,
+      VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
+    })
     expect(second.code).toBe(1)
     expect(second.stderr).toContain(`the running process ${pid}`)
     expect(existsSync(join(home, 'run', 'addresses.json'))).toBe(true)
@@ -80,6 +90,8 @@ describe('flotilla start', () => {
       FLOTILLA_HOME: home,
       DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
       VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
     }
     const waiting = spawnFlotilla(['start'], env)
     await eventually('it waits', () => waiting.stderr().includes('start.waiting'), 30_000)
@@ -104,6 +116,8 @@ describe('flotilla start', () => {
     const faulty = await runFlotilla(['start'], {
       FLOTILLA_HOME: home,
       VECTOR_GATEWAY_PORT: 'eighty',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       AUDIT_RETENTION_DAYS: '-1',
     })
     expect(faulty.code).toBe(1)
@@ -143,6 +157,8 @@ describe('flotilla start', () => {
     const refused = await runFlotilla(['start'], {
       FLOTILLA_HOME: home,
       VECTOR_GATEWAY_PORT: String(port),
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       WEBHOOK_GATEWAY: `127.0.0.1:${port}`,
       KAFKA_BROKER: 'log:9092',
     })
@@ -165,6 +181,8 @@ describe('flotilla start', () => {
         // It waits for an engine that is away: that takes less time than a start.
         DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
         VECTOR_GATEWAY_PORT: '0',
+        MAIN_API_PORT: '0',
+        HUB_PORT: '0',
         WEBHOOK_GATEWAY: '127.0.0.1:0',
       },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -16,6 +16,7 @@ import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { deadLettersOf, topicByName, vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'
+import { operating } from '../support/operator.ts'
 import { axisVector } from '../support/points.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
@@ -29,7 +30,14 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
     migrations: migrationFolders,
     services: services.filter((service) => mirror || service.name !== 'relational-writer'),
     chosen: [],
-    env: { VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', OPS_PORT: '0', ...env },
+    env: {
+      VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
+      WEBHOOK_GATEWAY: '127.0.0.1:0',
+      OPS_PORT: '0',
+      ...env,
+    },
     log,
     print() {},
     control: () => async () => null,
@@ -52,8 +60,7 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
 }
 
 function rebuild(platform: Platform, signal = new AbortController().signal) {
-  const output = { item() {}, progress() {} }
-  return rebuildVectorsOperation.run({ platform, output, signal }, {})
+  return rebuildVectorsOperation.run(operating(platform, signal), {})
 }
 
 const pointsOf = (from: number, count: number) =>
@@ -199,10 +206,7 @@ async function expectNameToStay(platform: Platform): Promise<void> {
     return [...labels].join() === 'vector-writer'
   })
   for (const group of ['vector-writer', 'vector-writer.g2']) {
-    const reset = resetGroupOperation.run(
-      { platform, output: { item() {}, progress() {} }, signal: new AbortController().signal },
-      { group, to: 'end' },
-    )
+    const reset = resetGroupOperation.run(operating(platform), { group, to: 'end' })
     await expect(reset).rejects.toMatchObject({ code: 'group_active' })
   }
 }

@@ -8,6 +8,7 @@ import { openProgressTail } from '#services/vectors/index/progress.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { eventually } from '../support/eventually.ts'
 import { type MirrorPlatform, openMirrorPlatform, type Written } from '../support/mirror-platform.ts'
+import { operating } from '../support/operator.ts'
 
 type Environment = Record<string, string>
 
@@ -167,25 +168,27 @@ async function rebuildsWhileWriting(flow: MirrorPlatform): Promise<void> {
   const result = await Promise.race([rebuild(flow), writing.then(() => null)])
   over = true
   await writing
-  expect(result).toMatchObject({ index: 'relational', generation: 2 })
+  expect(result).toMatchObject({ index: 'relational', generation: expect.any(Number) })
+  // The one that was to stop may have had nothing left to do: then it was live for a moment, and this is the third.
+  const next = result!.generation
+  expect([2, 3]).toContain(next)
   await flow.drained()
   expect(await flow.rows()).toEqual(expected)
   const { relational, eventLog } = flow.platform.engines
   const states = (await listGenerations(relational, relationalIndex)).map(({ state }) => state)
-  expect(states).toEqual(['retired', 'live'])
-  expect(await flow.mirror.liveGeneration()).toBe(2)
+  expect(states).toEqual([...Array(next - 1).fill('retired'), 'live'])
+  expect(await flow.mirror.liveGeneration()).toBe(next)
   const count = 'select count(*) as n from vectors.embeddings'
   const { rows } = await flow.mirror.read(count, [], { timeoutMs: readMs })
   expect(rows).toEqual([{ n: Object.keys(expected).length }])
-  const published = await progressOf(flow, 2)
+  const published = await progressOf(flow, next)
   for (const { partition, end } of await eventLog.offsets('vectors.commands')) {
     expect(published.get(partition)?.through).toBe(end - 1)
   }
 }
 
 function rebuild(flow: MirrorPlatform, signal = new AbortController().signal) {
-  const output = { item() {}, progress() {} }
-  return rebuildRelationalOperation.run({ platform: flow.platform, output, signal }, {})
+  return rebuildRelationalOperation.run(operating(flow.platform, signal), {})
 }
 
 /** What vectors.progress says of the mirror, by partition. */

@@ -6,6 +6,7 @@ import { rebuildRelationalOperation } from '#operations/rebuild.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
+import { operating } from '../support/operator.ts'
 import { axisVector } from '../support/points.ts'
 
 const pointsOf = (prefix: string, count: number) =>
@@ -155,6 +156,5 @@ export function describeSearchPgFlow(
 }
 
 function rebuild(platform: Platform) {
-  const output = { item() {}, progress() {} }
-  return rebuildRelationalOperation.run({ platform, output, signal: new AbortController().signal }, {})
+  return rebuildRelationalOperation.run(operating(platform), {})
 }

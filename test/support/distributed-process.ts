@@ -12,8 +12,10 @@ const command = fileURLToPath(new URL('../../bin/flotilla.js', import.meta.url))
 export interface ServiceProcess {
   child: ChildProcess
   home: string
-  /** Empty for workers. */
+  /** Empty where it runs no vector gateway. */
   vectorUrl: string
+  /** Empty where it runs no main API. */
+  baseUrl: string
   output(): string
   /** The exit code, null after a signal. */
   finished: Promise<number | null>
@@ -53,6 +55,8 @@ export function createProcesses(env: Record<string, string>): Processes {
         FLOTILLA_LAUNCHED: '1',
         FLOTILLA_HOME: home,
         VECTOR_GATEWAY_PORT: '0',
+        MAIN_API_PORT: '0',
+        HUB_PORT: '0',
         WEBHOOK_GATEWAY: '127.0.0.1:0',
         OPS_PORT: '0',
         LOG_LEVEL: 'info',
@@ -70,6 +74,7 @@ export function createProcesses(env: Record<string, string>): Processes {
       child,
       home,
       vectorUrl: '',
+      baseUrl: '',
       output: () => output,
       finished: new Promise((resolve) => {
         child.once('exit', (code) => {
@@ -139,8 +144,8 @@ export async function untilReady(
   if (ended()) throw new Error(`it ended at its start: ${one.output().slice(-3_000)}`)
 }
 
-/** With the address that it wrote, when it has one. */
+/** With the addresses that it wrote, when it has some. */
 export function withAddress(one: ServiceProcess): ServiceProcess {
   const addresses = JSON.parse(readFileSync(join(one.home, 'run', 'addresses.json'), 'utf8'))
-  return { ...one, vectorUrl: addresses.vector_url ?? '' }
+  return { ...one, vectorUrl: addresses.vector_url ?? '', baseUrl: addresses.base_url ?? '' }
 }

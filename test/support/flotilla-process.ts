@@ -76,14 +76,25 @@ export function runFlotilla(args: string[], env: Record<string, string>): Promis
   return spawnFlotilla(args, env).finished
 }
 
+export interface Addresses {
+  vector_url: string
+  base_url: string
+  identity_exchange_url: string
+  hub_url: string
+  webhook_url: string
+  pid: number
+}
+
 /** `flotilla start` on free ports; resolves when it has said `ready`. */
 export async function startFlotilla(
   home: string,
   options: SpawnOptions = {},
-): Promise<RunningProcess & { addresses: { vector_url: string; webhook_url: string; pid: number } }> {
+): Promise<RunningProcess & { addresses: Addresses }> {
   const env = {
     FLOTILLA_HOME: home,
     VECTOR_GATEWAY_PORT: '0',
+    MAIN_API_PORT: '0',
+    HUB_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     OPS_PORT: '0',
     LOG_LEVEL: 'warn',

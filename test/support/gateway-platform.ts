@@ -47,6 +47,8 @@ export async function openGatewayPlatform(
     env: {
       FLOTILLA_HOME: home,
       VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       WEBHOOK_GATEWAY: '127.0.0.1:0',
       OPS_PORT: '0',
       ...env,

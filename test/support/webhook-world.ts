@@ -14,6 +14,7 @@ import { migrationFolders } from '#services/migrations.ts'
 import { webhookCourier } from '#services/webhooks/courier/service.ts'
 import { webhookRelay } from '#services/webhooks/relay/service.ts'
 import { eventually } from './eventually.ts'
+import { operating } from './operator.ts'
 import { openWebhookSink, type WebhookSink } from './webhook-sink.ts'
 
 export type TargetEntry = { url: string } & Record<string, unknown>
@@ -106,11 +107,7 @@ export async function openWebhookWorld(env: Record<string, string>): Promise<Web
       open.add(courier)
       return courier
     },
-    operate: (operation, args) =>
-      operation.run(
-        { platform, output: { item() {}, progress() {} }, signal: new AbortController().signal },
-        args,
-      ),
+    operate: (operation, args) => operation.run(operating(platform), args),
     async clear() {
       await Promise.all([...open].map((one) => one.close()))
       open.clear()

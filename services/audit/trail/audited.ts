@@ -5,7 +5,7 @@ import type { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
 import { problemFor } from '#runtime/http/errors.ts'
 import { recordHeaders } from '#runtime/http.ts'
-import { callerOf } from '#services/identity/access/keyed.ts'
+import { callerOf } from '#services/identity/access/caller.ts'
 import type { AuditEntry, AuditTrail } from './trail.ts'
 
 declare module 'fastify' {

@@ -8,10 +8,10 @@ import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import { headerNames, type Message, type OutgoingMessage, type Publisher } from '#runtime/messages.ts'
 import type { Pace } from '#runtime/pace.ts'
+import type { PartitionWriters } from '#runtime/partition-writers.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { auditNoteId } from '../note-ids.ts'
-import type { NoteWriters } from './note-writers.ts'
 
 /** Notes that are later than this are not held back any longer, however busy the platform is. */
 const lateMs = 300_000
@@ -22,7 +22,7 @@ type PointKey = { collection: string; id: string }
 
 export function createHandler(parts: {
   embedder: Embedder
-  writers: Omit<NoteWriters, 'close'>
+  writers: Omit<PartitionWriters, 'close'>
   pace: Pace
 }) {
   return async function writeAuditNotes(

@@ -6,11 +6,11 @@ import type { Closeable } from '#lib/resource.ts'
 import { startBatchConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
+import { createPartitionWriters } from '#runtime/partition-writers.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { createHandler } from './handler.ts'
-import { createNoteWriters } from './note-writers.ts'
 import { pruneAuditNotes } from './retention.ts'
 
 const config = Type.Object({
@@ -68,7 +68,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
     busy,
     released: stopping.signal,
   })
-  const writers = createNoteWriters(publisher)
+  const writers = createPartitionWriters(publisher, 'audit-writer')
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics },
     {

@@ -8,7 +8,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withIdempotency } from '#runtime/idempotency.ts'
 import { operationOf } from '#services/audit/trail/audited.ts'
-import { callerOf } from './keyed.ts'
+import { callerOf } from './caller.ts'
 
 const keyPattern = /^[\x21-\x7e]{1,255}$/
 

@@ -3,7 +3,7 @@
 import type { onRequestHookHandler } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { type Access, accessLevels } from '../agents/agents.ts'
-import { callerOf } from './keyed.ts'
+import { callerOf } from './caller.ts'
 
 /**
  * An `onRequest` hook for routes behind `keyed`: callers with less access than `least` are answered 403 `forbidden`

@@ -5,12 +5,18 @@
 
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
-import { AppError } from '#lib/errors.ts'
-import { type AgentChangeKind, writeAgentChange, writeAgentTerminated } from './changes.ts'
+import { AppError, invalidField } from '#lib/errors.ts'
+import {
+  type AgentChangeKind,
+  type ChangeDetails,
+  writeAgentChange,
+  writeAgentTerminated,
+} from './changes.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
 export { waitUntilPublished } from './changes.ts'
-export { defaultKeyFile, placePrivateKey } from './key-file.ts'
+export { defaultKeyFile, type KeyPlace, placePrivateKey } from './key-file.ts'
+export type { AgentKey } from './key-pair.ts'
 
 export const accessLevels = ['admin', 'member', 'viewer'] as const
 export type Access = (typeof accessLevels)[number]
@@ -66,6 +72,12 @@ export interface AgentChanged {
   outboxId: number
 }
 
+/** Called in the transaction of a change, with the agent before and after it; null where there is none. */
+export type AgentNote = (
+  tx: SqlExecutor,
+  change: { before: Agent | null; after: Agent | null },
+) => Promise<void>
+
 const columns =
   'uid, agent_id, name, role, access, tier, quota, burst, concurrent, public_key_fingerprint, version, created_at, updated_at'
 
@@ -77,15 +89,13 @@ export async function provisionAgent(
   relational: Relational,
   input: NewAgent,
   key: AgentKey = generateAgentKey(),
+  note?: AgentNote,
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  if (!agentIdPattern.test(input.agentId)) {
-    throw invalid(
-      'An agent id has 1 to 64 letters, digits, dots, underscores or hyphens, and begins with a letter or digit.',
-    )
-  }
+  checkAgentId(input.agentId)
   checkSettings(input)
   const changed = await relational.transaction(async (tx) => {
     const agent = await insertAgent(tx, input, key)
+    await note?.(tx, { before: null, after: agent })
     return { agent, outboxId: await writeAgentChange(tx, agent, 'provisioned') }
   })
   return { ...changed, privateKeyPem: key.privateKeyPem }
@@ -113,25 +123,33 @@ export async function rotateAgent(
   relational: Relational,
   agentId: string,
   key: AgentKey = generateAgentKey(),
+  note?: AgentNote,
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  const changed = await changeAgent(relational, agentId, 'rotated', async (tx, agent) => {
+  const change = async (tx: SqlExecutor, agent: Agent) => {
     await tx.query('delete from platform.challenges where agent_uid = $1', [agent.uid])
     await tx.query('delete from platform.gateway_keys where agent_uid = $1', [agent.uid])
     return updateRow(tx, agent.uid, 'public_key = $2, public_key_fingerprint = $3', [
       key.publicKey,
       key.fingerprint,
     ])
-  })
+  }
+  const changed = await changeAgent(relational, agentId, 'rotated', change, { note })
   return { ...changed, privateKeyPem: key.privateKeyPem }
 }
 
 /** Deletes the agent with all its keys and challenges; webhook targets are notified that it is terminated. */
-export function deleteAgent(relational: Relational, agentId: string): Promise<AgentChanged> {
-  return changeAgent(relational, agentId, 'deleted', async (tx, agent) => {
+export function deleteAgent(
+  relational: Relational,
+  agentId: string,
+  note?: AgentNote,
+): Promise<AgentChanged> {
+  const change = async (tx: SqlExecutor, agent: Agent) => {
+    await tx.query('delete from platform.refresh_tokens where uid = $1', [agent.uid])
     await tx.query('delete from platform.agents where uid = $1', [agent.uid])
     await writeAgentTerminated(tx, agent.agent_id)
     return { ...agent, version: agent.version + 1 }
-  })
+  }
+  return changeAgent(relational, agentId, 'deleted', change, { note })
 }
 
 /** Changes what is named and leaves the rest. Throws AppError `not_found` or `validation_failed`. */
@@ -139,40 +157,52 @@ export async function updateAgent(
   relational: Relational,
   agentId: string,
   settings: AgentSettings,
+  note?: AgentNote,
 ): Promise<AgentChanged> {
   checkSettings(settings)
   const changes = settable.filter((name) => settings[name] !== undefined)
-  if (changes.length === 0) throw invalid(`Name what is to change: ${settable.join(', ')}.`)
+  if (changes.length === 0) throw invalidField('', `must name what is to change: ${settable.join(', ')}`)
   const assignments = changes.map((name, n) => `${name} = $${n + 2}`).join(', ')
   const values = changes.map((name) => settings[name] as string | number | null)
-  return changeAgent(relational, agentId, 'updated', (tx, agent) =>
-    updateRow(tx, agent.uid, assignments, values),
-  )
+  const change = (tx: SqlExecutor, agent: Agent) => updateRow(tx, agent.uid, assignments, values)
+  return changeAgent(relational, agentId, 'updated', change, { note })
 }
 
 /** Names of columns, too. */
 const settable = ['name', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent'] as const
 
-function checkSettings(settings: AgentSettings): void {
-  for (const label of [settings.role, settings.name]) {
-    if (label === undefined) continue
-    const length = [...label].length
-    if (length < 1 || length > labelLengthMax || label.includes('\0') || !label.isWellFormed()) {
-      throw invalid(`Role and name have 1 to ${labelLengthMax} characters.`)
-    }
+/** Throws AppError `validation_failed`. */
+export function checkAgentId(agentId: string): void {
+  if (agentIdPattern.test(agentId)) return
+  throw invalidField(
+    'agent_id',
+    'must have 1 to 64 letters, digits, dots, underscores or hyphens, and begin with a letter or digit',
+  )
+}
+
+function checkSettings({ role, name, access, tier, quota, burst, concurrent }: AgentSettings): void {
+  for (const [field, label] of Object.entries({ role, name })) {
+    if (label === undefined || isLabel(label)) continue
+    throw invalidField(field, `must have 1 to ${labelLengthMax} characters`)
   }
-  if (settings.access !== undefined && !accessLevels.includes(settings.access)) {
-    throw invalid(`The access must be one of ${accessLevels.join(', ')}.`)
+  if (access !== undefined && !accessLevels.includes(access)) {
+    throw invalidField('access', `must be one of ${accessLevels.join(', ')}`)
   }
-  if (settings.tier !== undefined && !tiers.includes(settings.tier)) {
-    throw invalid(`The tier must be one of ${tiers.join(', ')}.`)
+  if (tier !== undefined && !tiers.includes(tier)) {
+    throw invalidField('tier', `must be one of ${tiers.join(', ')}`)
   }
-  if (!isFigure(settings.quota, 0, Number.MAX_SAFE_INTEGER)) {
-    throw invalid('The quota is a whole number of operations a day, 0 or more.')
+  if (!isFigure(quota, 0, Number.MAX_SAFE_INTEGER)) {
+    throw invalidField('quota', 'must be a whole number of operations a day, 0 or more')
   }
-  if (!isFigure(settings.burst, 1, ownFigureMax) || !isFigure(settings.concurrent, 1, ownFigureMax)) {
-    throw invalid(`Burst and concurrency are whole numbers from 1 to ${ownFigureMax}.`)
+  for (const [field, figure] of Object.entries({ burst, concurrent })) {
+    if (isFigure(figure, 1, ownFigureMax)) continue
+    throw invalidField(field, `must be a whole number from 1 to ${ownFigureMax}`)
   }
+}
+
+function isLabel(text: string): boolean {
+  const length = [...text].length
+  return length >= 1 && length <= labelLengthMax && !text.includes('\0') && text.isWellFormed()
 }
 
 function isFigure(value: number | null | undefined, least: number, most: number): boolean {
@@ -215,11 +245,12 @@ async function insertAgent(
  * Locks the agent's row first: so its outbox records are written in the order of its changes, and a key that is being
  * issued at this moment (it holds a share of the row) either ends with this change or is never given.
  */
-function changeAgent(
+export function changeAgent(
   relational: Relational,
   agentId: string,
   kind: AgentChangeKind,
   change: (tx: SqlExecutor, agent: Agent) => Promise<Agent>,
+  { details = {}, note }: { details?: ChangeDetails; note?: AgentNote | undefined } = {},
 ): Promise<AgentChanged> {
   return relational.transaction(async (tx) => {
     if (!agentIdPattern.test(agentId)) refuseUnknown(agentId)
@@ -227,8 +258,10 @@ function changeAgent(
       `select ${columns} from platform.agents where lower(agent_id) = lower($1) for update`,
       [agentId],
     )
-    const agent = await change(tx, rows[0] ?? refuseUnknown(agentId))
-    return { agent, outboxId: await writeAgentChange(tx, agent, kind) }
+    const before = rows[0] ?? refuseUnknown(agentId)
+    const agent = await change(tx, before)
+    await note?.(tx, { before, after: kind === 'deleted' ? null : agent })
+    return { agent, outboxId: await writeAgentChange(tx, agent, kind, details) }
   })
 }
 
@@ -246,10 +279,15 @@ async function updateRow(
   return rows[0]!
 }
 
-function refuseUnknown(agentId: string): never {
-  throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64).toWellFormed()}.`)
+/** For a change of something that belongs to the agent: only its version and time move. */
+export async function touchAgent(tx: SqlExecutor, { uid }: Agent): Promise<Agent> {
+  const { rows } = await tx.query<Agent>(
+    `update platform.agents set version = version + 1, updated_at = now() where uid = $1 returning ${columns}`,
+    [uid],
+  )
+  return rows[0]!
 }
 
-function invalid(message: string): AppError {
-  return new AppError('validation_failed', message)
+function refuseUnknown(agentId: string): never {
+  throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64).toWellFormed()}.`)
 }

@@ -12,7 +12,9 @@ import { agentsChanges, fleetEvents } from '#topics/catalog.ts'
 
 export type AgentChangeKind = AgentChange['change']
 /** What a change says of its agent: the agent's row as it is after it. */
-type ChangedAgent = Omit<AgentChange, 'change' | 'occurred_at'>
+type ChangedAgent = Omit<AgentChange, 'change' | 'occurred_at' | 'agent_key_id'>
+/** What else a change says. */
+export type ChangeDetails = { agentKeyId?: string }
 
 /** Caches count for at most this long after the log acknowledged a change that their tail has not read. */
 const cachesStaleMsMax = 1_000
@@ -23,6 +25,7 @@ export function writeAgentChange(
   tx: SqlExecutor,
   agent: ChangedAgent,
   change: AgentChangeKind,
+  { agentKeyId }: ChangeDetails = {},
 ): Promise<number> {
   const value: AgentChange = {
     uid: agent.uid,
@@ -38,6 +41,7 @@ export function writeAgentChange(
     public_key_fingerprint: agent.public_key_fingerprint,
     version: agent.version,
     occurred_at: Date.now(),
+    agent_key_id: agentKeyId ?? null,
   }
   return writeOutbox(tx, {
     topic: agentsChanges.name,

@@ -1,8 +1,7 @@
 /** The rates of handshakes and verifications, of an address and of an agent there: refused before anything is read or looked up. */
 
-import { AppError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
-import { createSlidingWindows } from '#services/limits/sliding-window.ts'
+import { createSlidingWindows, refuseFor } from '#services/limits/sliding-window.ts'
 
 const perAgentAndAddress = [
   { count: 20, windowMs: 1_000 },
@@ -10,6 +9,7 @@ const perAgentAndAddress = [
 ]
 const perAddress = [{ count: 100, windowMs: 1_000 }]
 const keysMax = 20_000
+const handshakes = 'handshakes'
 /** Longer names are no agent ids. */
 const namedLengthMax = 65
 
@@ -35,7 +35,7 @@ export function createHandshakeLimits(now: () => number = () => performance.now(
     admitAddress(address) {
       const client = clientNetwork(address)
       const calledAt = now()
-      refuseFor(addresses.waitMs(client, calledAt))
+      refuseFor(addresses.waitMs(client, calledAt), handshakes)
       addresses.count(client, calledAt)
       return {
         admitAgent(named) {
@@ -45,17 +45,10 @@ export function createHandshakeLimits(now: () => number = () => performance.now(
           const nowMs = now()
           const waitMs = agents.waitMs(pair, nowMs)
           if (waitMs > 0) addresses.uncount(client, calledAt)
-          refuseFor(waitMs)
+          refuseFor(waitMs, handshakes)
           agents.count(pair, nowMs)
         },
       }
     },
   }
-}
-
-function refuseFor(waitMs: number): void {
-  if (waitMs <= 0) return
-  throw new AppError('rate_limited', 'Too many handshakes: wait for retryAfter seconds.', {
-    retryAfter: Math.ceil(waitMs) / 1_000,
-  })
 }

@@ -1,11 +1,11 @@
 /** Handshakes: an agent proves that it has its private key and is given a gateway key. Challenges and keys live in the database. */
 
 import { randomBytes } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
+import { createLru } from '#lib/lru.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { agentIdPattern } from '../agents/agents.ts'
@@ -50,7 +50,7 @@ export interface HandshakesParts {
 }
 
 export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): Handshakes {
-  const known = new LRUCache<string, true>({ max: knownAgentsMax, ttl: 60_000 })
+  const known = createLru<string, true>(knownAgentsMax, { ttl: 60_000 })
   // Challenges that ran out are refused anyway: they are deleted so that the table stays small.
   const sweeping = startRepeating(
     { what: 'sweep of challenges', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },

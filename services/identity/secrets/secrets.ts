@@ -20,6 +20,13 @@ export interface Secrets {
    * instances that start at once all get the same.
    */
   get(name: string, make: (tx: SqlExecutor) => Promise<Buffer> | Buffer): Promise<Buffer>
+  /** Undefined where there is none of this name. */
+  find(name: string): Promise<Buffer | undefined>
+  /**
+   * Stores what `work` makes of the secret, of several instances one at a time, and resolves with what is stored then. Where
+   * it gives back what it got, nothing is written.
+   */
+  change(name: string, work: (secret: Buffer | undefined) => Promise<Buffer>): Promise<Buffer>
 }
 
 interface Row {
@@ -39,11 +46,34 @@ export async function openSecrets(
   const rows = await readAll(relational)
   const keys = findKeys(env, rows.length > 0, log)
   for (const row of rows) open(keys, row)
+  // A rotation of the key while this process runs puts another one into the file.
+  const latest = () => keysAtHand(env) ?? keys
+  const present = (row: Row) => (keys.some(({ id }) => id === sealedWith(row.sealed)) ? keys : latest())
   return {
     async get(name, make) {
-      const known = await read(relational, name)
-      return open(keys, known ?? (await relational.transaction((tx) => insert(tx, keys, name, make))))
+      const row =
+        (await read(relational, name)) ??
+        (await relational.transaction((tx) => insert(tx, latest(), name, make)))
+      return open(present(row), row)
     },
+    async find(name) {
+      const row = await read(relational, name)
+      return row && open(present(row), row)
+    },
+    change: (name, work) =>
+      relational.transaction(async (tx) => {
+        await tx.query('lock table platform.secrets in share row exclusive mode')
+        const row = await read(tx, name)
+        const old = row && open(present(row), row)
+        const secret = await work(old)
+        if (old?.equals(secret)) return old
+        await tx.query(
+          `insert into platform.secrets (name, sealed) values ($1, $2)
+           on conflict (name) do update set sealed = excluded.sealed, updated_at = now()`,
+          [name, seal(latest()[0], name, secret)],
+        )
+        return secret
+      }),
   }
 }
 

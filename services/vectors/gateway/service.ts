@@ -3,7 +3,6 @@
 import { type Static, Type } from 'typebox'
 import { defineIngress } from '#runtime/service.ts'
 import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
-import { registerGateway } from './routes.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,
@@ -24,5 +23,6 @@ export const vectorGateway = defineIngress({
   config,
   check: (env) => void keysAtHand(env),
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
-  routes: registerGateway,
+  load: () => import('./routes.ts'),
+  routes: async (app, context) => (await import('./routes.ts')).registerGateway(app, context),
 })

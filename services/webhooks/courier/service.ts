@@ -15,10 +15,10 @@ import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
 import { positionsOfAdded } from './added-positions.ts'
 import { stateRecord } from './attempt-records.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
-import { Courier } from './courier.ts'
+import type { Courier } from './courier.ts'
+import { callsPerTargetMax } from './limits.ts'
 import { LoadWatch } from './load-watch.ts'
 import { Skips } from './skips.ts'
-import { callsPerTargetMax } from './target-state.ts'
 import { trimDelivered } from './trimming.ts'
 
 const config = Type.Object({
@@ -52,6 +52,7 @@ export const webhookCourier = defineWorker({
   needs: ['eventLog', 'relational'],
   config,
   check: checkTargetsFile,
+  load: () => import('./courier.ts'),
   start: startWebhookCourier,
 })
 
@@ -67,6 +68,7 @@ interface Parts {
 
 async function startWebhookCourier(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher } = context
+  const { Courier } = await import('./courier.ts')
   const { path, optional } = targetsFileOf(env)
   const stopping = new AbortController()
   const watched = watchTargets({ path, env, log, optional, signal: stopping.signal })

@@ -4,11 +4,9 @@ import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget } from '../targets/target.ts'
 import { Connection, type ConnectionOptions, type Request } from './connection.ts'
 import { type Head, Heads } from './heads.ts'
+import { callsPerTargetMax } from './limits.ts'
 import { type HeaderBase, headerBaseOf } from './request-headers.ts'
 import type { CallResult } from './verdict.ts'
-
-/** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
-export const callsPerTargetMax = 8
 
 export class TargetState {
   target: WebhookTarget

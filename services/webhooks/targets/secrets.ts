@@ -6,6 +6,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Codec } from '#runtime/messages.ts'
 import type { Schemas } from '#schemas/types.ts'
+import { platformKeys } from '#services/identity/secrets/platform-keys.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 
 /** Shown in place of a secret. */
@@ -14,9 +15,6 @@ const cut = '[cut]'
 export const secretLengthMin = 8
 /** A text may be escaped inside a text that is escaped: escapes are undone this often. */
 const unescapesMax = 3
-
-/** Agent keys, gateway keys and the first line of a private key. */
-const platformSecrets = /svc_[0-9a-f]{64}|vk_live_[A-Za-z0-9_-]{43}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/g
 
 /** True when the text, as it is or with its JSON or percent escapes undone, holds one of `secrets` or a key of the platform. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
@@ -36,7 +34,7 @@ export function containsSecret(text: string, secrets: readonly string[]): boolea
 
 /** The text with every secret cut out, also where it is written with JSON or percent escapes. */
 export function redact(text: string, secrets: readonly string[]): string {
-  let clean = text.replace(platformSecrets, cut)
+  let clean = text.replace(platformKeys, cut)
   const longestFirst = [...secrets].sort((a, b) => b.length - a.length)
   for (const secret of longestFirst) {
     const escaped = JSON.stringify(secret).slice(1, -1)
@@ -49,8 +47,8 @@ export function redact(text: string, secrets: readonly string[]): string {
 }
 
 function holds(text: string, secrets: readonly string[]): boolean {
-  platformSecrets.lastIndex = 0
-  return platformSecrets.test(text) || secrets.some((secret) => text.includes(secret))
+  platformKeys.lastIndex = 0
+  return platformKeys.test(text) || secrets.some((secret) => text.includes(secret))
 }
 
 const simpleEscapes: Record<string, string> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' }

@@ -49,9 +49,14 @@ def same(left, right):
     return left == right
 
 
+def dictionaries(parsed):
+    return [one.to_dict() for one in parsed] if isinstance(parsed, list) else parsed.to_dict()
+
+
 def made(call):
     package = call["package"]
-    module = importlib.import_module(f"{package}.api.{call['tag']}.{snake(call['operationId'])}")
+    tag = call["tag"].replace(" ", "_")
+    module = importlib.import_module(f"{package}.api.{tag}.{snake(call['operationId'])}")
     client_module = importlib.import_module(f"{package}.client")
     if call["token"] is None:
         client = client_module.Client(base_url=call["url"])
@@ -63,7 +68,7 @@ def made(call):
     return {
         "status": answer.status_code.value,
         "type": type(parsed).__name__,
-        "same": parsed is not None and same(parsed.to_dict(), json.loads(answer.content)),
+        "same": parsed is not None and same(dictionaries(parsed), json.loads(answer.content)),
         "code": getattr(getattr(parsed, "code", None), "value", None),
     }
 

@@ -1,6 +1,6 @@
 /** Writes a program that makes calls with openapi-fetch and the types of openapi-typescript; the compiler checks every call. */
 
-import type { DescribedCall } from '../described-calls.ts'
+import type { DescribedCall } from '../described-call.ts'
 
 /**
  * The program prints an array of `{ status, data, error }`. `types` holds, for each service, the module of its types. What

@@ -49,7 +49,7 @@ describe.each(Object.keys(asked) as (keyof typeof asked)[])('flotilla completion
         const words = text.split('\n').map((word) => word.split('\t')[0])
         return words.filter((word) => word !== '').sort()
       }
-      expect(offered('flotilla ag')).toEqual(['agents'])
+      expect(offered('flotilla ag')).toEqual(['agent-keys', 'agents'])
       expect(offered('flotilla ')).toEqual(
         expect.arrayContaining(['start', 'search', 'webhooks', 'completion']),
       )

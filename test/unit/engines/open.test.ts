@@ -27,6 +27,7 @@ describe('the choice of engines', () => {
       'mirror embedded',
       'embedder local',
       'localEmbedder local',
+      'identity local',
     ])
   })
 

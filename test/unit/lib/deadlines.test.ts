@@ -15,6 +15,7 @@ const faults: [shorter: string, change: (limits: Deadlines) => void][] = [
   ['connecting to Postgres', (d) => (d.engine.postgresConnectMs = 31_000)],
   ['a statement', (d) => (d.engine.postgresStatementMs = 61_000)],
   ['an append', (d) => (d.engine.logAppendMs = 95_000)],
+  ['an append', (d) => (d.engine.logAppendMs = 125_000)],
   ['publishing deliveries', (d) => (d.publish.fleetEventsMs = 21_000)],
   ['a webhook', (d) => (d.webhookCallMs = 6_000)],
   ['a publish of points', (d) => (d.request.pointsMs = 2_100)],

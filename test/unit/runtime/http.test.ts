@@ -155,6 +155,16 @@ test('too large is 413, an unknown address 404, another method 405 with Allow', 
   ])
 })
 
+test('a verb behind a colon is a part of the address', async () => {
+  const { app } = testApp()
+  app.post('/things::count', () => ({ count: 1 }))
+  expect((await post(app, '/things:count', '{}')).statusCode).toBe(200)
+  const other = await post(app, '/things:measure', '{}')
+  expect([other.statusCode, other.json().code]).toEqual([404, 'not_found'])
+  const method = await app.inject({ method: 'PUT', url: '/things:count' })
+  expect([method.statusCode, method.headers.allow]).toEqual([405, 'POST'])
+})
+
 test('texts of engines and of unexpected faults stay in the log', async () => {
   const { app, lines } = testApp()
   const fault = await app.inject('/fails')

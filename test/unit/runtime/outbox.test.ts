@@ -94,6 +94,7 @@ const change = (agentId: string, version: number): AgentChange => ({
   public_key_fingerprint: 'SHA256:x',
   version,
   occurred_at: 1,
+  agent_key_id: null,
 })
 const write = (agentId: string, version: number) =>
   relational.transaction((tx) =>
@@ -140,6 +141,43 @@ test('every key keeps the order of its commits, over many batches', async () => 
     seen.set(agent_id, version)
   }
   expect(seen.size).toBe(7)
+})
+
+test('a row that commits late, with a lower id than others have, comes before later rows of its key', async () => {
+  const { partsOf, changes } = await openWorld()
+  const insert = (id: number, agentId: string, version: number) =>
+    relational.query(
+      `insert into platform.outbox (id, topic, key, event_id, value) overriding system value
+       values ($1, 'agents.changes', $2, $3, $4::jsonb)`,
+      [id, agentId, `${agentId}-${version}`, JSON.stringify(change(agentId, version))],
+    )
+  await insert(2_000_000, 'other', 1)
+  let late = false
+  const parts = partsOf('a', async () => {
+    if (late) return
+    late = true
+    await insert(1_000_000, 'whale', 1)
+    await insert(3_000_000, 'whale', 2)
+  })
+  expect(await publishOutbox(parts)).toBe(3)
+  const ofWhale = (await changes()).filter(({ agent_id }) => agent_id === 'whale')
+  expect(ofWhale.map(({ version }) => version)).toEqual([1, 2])
+})
+
+test('a batch ends with 4 MiB, too, and a row that is larger goes alone', async () => {
+  const { partsOf, changes } = await openWorld()
+  const sizes = [1, 2, 2, 5, 0, 0]
+  for (const [version, mebibytes] of sizes.entries()) {
+    const value = { ...change('whale', version), name: 'x'.repeat(mebibytes * 1024 * 1024) }
+    await relational.query(
+      "insert into platform.outbox (topic, key, event_id, value) values ('agents.changes', 'whale', $1, $2::jsonb)",
+      [`whale-${version}`, JSON.stringify(value)],
+    )
+  }
+  const batches: number[] = []
+  expect(await publishOutbox(partsOf('a', (records) => batches.push(records.length)))).toBe(6)
+  expect(batches).toEqual([3, 1, 2])
+  expect((await changes()).map(({ version }) => version)).toEqual([0, 1, 2, 3, 4, 5])
 })
 
 test('a null value is a tombstone', async () => {

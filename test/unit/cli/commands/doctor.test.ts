@@ -23,6 +23,8 @@ describe('flotilla doctor', () => {
       DATABASE_URL: 'postgres://someone:s3cret@127.0.0.1:9/none',
       QDRANT_URL: 'http://127.0.0.1:9',
       VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
     }
     const { code, printed } = await run(['doctor', '--json'], env)
@@ -46,7 +48,12 @@ describe('flotilla doctor where nothing runs', () => {
     return { code, checks: (JSON.parse(stdout) as { checks: Check[] }).checks }
   }
   const faultsOf = async (env: Record<string, string>) => {
-    const ports = { WEBHOOK_GATEWAY: 'localhost:0', VECTOR_GATEWAY_PORT: '0' }
+    const ports = {
+      WEBHOOK_GATEWAY: 'localhost:0',
+      VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
+    }
     const { code, checks } = await checksOf({ ...ports, ...env })
     const faults = checks.filter(({ status }) => status === 'fail')
     expect(code).toBe(faults.length > 0 ? 1 : 0)
@@ -62,6 +69,8 @@ describe('flotilla doctor where nothing runs', () => {
       FLOTILLA_HOME: home,
       WEBHOOK_TARGETS_FILE: file,
       VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
       GATEWAY_KEY_TTL_S: '777',
       KAFKA_BROKER: 'log:9092',

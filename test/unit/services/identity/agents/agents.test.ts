@@ -86,8 +86,10 @@ test.each([
   { concurrent: 2.5 },
   { access: 'owner' as 'admin' },
 ])('provisioning with %j is refused', async (fault) => {
+  const [field] = Object.keys(fault)
   await expect(provisionAgent(relational, { agentId: 'faulty', ...fault })).rejects.toMatchObject({
     code: 'validation_failed',
+    errors: [{ path: `/${field}`, message: expect.stringMatching(/^must /) }],
   })
 })
 

@@ -152,3 +152,23 @@ test('the secret of operation ids that an earlier release kept in the clear stay
   expect(rows).toEqual([])
   expect(await loadOperationSecret(await openSecrets(relational, env))).toEqual(old)
 })
+
+test('a secret is changed by one instance at a time, also after the key in the file was rotated', async () => {
+  const env = { FLOTILLA_HOME: temporaryFolder() }
+  const [one, two] = [await openSecrets(relational, env), await openSecrets(relational, env)]
+  expect(await one.find('count')).toBeUndefined()
+  const next = (secrets: typeof one) =>
+    secrets.change('count', async (old) => {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return Buffer.from(String(Number(old ?? 0) + 1))
+    })
+  await Promise.all([next(one), next(two), next(one)])
+  expect(String(await two.find('count'))).toBe('3')
+  await rotateSecrets(relational, env)
+  expect(String(await one.find('count'))).toBe('3')
+  await next(one)
+  await rotateSecrets(relational, env)
+  expect(String(await two.find('count'))).toBe('4')
+  const unchanged = await two.change('count', async (old) => old!)
+  expect(String(unchanged)).toBe('4')
+})

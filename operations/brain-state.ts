@@ -1,0 +1,71 @@
+/** The state of the whole platform at a glance: agents, collections, notes, goals, webhook targets, and the lag of the log. */
+
+import { goalKind } from '#services/goals/goals.ts'
+import { countByStatus } from '#services/goals/records/read.ts'
+import { noteKind } from '#services/hub/notes/notes.ts'
+import { listAgents } from '#services/identity/agents/agents.ts'
+import { observeCollections } from '#services/vectors/gateway/observed/collections.ts'
+import { readAssignments } from '#services/webhooks/targets/assignment.ts'
+import { readWaiting } from '#services/webhooks/targets/target-status.ts'
+import { readLag } from './lag.ts'
+import type { OperatedPlatform } from './operation.ts'
+import { namedTargets } from './webhooks/named-targets.ts'
+
+export interface BrainState {
+  agents: { uid: string; slug: string; name: string; role: string; node: NodeState | null }[]
+  /** Points of each collection. */
+  collections: Record<string, number>
+  /** Goals by their status; a status that none has is absent. */
+  goals: Record<string, number>
+  notes: number
+  webhooks: Record<string, { lag: number; last_status: number | null }>
+  log: { groups: Record<string, number> }
+  as_of: string
+}
+
+/** Of the node that runs the agent. */
+export interface NodeState {
+  status: string
+  last_seen: string
+}
+
+/** What is followed elsewhere, because reading it each time would take long. */
+export interface BrainStateParts {
+  /** Status of the last call of a webhook target; null where there was no answer, or no call. */
+  lastStatusOf(target: string): number | null
+}
+
+/** Throws AppError `relational_engine_unavailable`, `vector_engine_unavailable` or `log_unavailable`. */
+export async function readBrainState(
+  platform: OperatedPlatform,
+  { lastStatusOf }: BrainStateParts,
+): Promise<BrainState> {
+  const { eventLog, relational, vectors } = platform.engines
+  const { locations } = platform
+  const [agents, collections, goals, notes, assignments, groups] = await Promise.all([
+    listAgents(relational),
+    observeCollections(vectors),
+    countByStatus(relational, goalKind),
+    countByStatus(relational, noteKind),
+    readAssignments(relational),
+    readLag({ eventLog, relational, locations }),
+  ])
+  const { waiting } = await readWaiting({ eventLog, locations }, new Set(assignments.values()))
+  const targets = [...new Set([...assignments.keys(), ...(namedTargets(platform.env).names ?? [])])].sort()
+  return {
+    // No node serves an agent: runs do not exist yet.
+    agents: agents.map(({ uid, agent_id, name, role }) => ({ uid, slug: agent_id, name, role, node: null })),
+    collections: Object.fromEntries(collections.map(({ collection, points }) => [collection, points])),
+    goals,
+    notes: Object.values(notes).reduce((sum, count) => sum + count, 0),
+    webhooks: Object.fromEntries(
+      targets.map((target) => {
+        const partition = assignments.get(target)
+        const lag = partition === undefined ? 0 : (waiting.get(partition)?.lag ?? 0)
+        return [target, { lag, last_status: lastStatusOf(target) }]
+      }),
+    ),
+    log: { groups: Object.fromEntries(groups.map(({ group, lag }) => [group, lag])) },
+    as_of: new Date().toISOString(),
+  }
+}

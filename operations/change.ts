@@ -1,0 +1,110 @@
+/** Operations that change something: each leaves who did it, to what, and how it ended, also when it is refused or fails. */
+
+import type { Static, TObject } from 'typebox'
+import { v7 as uuidv7 } from 'uuid'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { type AdminAction, writeAdminAction } from '#services/identity/admin-audit/admin-audit.ts'
+import type { Operation, OperationContext } from './operation.ts'
+
+/** What an action says of a change, besides who did it. */
+export type ChangeDetails = Partial<
+  Pick<AdminAction, 'target' | 'before' | 'after' | 'count' | 'outcome' | 'reason'>
+>
+
+export interface ChangeContext<I = never> extends OperationContext<I> {
+  /** Notes the change as done, in its own transaction. Without a call it is noted when `run` has resolved. */
+  note(tx: SqlExecutor, details?: ChangeDetails): Promise<void>
+  /** For changes that are no rows: what is noted when `run` has ended, in whatever way. */
+  describe(details: ChangeDetails): void
+}
+
+export interface Change<S extends TObject, R, I> extends Omit<Operation<S, R, I>, 'run'> {
+  /** Noun and verb of the action: `agent.provision`. */
+  action: string
+  targetOf(args: Static<S>): string
+  run(context: ChangeContext<I>, args: Static<S>): Promise<R>
+}
+
+/** The change is done by then; the database may be back within this time. */
+const noteWithinMs = 10_000
+const noteBackoff = { baseMs: 50, maxMs: 1_000 }
+
+/**
+ * The operation of a change. It is refused while the database is away, because nothing could be noted then. An action is
+ * noted once: what `run` notes in its transaction counts, whatever comes after.
+ */
+export function defineChange<S extends TObject, R, I = never>(change: Change<S, R, I>): Operation<S, R, I> {
+  const { targetOf, ...operation } = change
+  const { action } = change
+  return {
+    ...operation,
+    async run(context, args) {
+      const { actor, requestId, platform } = context
+      const { relational } = platform.engines
+      const id = uuidv7()
+      const write = (executor: SqlExecutor, details: ChangeDetails) =>
+        writeAdminAction(executor, {
+          id,
+          actor,
+          action,
+          target: targetOf(args),
+          outcome: 'done',
+          ...(requestId === undefined ? {} : { requestId }),
+          ...described,
+          ...details,
+        })
+      let described: ChangeDetails = {}
+      let noted = false
+      const note = async (tx: SqlExecutor, details: ChangeDetails = {}) => {
+        await write(tx, details)
+        noted = true
+      }
+      const describe = (details: ChangeDetails) => {
+        described = { ...described, ...details }
+      }
+      await relational.ping()
+      let result: R
+      try {
+        result = await change.run({ ...context, note, describe }, args)
+      } catch (error) {
+        // Already written where the transaction of the change was committed.
+        await relational
+          .transaction((tx) => write(tx, endOf(error)))
+          .catch((fault: unknown) =>
+            platform.log.error({ action, reason: describeError(fault) }, 'admin-audit.not-written'),
+          )
+        throw error
+      }
+      if (!noted) await untilWritten(() => relational.transaction((tx) => write(tx, {})))
+      return result
+    },
+  }
+}
+
+/** Refused: by a rule or a limit; failed: by a fault of the platform, or because the operator gave up. */
+function endOf(error: unknown): ChangeDetails {
+  if (!(error instanceof AppError)) return { outcome: 'failed', reason: 'internal_error' }
+  return { outcome: error.statusCode < 500 ? 'refused' : 'failed', reason: error.code }
+}
+
+async function untilWritten(write: () => Promise<unknown>): Promise<void> {
+  const end = performance.now() + noteWithinMs
+  for (let tries = 0; ; tries++) {
+    try {
+      await write()
+      return
+    } catch (error) {
+      if (!isUnavailable(error)) throw error
+      if (performance.now() > end) {
+        throw new AppError(
+          'relational_engine_unavailable',
+          'It is done, but who did it could not be noted: the relational engine went away meanwhile.',
+          { cause: error },
+        )
+      }
+      await sleep(Math.max(20, backoffMs(tries, noteBackoff)))
+    }
+  }
+}

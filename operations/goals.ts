@@ -1,0 +1,99 @@
+/** The goals of the hub, as operators list, read and set them. */
+
+import { type Static, Type } from 'typebox'
+import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
+import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/goals/goals.ts'
+import { goals, viewOfGoal } from '#services/hub/api/goals.ts'
+import { createRecord } from '#services/hub/api/surface.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import { authorNamed, checkedBy, notedBy, operator, targetOf } from './hub-changes.ts'
+import { defineOperation } from './operation.ts'
+
+export type GoalView = ReturnType<typeof viewOfGoal>
+
+const text = Type.Optional(Type.String())
+const checkFilters = checkedBy(Type.Object(goals.schemas.filters))
+const checkGoal = checkedBy(goals.schemas.creation)
+const checkChange = checkedBy(goals.schemas.change)
+
+const listArgs = Type.Object({
+  status: text,
+  priority: text,
+  author: text,
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+})
+
+export const listGoalsOperation = defineOperation({
+  name: 'goals list',
+  needs: [],
+  args: listArgs,
+  async run(
+    { platform },
+    { limit = 100, ...filters }: Static<typeof listArgs>,
+  ): Promise<{ goals: GoalView[] }> {
+    checkFilters(filters)
+    const { rows } = await listGoals(platform.engines.relational, { filters, limit })
+    return { goals: rows.map(viewOfGoal) }
+  },
+})
+
+export const showGoalOperation = defineOperation({
+  name: 'goals show',
+  needs: [],
+  args: Type.Object({ id: Type.Integer() }),
+  async run({ platform }, { id }): Promise<GoalView> {
+    return viewOfGoal(await readGoal(platform.engines.relational, id))
+  },
+})
+
+const addArgs = Type.Object({
+  title: Type.String(),
+  description: text,
+  priority: text,
+  /** An agent's id. */
+  author: text,
+})
+
+export const addGoalOperation = defineChange({
+  name: 'goals add',
+  action: 'goal.create',
+  targetOf: () => goalKind.name,
+  needs: [],
+  args: addArgs,
+  async run(context: ChangeContext, { author, ...given }): Promise<GoalView> {
+    checkGoal(given)
+    const { relational } = context.platform.engines
+    const by = await authorNamed(relational, author)
+    const goal = await createRecord(relational, goals, {
+      body: given,
+      by,
+      written: notedBy<Goal>(goalKind, context),
+    })
+    await wakeOutbox(relational)
+    return viewOfGoal(goal)
+  },
+})
+
+const setArgs = Type.Object({
+  id: Type.Integer(),
+  title: text,
+  description: text,
+  priority: text,
+  status: text,
+})
+
+export const setGoalOperation = defineChange({
+  name: 'goals set',
+  action: 'goal.change',
+  targetOf: ({ id }) => targetOf(goalKind, id),
+  needs: [],
+  args: setArgs,
+  async run(context: ChangeContext, { id, ...changes }): Promise<GoalView> {
+    checkChange(changes)
+    const { relational } = context.platform.engines
+    const written = notedBy<Goal>(goalKind, context)
+    const goal = await changeGoal(relational, { id, changes, by: operator, written })
+    await wakeOutbox(relational)
+    return viewOfGoal(goal)
+  },
+})

@@ -1,0 +1,108 @@
+/** The notes of the hub, as operators list, read and write them. */
+
+import { type Static, Type } from 'typebox'
+import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
+import { listRecords } from '#services/goals/records/read.ts'
+import { notes, viewOfNote } from '#services/hub/api/notes.ts'
+import { createRecord } from '#services/hub/api/surface.ts'
+import { listNotes, type Note, noteKind, readNote } from '#services/hub/notes/notes.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import { authorNamed, checkedBy, notedBy, targetOf } from './hub-changes.ts'
+import { defineOperation } from './operation.ts'
+
+export type NoteView = ReturnType<typeof viewOfNote>
+
+const threadMax = 1_000
+const subjectLengthMax = 512
+const replyMark = 'Re: '
+const text = Type.Optional(Type.String())
+const checkFilters = checkedBy(Type.Object(notes.schemas.filters))
+const checkNote = checkedBy(notes.schemas.creation)
+
+const listArgs = Type.Object({
+  status: text,
+  priority: text,
+  author: text,
+  thread_id: text,
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+})
+
+export const listNotesOperation = defineOperation({
+  name: 'notes list',
+  needs: [],
+  args: listArgs,
+  async run(
+    { platform },
+    { limit = 100, ...filters }: Static<typeof listArgs>,
+  ): Promise<{ notes: NoteView[] }> {
+    checkFilters(filters)
+    const { rows } = await listNotes(platform.engines.relational, { filters, limit })
+    return { notes: rows.map(viewOfNote) }
+  },
+})
+
+export const showNoteOperation = defineOperation({
+  name: 'notes show',
+  needs: [],
+  args: Type.Object({ id: Type.Integer() }),
+  /** The note and its thread, the oldest first. */
+  async run({ platform }, { id }): Promise<{ note: NoteView; thread: NoteView[] }> {
+    const { relational } = platform.engines
+    const note = await readNote(relational, id)
+    const filters = { thread_id: note.thread_id }
+    const query = { filters, limit: threadMax, oldestFirst: true }
+    const { rows } = await listRecords<Note>(relational, noteKind, query)
+    return { note: viewOfNote(note), thread: rows.map(viewOfNote) }
+  },
+})
+
+const written = {
+  body: Type.String(),
+  priority: text,
+  /** An agent's id. */
+  author: text,
+}
+const addArgs = Type.Object({ subject: Type.String(), ...written })
+
+export const addNoteOperation = defineChange({
+  name: 'notes add',
+  action: 'note.create',
+  targetOf: () => noteKind.name,
+  needs: [],
+  args: addArgs,
+  run: (context: ChangeContext, { author, ...note }) => add(context, author, note),
+})
+
+const replyArgs = Type.Object({ parent_id: Type.Integer(), subject: text, ...written })
+
+export const replyNoteOperation = defineChange({
+  name: 'notes reply',
+  action: 'note.create',
+  targetOf: ({ parent_id }) => targetOf(noteKind, parent_id),
+  needs: [],
+  args: replyArgs,
+  async run(context: ChangeContext, { author, ...note }): Promise<NoteView> {
+    const { relational } = context.platform.engines
+    const subject = note.subject ?? replyTo(await readNote(relational, note.parent_id))
+    return add(context, author, { ...note, subject })
+  },
+})
+
+async function add(context: ChangeContext, author: string | undefined, note: object): Promise<NoteView> {
+  checkNote(note)
+  const { relational } = context.platform.engines
+  const by = await authorNamed(relational, author)
+  const made = await createRecord(relational, notes, {
+    body: { ...note },
+    by,
+    written: notedBy<Note>(noteKind, context),
+  })
+  await wakeOutbox(relational)
+  return viewOfNote(made)
+}
+
+/** Cut to what a subject may have. */
+function replyTo({ subject }: Note): string {
+  const text = subject.startsWith(replyMark) ? subject : `${replyMark}${subject}`
+  return [...text].slice(0, subjectLengthMax).join('')
+}

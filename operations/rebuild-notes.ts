@@ -1,0 +1,36 @@
+/** Publishes every note of the hub once more, so that the note-indexer writes all of their points again. */
+
+import { Type } from 'typebox'
+import { rewriteRecords } from '#services/goals/records/rewrite.ts'
+import { noteKind } from '#services/hub/notes/notes.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+
+const label = 'publishing notes'
+
+interface RebuiltNotes {
+  index: 'notes'
+  records: number
+  took_ms: number
+}
+
+export const rebuildNotesOperation = defineChange({
+  name: 'rebuild notes',
+  action: 'index.rebuild',
+  targetOf: () => 'notes',
+  needs: [],
+  services: ['outbox-publisher', 'note-indexer'],
+  args: Type.Object({}),
+  /** Resolves when their records are in the outbox, in the order of each note's changes. */
+  async run({ platform, output, signal, describe }: ChangeContext): Promise<RebuiltNotes> {
+    const startedAt = Date.now()
+    const { relational } = platform.engines
+    const { rows } = await relational.query<{ count: number }>('select count(*) from platform.notes')
+    const total = rows[0]!.count
+    const records = await rewriteRecords(relational, noteKind, {
+      signal,
+      written: (done) => output.progress({ label, done, total: Math.max(done, total) }),
+    })
+    describe({ count: records })
+    return { index: 'notes', records, took_ms: Date.now() - startedAt }
+  },
+})

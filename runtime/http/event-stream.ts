@@ -1,0 +1,107 @@
+/** Server-sent events: frames, heartbeats and a bounded buffer behind one answer. */
+
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { sleep } from '#lib/backoff.ts'
+
+const heartbeatMs = 15_000
+const bufferBytesMax = 256 * 1024
+/** A reader that takes nothing for this long is gone. */
+const stalledMs = 30_000
+const lookMs = 1_000
+
+export interface StreamEvent {
+  /** Default: `message`. */
+  event?: string
+  id?: string
+  data: unknown
+}
+
+export interface EventStream {
+  /** The body of the answer: return it from the handler. */
+  body: Readable
+  /** Aborts when the reader is gone, or the stream was ended. */
+  readonly closed: AbortSignal
+  /** False while the reader is behind by a full buffer. What is sent then is kept all the same: wait, or leave it out. */
+  hasRoom(): boolean
+  /** Resolves when there is room again, or the stream is closed. */
+  room(): Promise<void>
+  send(event: StreamEvent): void
+  /** Tells the reader how far it has come, with the next heartbeat. */
+  mark(id: string): void
+  /** After a last event, if any. */
+  end(last?: StreamEvent): void
+}
+
+/** Begins an answer of events. It is flushed at once, so that the reader knows that the stream is open. */
+export function openEventStream(
+  reply: FastifyReply,
+  options: { heartbeatMs?: number; stalledMs?: number } = {},
+): EventStream {
+  const closed = new AbortController()
+  let roomy = Promise.withResolvers<void>()
+  let takenAt = performance.now()
+  let marked: string | undefined
+  const body = new Readable({
+    highWaterMark: bufferBytesMax,
+    read() {
+      takenAt = performance.now()
+      roomy.resolve()
+      roomy = Promise.withResolvers()
+    },
+  })
+  const hasRoom = () => body.readableLength < bufferBytesMax
+  const write = (text: string) => {
+    if (!closed.signal.aborted) body.push(text)
+  }
+  const beating = setInterval(() => {
+    if (!hasRoom()) return
+    write(`: heartbeat\n${marked === undefined ? '' : `id: ${marked}\n`}\n`)
+  }, options.heartbeatMs ?? heartbeatMs)
+  const watching = setInterval(() => {
+    const stalled = !hasRoom() && performance.now() - takenAt > (options.stalledMs ?? stalledMs)
+    // Nothing but cutting the connection reaches a reader that does not read.
+    if (stalled) reply.raw.destroy()
+  }, lookMs)
+  const close = () => {
+    clearInterval(beating)
+    clearInterval(watching)
+    closed.abort()
+    roomy.resolve()
+  }
+  body.once('close', close)
+  reply.raw.once('close', close)
+  reply.header('content-type', 'text/event-stream; charset=utf-8')
+  reply.header('cache-control', 'no-store')
+  // Proxies that buffer would hold the events back.
+  reply.header('x-accel-buffering', 'no')
+  write(': open\n\n')
+
+  function send({ event, id, data }: StreamEvent): void {
+    if (id !== undefined) marked = undefined
+    const head = `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}`
+    // JSON of one line: it has no line breaks of its own.
+    write(`${head}data: ${JSON.stringify(data)}\n\n`)
+  }
+
+  return {
+    body,
+    closed: closed.signal,
+    hasRoom,
+    async room() {
+      while (!hasRoom() && !closed.signal.aborted) {
+        await Promise.race([roomy.promise, sleep(lookMs, closed.signal)])
+      }
+    },
+    send,
+    mark(id) {
+      marked = id
+    },
+    end(last) {
+      if (closed.signal.aborted) return
+      if (last) send(last)
+      body.push(null)
+      close()
+    },
+  }
+}

@@ -1,0 +1,112 @@
+/** The goals of the fleet: made by agents, people and collective dispatches, and moved through their states. */
+
+import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { type ChangeRequest, changeRecord, changeWithin } from './records/change.ts'
+import { type Author, columnsOf, type Priority, type RecordKind, type RecordRow } from './records/kind.ts'
+import { listRecords, type Page, type PageQuery, readRecord } from './records/read.ts'
+import { type RecordHeaders, writeRecords } from './records/write.ts'
+
+export const goalStatuses = ['pending', 'active', 'completed', 'failed', 'canceled'] as const
+export type GoalStatus = (typeof goalStatuses)[number]
+
+export const goalKind: RecordKind<GoalStatus> = {
+  name: 'goal',
+  table: 'platform.goals',
+  title: 'title',
+  text: 'description',
+  own: ['of_dispatch'],
+  threaded: false,
+  transitions: {
+    pending: ['active', 'canceled'],
+    active: ['completed', 'failed', 'canceled'],
+    completed: [],
+    failed: [],
+    canceled: [],
+  },
+}
+
+export interface Goal extends RecordRow<GoalStatus> {
+  title: string
+  description: string
+  of_dispatch: boolean
+}
+
+export interface NewGoal {
+  title: string
+  description?: string
+  priority?: Priority
+  /** The same in every run of one request: the goal that it made before is given again. */
+  creationKey?: string
+  /** Of a collective dispatch: it begins active, and no PATCH moves it. */
+  ofDispatch?: boolean
+}
+
+/** In the caller's transaction, where it is one. Wake the outbox-publisher after the commit. */
+export async function createGoal(
+  executor: SqlExecutor,
+  goal: NewGoal,
+  by: Author,
+  headers?: RecordHeaders,
+): Promise<Goal> {
+  const { title, description = '', priority = 'normal', ofDispatch = false } = goal
+  const creationKey = goal.creationKey ?? null
+  const [made] = await writeRecords<Goal>(executor, {
+    kind: goalKind,
+    statement: `insert into platform.goals (title, description, priority, status, of_dispatch, author, author_uid, creation_key)
+      values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (creation_key) do nothing`,
+    params: [
+      title,
+      description,
+      priority,
+      ofDispatch ? 'active' : 'pending',
+      ofDispatch,
+      by.name,
+      by.uid,
+      creationKey,
+    ],
+    agent: by.name,
+    ...(headers ? { headers } : {}),
+  })
+  if (made) return made
+  const { rows } = await executor.query<Goal>(
+    `select ${columnsOf(goalKind)} from platform.goals where creation_key = $1`,
+    [creationKey],
+  )
+  return rows[0]!
+}
+
+/** Throws AppError `not_found`. */
+export function readGoal(executor: SqlExecutor, id: number): Promise<Goal> {
+  return readRecord<Goal>(executor, goalKind, id)
+}
+
+/** The newest first. */
+export function listGoals(executor: SqlExecutor, query: PageQuery): Promise<Page<Goal>> {
+  return listRecords<Goal>(executor, goalKind, query)
+}
+
+/** As `changeRecord`; throws AppError `goal_of_dispatch` for the status of a goal that a dispatch moves. */
+export function changeGoal(
+  relational: Relational,
+  request: Omit<ChangeRequest<Goal>, 'check'>,
+): Promise<Goal> {
+  return changeRecord<Goal>(relational, goalKind, {
+    ...request,
+    check(goal) {
+      if (!goal.of_dispatch || request.changes.status === undefined) return
+      throw new AppError('goal_of_dispatch', 'The status of this goal follows the runs of its dispatch.')
+    },
+  })
+}
+
+/** For the dispatch that the goal belongs to, in its transaction. Throws AppError `not_found` or `invalid_transition`. */
+export function moveDispatchGoal(
+  tx: SqlTransaction,
+  id: number,
+  status: GoalStatus,
+  headers?: RecordHeaders,
+): Promise<Goal> {
+  const by: Author = { name: 'dispatch', uid: 'dispatch', isAdmin: true }
+  return changeWithin<Goal>(tx, goalKind, { id, changes: { status }, by, ...(headers ? { headers } : {}) })
+}

@@ -1,0 +1,68 @@
+/**
+ * Writes the records of hub.records: the row and its outbox row in one statement. The row is locked, or new, before the
+ * outbox row's id is drawn, so the order of ids is the order of commits for each note and goal.
+ */
+
+import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import { newEventId } from '#lib/event-id.ts'
+import { headerNames } from '#runtime/messages.ts'
+import { hubRecords } from '#topics/catalog.ts'
+import { columnsOf, type RecordKind } from './kind.ts'
+
+/** Request id and traceparent, where a request made the change. */
+export type RecordHeaders = Record<string, string>
+
+export interface Written {
+  kind: RecordKind
+  /** An insert or update of the kind's table, without `returning`. */
+  statement: string
+  params: SqlValue[]
+  /** Who did it. */
+  agent: string
+  headers?: RecordHeaders
+}
+
+/** The rows that the statement changed. Whoever calls it wakes the outbox-publisher after the commit. */
+export async function writeRecords<Row>(
+  executor: SqlExecutor,
+  { kind, statement, params, agent, headers }: Written,
+): Promise<Row[]> {
+  const [eventId, given] = [`$${params.length + 1}`, `$${params.length + 2}`]
+  const { rows } = await executor.query<Row>(
+    `with written as (${statement} returning ${columnsOf(kind)}),
+     sent as (${outboxInsert(kind, { from: 'written', eventId, headers: given })})
+     select * from written`,
+    [...params, newEventId(), JSON.stringify({ ...headers, [headerNames.agent]: agent })],
+  )
+  return rows
+}
+
+/** An insert that writes the newest state of the rows of `from` into the outbox; `eventId` and `headers` are SQL. */
+export function outboxInsert(
+  kind: RecordKind,
+  { from, eventId, headers }: { from: string; eventId: string; headers: string },
+): string {
+  const fields = {
+    kind: `'${kind.name}'`,
+    id: 'id',
+    version: 'version',
+    author: 'author',
+    title: kind.title,
+    text: kind.text,
+    priority: 'priority',
+    status: 'status',
+    thread_id: kind.threaded ? 'thread_id' : 'null',
+    parent_id: kind.threaded ? 'parent_id' : 'null',
+    created_at: milliseconds('created_at'),
+    updated_at: milliseconds('updated_at'),
+  }
+  const value = Object.entries(fields).map(([name, sql]) => `'${name}', ${sql}`)
+  return `insert into platform.outbox (topic, key, event_id, value, headers)
+    select '${hubRecords.name}', '${kind.name}/' || id, ${eventId}, jsonb_build_object(${value.join(', ')}), ${headers}::jsonb
+    from ${from}`
+}
+
+/** As JavaScript's Date counts them: what is beyond a millisecond is cut off. */
+function milliseconds(column: string): string {
+  return `floor(extract(epoch from ${column}) * 1000)::bigint`
+}

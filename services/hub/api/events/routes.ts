@@ -1,0 +1,75 @@
+/** GET /fleet_notes/events and /goals/events: changes as they come. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import type { EventLog } from '#engines/event-log/port.ts'
+import { serverMark } from '#runtime/http/api/facts.ts'
+import type { HubRecord } from '#schemas/types.ts'
+import type { CallerStreams } from '#services/limits/caller-streams.ts'
+import type { Resource } from '../resource.ts'
+import type { Surface } from '../surface.ts'
+import { readEventId } from './event-id.ts'
+import type { Feed } from './feed.ts'
+import { streamChanges } from './stream.ts'
+
+export interface EventParts {
+  eventLog: EventLog
+  feed: Feed
+  streams: CallerStreams
+  surface: Surface
+}
+
+const headers = Type.Object({
+  'last-event-id': Type.Optional(
+    Type.String({ description: 'The id of the last event that was received: the stream goes on behind it.' }),
+  ),
+})
+
+const description = `Server-sent events until the caller leaves, or its credential ends.
+
+An event without a name has the newest state, as a list would show it. Intermediate states may be missing, and a state may come
+twice. \`ready\`: the stream has begun, and what changes from now on comes. \`reset\`: what came since the last event cannot be
+said, because the log does not hold it or the caller read too slowly: list again. \`end\`: \`{code}\`, why it ends.
+
+Each id is opaque. Sent as \`Last-Event-ID\` it continues the stream behind that event, at any instance. To miss nothing, open
+the stream first, then list.`
+
+/** `view` makes of a record what a list shows of its row. */
+export function registerEvents(
+  scope: FastifyInstance,
+  { eventLog, feed, streams, surface }: EventParts,
+  { kind, path, tag, names }: Pick<Resource<never>, 'kind' | 'path' | 'tag' | 'names'>,
+  view: (record: HubRecord) => object,
+): void {
+  const title = `${names.one}Events`
+  // It would go on for ever.
+  const sample = `curl -sSN --max-time 5 "${serverMark}${surface.prefix}${path}/events" \\
+  -H "Authorization: Bearer $ID_TOKEN" || true`
+  surface.register(scope, {
+    method: 'GET',
+    url: `${path}/events`,
+    config: { problems: ['forbidden', 'too_many_streams', 'log_unavailable'], sample },
+    schema: {
+      operationId: `follow${surface.mark}${names.many}`,
+      tags: [tag],
+      summary: `Follow the changes of ${tag}`,
+      description,
+      headers,
+      response: {
+        200: {
+          content: { 'text/event-stream': { schema: Type.String({ title }) } },
+          title,
+          description: 'Events, as above.',
+        },
+      },
+    },
+    async handler(request, reply) {
+      const lastEventId = request.headers['last-event-id'] as string | undefined
+      const resumed = lastEventId === undefined ? null : readEventId(lastEventId)
+      await feed.ready()
+      return streams.answer(request, reply, (stream, signal) =>
+        streamChanges({ eventLog, feed, stream, kind: kind.name, view, resumed, signal }),
+      )
+    },
+  })
+}

@@ -1,0 +1,104 @@
+/** /goals. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import type { HubRecord } from '#schemas/types.ts'
+import {
+  changeGoal,
+  createGoal,
+  type Goal,
+  goalKind,
+  goalStatuses,
+  type NewGoal,
+} from '#services/goals/goals.ts'
+import { registerEvents } from './events/routes.ts'
+import type { HubParts } from './notes.ts'
+import { listOf, type Resource, registerResource } from './resource.ts'
+import { author, authorFilter, closedObject, line, priority, text, time, timeText } from './schemas.ts'
+
+const title = line('1 to 512 characters.', 'Every note is answered')
+const description = text('Text of any form; empty where nothing is said.', 'Within a day, by whoever knows.')
+const status = Type.Enum([...goalStatuses], { type: 'string', title: 'GoalStatus' })
+
+const record = Type.Object(
+  {
+    id: Type.Integer(),
+    title: Type.String(),
+    description: Type.String(),
+    priority,
+    status,
+    author,
+    created_at: time,
+    updated_at: time,
+  },
+  { title: 'Goal', description: 'A goal.' },
+)
+
+export function viewOfGoal(goal: Goal) {
+  const { id, title, description, priority, status, author, created_at, updated_at } = goal
+  const times = { created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
+  return { id, title, description, priority, status, author, ...times }
+}
+
+/** As `viewOfGoal`, of a record of hub.records. */
+function viewOfRecord(record: HubRecord) {
+  const { id, title, text, priority, status, author, created_at, updated_at } = record
+  const times = { created_at: timeText(created_at), updated_at: timeText(updated_at) }
+  return { id, title, description: text, priority, status, author, ...times }
+}
+
+export const goals: Resource<Goal> = {
+  kind: goalKind,
+  path: '/goals',
+  tag: 'goals',
+  names: { one: 'Goal', many: 'Goals' },
+  bodyBytesMax: 64 * 1024,
+  schemas: {
+    record,
+    list: listOf(record, 'Goals'),
+    creation: closedObject(
+      {
+        title,
+        description: Type.Optional(description),
+        priority: Type.Optional(priority),
+        status: Type.Optional(Type.Literal('pending', { description: 'Goals begin pending.' })),
+      },
+      { title: 'NewGoal' },
+    ),
+    change: closedObject(
+      {
+        title: Type.Optional(title),
+        description: Type.Optional(description),
+        priority: Type.Optional(priority),
+        status: Type.Optional(status),
+      },
+      { title: 'GoalChange' },
+    ),
+    filters: {
+      status: Type.Optional(status),
+      priority: Type.Optional(priority),
+      author: authorFilter,
+    },
+  },
+  creationText: 'It begins pending.',
+  changeText:
+    'By its author or an admin. Status: pending → active, canceled; active → completed, failed, canceled. The same value again ' +
+    'is no fault. The status of a goal that a collective dispatch made follows its runs.',
+  creationProblems: [],
+  changeProblems: ['goal_of_dispatch'],
+  view: viewOfGoal,
+  create: (executor, given, by, { creationKey }, headers) => {
+    const { title, description, priority } = given as unknown as NewGoal
+    const goal: NewGoal = { title }
+    if (description !== undefined) goal.description = description
+    if (priority !== undefined) goal.priority = priority
+    if (creationKey !== undefined) goal.creationKey = creationKey
+    return createGoal(executor, goal, by, headers)
+  },
+  change: changeGoal,
+}
+
+export function registerGoals(scope: FastifyInstance, parts: HubParts): void {
+  registerResource(scope, parts, goals)
+  registerEvents(scope, parts, goals, viewOfRecord)
+}

@@ -1,0 +1,159 @@
+/** /fleet_notes: notes and their threads. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import type { HubRecord } from '#schemas/types.ts'
+import { listRecords } from '#services/goals/records/read.ts'
+import {
+  changeNote,
+  createNote,
+  type NewNote,
+  type Note,
+  noteKind,
+  noteStatuses,
+  readNote,
+} from '../notes/notes.ts'
+import { type EventParts, registerEvents } from './events/routes.ts'
+import { linkNext, type PageParameters, readPage } from './paging.ts'
+import { idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
+import {
+  author,
+  authorFilter,
+  closedObject,
+  idParams,
+  line,
+  page,
+  priority,
+  text,
+  time,
+  timeText,
+  uuid,
+} from './schemas.ts'
+
+const subject = line('1 to 512 characters.', 'Deploying the courier')
+const body = text('Text of any form.', 'It runs on the second machine now.')
+const status = Type.Enum([...noteStatuses], { type: 'string', title: 'NoteStatus' })
+const parentId = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'The `id` of the note that it replies to.',
+})
+
+const record = Type.Object(
+  {
+    id: Type.Integer(),
+    subject: Type.String(),
+    body: Type.String(),
+    priority,
+    status,
+    thread_id: uuid,
+    parent_id: Type.Union([Type.Integer(), Type.Null()], { description: 'null: it replies to none.' }),
+    author,
+    created_at: time,
+    updated_at: time,
+  },
+  { title: 'Note', description: 'A note.' },
+)
+
+const thread = Type.Array(record, { title: 'Thread', description: 'The oldest first.' })
+
+export function viewOfNote(note: Note) {
+  const { id, subject, body, priority, status, thread_id, parent_id, author, created_at, updated_at } = note
+  const times = { created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
+  return { id, subject, body, priority, status, thread_id, parent_id, author, ...times }
+}
+
+/** As `viewOfNote`, of a record of hub.records. */
+function viewOfRecord(record: HubRecord) {
+  const { id, title, text, priority, status, thread_id, parent_id, author, created_at, updated_at } = record
+  const times = { created_at: timeText(created_at), updated_at: timeText(updated_at) }
+  return { id, subject: title, body: text, priority, status, thread_id, parent_id, author, ...times }
+}
+
+export type HubParts = ResourceParts & EventParts
+
+export const notes: Resource<Note> = {
+  kind: noteKind,
+  path: '/fleet_notes',
+  tag: 'notes',
+  names: { one: 'Note', many: 'Notes' },
+  bodyBytesMax: 256 * 1024,
+  schemas: {
+    record,
+    list: listOf(record, 'Notes'),
+    creation: closedObject(
+      {
+        subject,
+        body,
+        priority: Type.Optional(priority),
+        status: Type.Optional(Type.Literal('active', { description: 'Notes begin active.' })),
+        thread_id: Type.Optional(uuid),
+        parent_id: Type.Optional(parentId),
+      },
+      { title: 'NewNote' },
+    ),
+    change: closedObject(
+      {
+        subject: Type.Optional(subject),
+        body: Type.Optional(body),
+        priority: Type.Optional(priority),
+        status: Type.Optional(status),
+      },
+      { title: 'NoteChange' },
+    ),
+    filters: {
+      thread_id: Type.Optional(uuid),
+      status: Type.Optional(status),
+      priority: Type.Optional(priority),
+      author: authorFilter,
+    },
+  },
+  creationText:
+    'Without `thread_id` and `parent_id` it starts a thread; with `parent_id` it joins the thread of that note, with ' +
+    '`thread_id` alone that thread. It is found by search in the collection fleet_notes, as `note-<id>`.',
+  changeText:
+    'By its author or an admin. Status: active → resolved, archived; resolved → active, archived; archived → active. The same ' +
+    'value again is no fault. An archived note is not found by search.',
+  creationProblems: ['unknown_parent', 'unknown_thread', 'thread_mismatch'],
+  changeProblems: [],
+  view: viewOfNote,
+  create: (executor, given, by, ids, headers) => {
+    const { subject, body, priority, thread_id, parent_id } = given as unknown as NewNote
+    const note: NewNote = { subject, body, ...ids }
+    if (priority !== undefined) note.priority = priority
+    if (thread_id !== undefined) note.thread_id = thread_id
+    if (parent_id !== undefined) note.parent_id = parent_id
+    return createNote(executor, note, by, headers)
+  },
+  change: changeNote,
+}
+
+export function registerNotes(scope: FastifyInstance, parts: HubParts): void {
+  const { relational, surface } = parts
+  registerResource(scope, parts, notes)
+  registerEvents(scope, parts, notes, viewOfRecord)
+  surface.register(scope, {
+    method: 'GET',
+    url: '/fleet_notes/:id/thread',
+    config: { problems: ['forbidden', 'not_found'] },
+    schema: {
+      operationId: `get${surface.mark}NoteThread`,
+      tags: ['notes'],
+      summary: 'The thread of a note, the oldest first',
+      params: idParams,
+      querystring: closedObject(page),
+      response: { 200: surface.schemaOf(thread) },
+    },
+    async handler(request, reply) {
+      const { thread_id } = await readNote(relational, idOf(noteKind, request))
+      const query = {
+        ...readPage(request.query as PageParameters),
+        filters: { thread_id },
+        oldestFirst: true,
+      }
+      const { rows, next } = await listRecords<Note>(relational, noteKind, query)
+      linkNext(request, reply, next)
+      return surface.answer(rows.map(viewOfNote))
+    },
+  })
+}

@@ -1,0 +1,226 @@
+/** The routes that notes and goals have in common: list, make, show and change. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import type { Relational } from '#engines/relational/port.ts'
+import type { ErrorCode } from '#lib/error-codes.ts'
+import { recordHeaders } from '#runtime/http.ts'
+import { idOfSeed } from '#runtime/idempotency.ts'
+import type { ChangeRequest } from '#services/goals/records/change.ts'
+import type { RecordKind, RecordRow } from '#services/goals/records/kind.ts'
+import { listRecords, notThere, readRecord } from '#services/goals/records/read.ts'
+import { callerOf } from '#services/identity/access/caller.ts'
+import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/identity/access/idempotent.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
+import { linkNext, type PageParameters, readPage } from './paging.ts'
+import { authorOf } from './rights.ts'
+import { changeHeaders, closedObject, idParams, page } from './schemas.ts'
+import { type Creator, createRecord, type Surface } from './surface.ts'
+import { etagOf, versionCheck } from './versions.ts'
+
+export interface Resource<Row extends RecordRow> extends Creator<Row> {
+  kind: RecordKind
+  path: string
+  tag: string
+  /** For operationIds: `Note` and `Notes`. */
+  names: { one: string; many: string }
+  bodyBytesMax: number
+  schemas: {
+    record: TSchema
+    list: TSchema
+    creation: TObject
+    change: TObject
+    filters: TProperties
+  }
+  creationText: string
+  changeText: string
+  creationProblems: readonly ErrorCode[]
+  changeProblems: readonly ErrorCode[]
+  view(row: Row): object
+  change(relational: Relational, request: ChangeRequest<Row>): Promise<Row>
+}
+
+/** What the routes work with. */
+export interface ResourceParts {
+  relational: Relational
+  surface: Surface
+  log: Logger
+}
+
+export function registerResource<Row extends RecordRow>(
+  scope: FastifyInstance,
+  parts: ResourceParts,
+  resource: Resource<Row>,
+): void {
+  registerList(scope, parts, resource)
+  registerCreation(scope, parts, resource)
+  registerShow(scope, parts, resource)
+  registerChange(scope, parts, resource)
+}
+
+function registerList<Row extends RecordRow>(
+  scope: FastifyInstance,
+  parts: ResourceParts,
+  resource: Resource<Row>,
+): void {
+  const { kind, path, tag, names, schemas, view } = resource
+  const { relational, surface } = parts
+  surface.register(scope, {
+    method: 'GET',
+    url: path,
+    config: { problems: ['forbidden'] },
+    schema: {
+      operationId: `list${surface.mark}${names.many}`,
+      tags: [tag],
+      summary: `List ${tag}, the newest first`,
+      querystring: closedObject({ ...page, ...schemas.filters }),
+      response: { 200: surface.schemaOf(schemas.list) },
+    },
+    async handler(request, reply) {
+      const { limit, cursor, ...filters } = request.query as PageParameters & Record<string, string>
+      const pageOf = readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) })
+      const { rows, next } = await listRecords<Row>(relational, kind, { filters, ...pageOf })
+      linkNext(request, reply, next)
+      return surface.answer(rows.map(view))
+    },
+  })
+}
+
+function registerCreation<Row extends RecordRow>(
+  scope: FastifyInstance,
+  parts: ResourceParts,
+  resource: Resource<Row>,
+): void {
+  const { kind, path, tag, names, schemas, view } = resource
+  const { relational, surface } = parts
+  async function make(request: FastifyRequest, reply: FastifyReply, seed: string | undefined) {
+    const ids =
+      seed === undefined
+        ? {}
+        : { creationKey: idOfSeed(seed, kind.name), newThreadId: idOfSeed(seed, 'thread') }
+    const by = authorOf(callerOf(request))
+    const body = request.body as Record<string, unknown>
+    const headers = recordHeaders(request)
+    const row = await surface.change<Row>(request, kind, undefined, (written) =>
+      createRecord(relational, resource, { body, by, ids, headers, written }),
+    )
+    reply.code(201)
+    return { record: view(row), id: row.id, version: row.version }
+  }
+  surface.register(scope, {
+    method: 'POST',
+    url: path,
+    bodyLimit: resource.bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: kind.name,
+      problems: ['forbidden', ...resource.creationProblems, ...idempotencyProblems],
+    },
+    schema: {
+      operationId: `create${surface.mark}${names.one}`,
+      tags: [tag],
+      summary: `Make a ${kind.name}`,
+      description: `${resource.creationText} The answer has \`Location\` and \`ETag\`. With an Idempotency-Key header a repeated request gets the first answer again.`,
+      headers: idempotencyHeaders,
+      body: schemas.creation,
+      response: { 201: surface.schemaOf(schemas.record) },
+    },
+    async handler(request, reply) {
+      const made = await idempotent(parts, request, reply, (seed) => make(request, reply, seed))
+      reply.header('location', `${surface.prefix}${path}/${made.id}`)
+      reply.header('etag', etagOf(made.version))
+      return surface.answer(made.record)
+    },
+  })
+}
+
+function registerShow<Row extends RecordRow>(
+  scope: FastifyInstance,
+  parts: ResourceParts,
+  resource: Resource<Row>,
+): void {
+  const { kind, path, tag, names, schemas, view } = resource
+  const { relational, surface } = parts
+  surface.register(scope, {
+    method: 'GET',
+    url: `${path}/:id`,
+    config: { problems: ['forbidden', 'not_found'] },
+    schema: {
+      operationId: `get${surface.mark}${names.one}`,
+      tags: [tag],
+      summary: `Show a ${kind.name}`,
+      description: 'The answer has its version as `ETag`.',
+      params: idParams,
+      response: { 200: surface.schemaOf(schemas.record) },
+    },
+    async handler(request, reply) {
+      const row = await readRecord<Row>(relational, kind, idOf(kind, request))
+      reply.header('etag', etagOf(row.version))
+      return surface.answer(view(row))
+    },
+  })
+}
+
+function registerChange<Row extends RecordRow>(
+  scope: FastifyInstance,
+  parts: ResourceParts,
+  resource: Resource<Row>,
+): void {
+  const { kind, path, tag, names, schemas, view } = resource
+  const { relational, surface } = parts
+  surface.register(scope, {
+    method: 'PATCH',
+    url: `${path}/:id`,
+    bodyLimit: resource.bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      problems: [
+        'forbidden',
+        'not_found',
+        'precondition_failed',
+        'invalid_transition',
+        ...resource.changeProblems,
+      ],
+    },
+    schema: {
+      operationId: `change${surface.mark}${names.one}`,
+      tags: [tag],
+      summary: `Change a ${kind.name}`,
+      description: resource.changeText,
+      params: idParams,
+      headers: changeHeaders,
+      body: schemas.change,
+      response: { 200: surface.schemaOf(schemas.record) },
+    },
+    async handler(request, reply) {
+      const isVersion = versionCheck(request.headers['if-match'])
+      const id = idOf(kind, request)
+      const row = await surface.change<Row>(request, kind, id, (written) =>
+        resource.change(relational, {
+          id,
+          changes: request.body as Record<string, string>,
+          by: authorOf(callerOf(request)),
+          headers: recordHeaders(request),
+          ...(isVersion ? { isVersion } : {}),
+          ...(written ? { written } : {}),
+        }),
+      )
+      reply.header('etag', etagOf(row.version))
+      return surface.answer(view(row))
+    },
+  })
+}
+
+/** Throws AppError `not_found` for what cannot be an id. */
+export function idOf(kind: RecordKind, request: FastifyRequest): number {
+  const { id } = request.params as { id: string }
+  const number = /^[1-9]\d{0,15}$/.test(id) ? Number(id) : Number.NaN
+  if (Number.isSafeInteger(number)) return number
+  throw notThere(kind, id)
+}
+
+/** The schema of a list; its title is that of what is in it, in the plural. */
+export function listOf(record: TSchema, title: string): TSchema {
+  return Type.Array(record, { title, description: 'The newest first.' })
+}

@@ -1,0 +1,44 @@
+/** All routes of the hub. */
+
+import type { FastifyInstance } from 'fastify'
+import type { Closeable } from '#lib/resource.ts'
+import { registerApiDescription } from '#runtime/http.ts'
+import { either } from '#services/identity/access/bearer.ts'
+import { metered } from '#services/limits/metered.ts'
+import { registerGoals } from './goals.ts'
+import { type HubContext, openHub } from './hub.ts'
+import { registerNotes } from './notes.ts'
+import { refuseFirstPasswords } from './rights.ts'
+
+const description =
+  'Notes in threads, and goals. Agents send a gateway key or an ID token, people an ID token. A viewer reads; a member also ' +
+  'makes notes and goals and changes its own; an admin changes all. Every path works with and without a slash at its end. ' +
+  'Lists have the newest first; where there is more, the header `Link` names the next page (`rel="next"`). An answer with one ' +
+  'note or goal has its version as `ETag`; a change with `If-Match` is refused when the version is another one by then. Every ' +
+  'fault is an RFC 9457 problem document with a stable code.'
+
+export async function registerHub(app: FastifyInstance, context: HubContext): Promise<Closeable> {
+  const hub = await openHub(context)
+  app.addHook('preClose', (done) => {
+    hub.streams.endAll()
+    done()
+  })
+  await registerApiDescription(app, {
+    prefix: '',
+    title: 'Flotilla hub',
+    version: '1',
+    description,
+    tags: [
+      { name: 'notes', description: 'Notes and their threads' },
+      { name: 'goals', description: 'Goals and their states' },
+    ],
+  })
+  await app.register(async (scope) => {
+    either(scope, hub)
+    refuseFirstPasswords(scope)
+    metered(scope, hub)
+    registerNotes(scope, hub)
+    registerGoals(scope, hub)
+  })
+  return hub
+}

@@ -1,0 +1,79 @@
+/** Shapes that the routes of notes and goals share. */
+
+import { type TProperties, Type } from 'typebox'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { priorities } from '#services/goals/records/kind.ts'
+
+export const closed = { additionalProperties: false } as const
+export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
+  Type.Object(properties, { ...closed, ...options })
+
+const withoutNul = { pattern: '^[^\\u0000]*$' }
+
+/** A line of text. */
+export const line = (description: string, example: string) =>
+  Type.String({ ...withoutNul, minLength: 1, maxLength: 512, description, examples: [example] })
+
+/** A text of any length that the body may have. */
+export const text = (description: string, example: string) =>
+  Type.String({ ...withoutNul, description, examples: [example] })
+
+export const priority = Type.Enum([...priorities], {
+  type: 'string',
+  title: 'Priority',
+  description: '`normal` where nothing is said.',
+})
+
+export const uuid = Type.String({
+  pattern: '^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$',
+  description: 'A UUID.',
+})
+
+export const time = Type.String({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] })
+export const author = Type.String({ description: 'The agent id of its author, or the uid of a person.' })
+
+const limitMax = 1_000
+export const limitDefault = 100
+
+/** Of lists, in the address: there numbers are texts. */
+export const page = {
+  limit: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      pattern: '^([1-9]\\d{0,2}|1000)$',
+      ...shownAs(Type.Integer({ minimum: 1, maximum: limitMax, default: limitDefault })),
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      description: 'From the `Link` of the page before; opaque.',
+    }),
+  ),
+}
+
+export const authorFilter = Type.Optional(
+  Type.String({
+    ...withoutNul,
+    minLength: 1,
+    maxLength: 128,
+    description: 'An agent id, or the uid of a person.',
+  }),
+)
+
+export const idParams = closedObject({
+  id: Type.String({ description: 'Its `id`, a whole number.', maxLength: 32, examples: ['1'] }),
+})
+
+export const changeHeaders = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({
+      description: 'The `ETag` of the version that was read; with another one by now the change is refused.',
+    }),
+  ),
+})
+
+/** Of the milliseconds that records have. */
+export function timeText(ms: number): string {
+  return new Date(ms).toISOString()
+}

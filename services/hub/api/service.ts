@@ -1,0 +1,19 @@
+/** The hub as a service: notes and goals over HTTP. */
+
+import { Type } from 'typebox'
+import { defineIngress } from '#runtime/service.ts'
+import { tokenSettings } from '#services/identity/provider/settings.ts'
+import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
+
+const config = Type.Object({ ...secretSettings.properties, ...tokenSettings.properties })
+
+export const hub = defineIngress({
+  name: 'hub',
+  purpose: 'serves /fleet_notes and /goals: notes in threads, goals, and their changes as they come',
+  needs: ['eventLog', 'relational', 'identity'],
+  config,
+  check: (env) => void keysAtHand(env),
+  address: { name: 'hub_url', portVariable: 'HUB_PORT', port: 8_083 },
+  load: () => import('./routes.ts'),
+  routes: async (app, context) => (await import('./routes.ts')).registerHub(app, context),
+})

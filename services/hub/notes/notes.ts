@@ -1,0 +1,104 @@
+/** The notes of the fleet: made by agents and people, in threads, and changed by their authors. */
+
+import { randomUUID } from 'node:crypto'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { type ChangeRequest, changeRecord } from '#services/goals/records/change.ts'
+import {
+  type Author,
+  columnsOf,
+  type Priority,
+  type RecordKind,
+  type RecordRow,
+} from '#services/goals/records/kind.ts'
+import { listRecords, type Page, type PageQuery, readRecord } from '#services/goals/records/read.ts'
+import { type RecordHeaders, writeRecords } from '#services/goals/records/write.ts'
+import { threadOf } from './threads.ts'
+
+export const noteStatuses = ['active', 'resolved', 'archived'] as const
+export type NoteStatus = (typeof noteStatuses)[number]
+
+export const noteKind: RecordKind<NoteStatus> = {
+  name: 'note',
+  table: 'platform.notes',
+  title: 'subject',
+  text: 'body',
+  own: ['thread_id', 'parent_id'],
+  threaded: true,
+  transitions: {
+    active: ['resolved', 'archived'],
+    resolved: ['active', 'archived'],
+    archived: ['active'],
+  },
+}
+
+export interface Note extends RecordRow<NoteStatus> {
+  subject: string
+  body: string
+  thread_id: string
+  parent_id: number | null
+}
+
+export interface NewNote {
+  subject: string
+  body: string
+  priority?: Priority
+  thread_id?: string
+  parent_id?: number
+  /** The same in every run of one request: the note that it made before is given again. */
+  creationKey?: string
+  /** Of a note that starts a thread: the same in every run, too. */
+  newThreadId?: string
+}
+
+/**
+ * Wake the outbox-publisher after the commit. Throws AppError `unknown_parent`, `unknown_thread` or `thread_mismatch`, and
+ * then nothing was made.
+ */
+export async function createNote(
+  executor: SqlExecutor,
+  note: NewNote,
+  by: Author,
+  headers?: RecordHeaders,
+): Promise<Note> {
+  const { subject, body, priority = 'normal', parent_id = null } = note
+  const threadId = (await threadOf(executor, note)) ?? note.newThreadId ?? randomUUID()
+  const creationKey = note.creationKey ?? null
+  const [made] = await writeRecords<Note>(executor, {
+    kind: noteKind,
+    statement: `insert into platform.notes (thread_id, parent_id, subject, body, priority, status, author, author_uid, creation_key)
+      values ($1, $2, $3, $4, $5, 'active', $6, $7, $8) on conflict (creation_key) do nothing`,
+    params: [threadId, parent_id, subject, body, priority, by.name, by.uid, creationKey],
+    agent: by.name,
+    ...(headers ? { headers } : {}),
+  })
+  if (made) return made
+  const { rows } = await executor.query<Note>(
+    `select ${columnsOf(noteKind)} from platform.notes where creation_key = $1`,
+    [creationKey],
+  )
+  return rows[0]!
+}
+
+/** Throws AppError `not_found`. */
+export function readNote(executor: SqlExecutor, id: number): Promise<Note> {
+  return readRecord<Note>(executor, noteKind, id)
+}
+
+/** The newest first. */
+export function listNotes(executor: SqlExecutor, query: PageQuery): Promise<Page<Note>> {
+  return listRecords<Note>(executor, noteKind, query)
+}
+
+/** As `changeRecord`. */
+export function changeNote(relational: Relational, request: ChangeRequest<Note>): Promise<Note> {
+  return changeRecord<Note>(relational, noteKind, request)
+}
+
+/** Id → version; notes that are not there are absent. */
+export async function readVersions(executor: SqlExecutor, ids: number[]): Promise<Map<number, number>> {
+  const { rows } = await executor.query<{ id: number; version: number }>(
+    'select id, version from platform.notes where id = any($1::bigint[])',
+    [ids],
+  )
+  return new Map(rows.map(({ id, version }) => [id, version]))
+}

@@ -1,0 +1,187 @@
+/**
+ * Who did what to the platform: every change through the main API or the command line is a row, which is what is listed,
+ * and by the outbox a record of the topic admin.audit.
+ */
+
+import { v7 as uuidv7 } from 'uuid'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { headerNames } from '#runtime/messages.ts'
+import { writeOutbox } from '#runtime/outbox.ts'
+import type { AdminAction as AdminRecord } from '#schemas/types.ts'
+import { adminAudit } from '#topics/catalog.ts'
+import { detailsOf, plainText } from './details.ts'
+
+export interface Actor {
+  kind: 'agent' | 'person' | 'command_line'
+  /** The uid of an agent or person; of a command line the user of the system. */
+  id: string
+}
+
+export type AdminOutcome = 'done' | 'refused' | 'failed'
+
+export interface AdminAction {
+  actor: Actor
+  /** Noun and verb: `agent.provision`. */
+  action: string
+  /** What it was done to: an agent id, a topic, the key of a dead letter. */
+  target: string
+  before?: unknown
+  after?: unknown
+  requestId?: string
+  outcome: AdminOutcome
+  /** The error code of what was refused or failed. */
+  reason?: string
+  /** Things that it changed, or tries that it sums up. Default 1. */
+  count?: number
+  /** An id that was written before is not written again: of what may be noted twice the first counts. */
+  id?: string
+}
+
+/** As it is listed. */
+export interface ListedAction {
+  id: string
+  actor: Actor
+  action: string
+  target: string
+  before: unknown
+  after: unknown
+  outcome: AdminOutcome
+  reason: string | null
+  request_id: string | null
+  count: number
+  occurred_at: string
+}
+
+/** Rows are kept as long as the records. */
+const keptDays = 365
+/** Old rows that one write removes at most. */
+const pruneMax = 100
+const nameLengthMax = 256
+const pageMax = 1_000
+
+/**
+ * Writes the row and its outbox record; resolves with its id. Call it in the transaction of the change, where the change
+ * is a row: then both happen, or neither. Secrets are cut out of `before` and `after`, and what is too long is cut.
+ */
+export async function writeAdminAction(tx: SqlExecutor, action: AdminAction): Promise<string> {
+  const id = action.id ?? uuidv7()
+  const value: AdminRecord = {
+    actor_kind: action.actor.kind,
+    actor: plainText(action.actor.id, nameLengthMax),
+    action: plainText(action.action, nameLengthMax),
+    target: plainText(action.target, nameLengthMax),
+    before: detailsOf(action.before),
+    after: detailsOf(action.after),
+    outcome: action.outcome,
+    reason: action.reason ?? null,
+    request_id: action.requestId === undefined ? null : plainText(action.requestId, nameLengthMax),
+    count: action.count ?? 1,
+    occurred_at: Date.now(),
+  }
+  const { rowCount } = await tx.query(
+    `insert into platform.admin_actions
+       (id, actor_kind, actor_id, action, target, before, after, reason, request_id, outcome, count, occurred_at)
+     values ($1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, $9, $10, $11, $12) on conflict (id) do nothing`,
+    [
+      id,
+      value.actor_kind,
+      value.actor,
+      value.action,
+      value.target,
+      value.before,
+      value.after,
+      value.reason,
+      value.request_id,
+      value.outcome,
+      value.count,
+      new Date(value.occurred_at),
+    ],
+  )
+  if (rowCount === 0) return id
+  await writeOutbox(tx, {
+    topic: adminAudit.name,
+    key: adminAudit.key(value.actor),
+    eventId: id,
+    value,
+    headers: value.request_id === null ? {} : { [headerNames.requestId]: value.request_id },
+  })
+  await prune(tx)
+  return id
+}
+
+/** Rows that another transaction removes at this moment are left to it. */
+async function prune(tx: SqlExecutor): Promise<void> {
+  await tx.query(
+    `delete from platform.admin_actions where seq in (
+       select seq from platform.admin_actions where occurred_at < now() - make_interval(days => $1)
+       order by occurred_at limit $2 for update skip locked)`,
+    [keptDays, pruneMax],
+  )
+}
+
+export interface ActionPage {
+  /** 1 to 1,000. */
+  limit: number
+  /** As `next` of the page before. */
+  cursor?: string
+  /** Exactly this actor's id, action or target. */
+  actor?: string
+  action?: string
+  target?: string
+}
+
+/** A page of actions, the newest first; `next` is null on the last one. Throws AppError `validation_failed` for a foreign cursor. */
+export async function listAdminActions(
+  executor: SqlExecutor,
+  page: ActionPage,
+): Promise<{ actions: ListedAction[]; next: string | null }> {
+  const limit = Math.min(Math.max(page.limit, 1), pageMax)
+  const conditions: string[] = []
+  const params: (string | number)[] = [limit + 1]
+  const where = (condition: string, value: string | number | undefined) => {
+    if (value === undefined) return
+    params.push(value)
+    conditions.push(`${condition} $${params.length}`)
+  }
+  where('seq <', page.cursor === undefined ? undefined : seqOf(page.cursor))
+  where('actor_id =', asKept(page.actor))
+  where('action =', asKept(page.action))
+  where('target =', asKept(page.target))
+  const { rows } = await executor.query<ActionRow>(
+    `select seq, id, actor_kind, actor_id, action, target, before, after, outcome, reason, request_id, count, occurred_at
+     from platform.admin_actions ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
+     order by seq desc limit $1`,
+    params,
+  )
+  const shown = rows.slice(0, limit)
+  return { actions: shown.map(listed), next: rows.length > limit ? cursorOf(shown.at(-1)!.seq) : null }
+}
+
+/** Compared as it was written. */
+function asKept(name: string | undefined): string | undefined {
+  return name === undefined ? undefined : plainText(name, nameLengthMax)
+}
+
+interface ActionRow extends Omit<ListedAction, 'actor' | 'occurred_at'> {
+  seq: number
+  actor_kind: Actor['kind']
+  actor_id: string
+  occurred_at: Date
+}
+
+function listed({ seq: _, actor_kind: kind, actor_id: id, occurred_at, ...row }: ActionRow): ListedAction {
+  return { ...row, actor: { kind, id }, occurred_at: occurred_at.toISOString() }
+}
+
+function cursorOf(seq: number): string {
+  return Buffer.from(`a${seq}`).toString('base64url')
+}
+
+function seqOf(cursor: string): number {
+  const [, digits] = /^a(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
+  if (digits !== undefined && cursorOf(Number(digits)) === cursor) return Number(digits)
+  throw new AppError('validation_failed', 'The cursor is not one that this list answered.', {
+    errors: [{ path: '/cursor', message: 'must be the `next` of the page before' }],
+  })
+}

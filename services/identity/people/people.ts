@@ -1,0 +1,160 @@
+/**
+ * The people of the platform: added, given another role or password, and removed, each change with its outbox record and
+ * its line in the audit in one transaction.
+ */
+
+import { ulid } from 'ulid'
+import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
+import { AppError, invalidField } from '#lib/errors.ts'
+import { type Access, accessLevels } from '../agents/agents.ts'
+import { writePersonChange } from './changes.ts'
+import type { ProviderAccount } from './provider-accounts.ts'
+import {
+  columns,
+  emailPattern,
+  findPerson,
+  type Person,
+  type PersonChanged,
+  type PersonNote,
+  refuseUnknown,
+  shownOf,
+  updateRow,
+} from './rows.ts'
+
+export interface NewPerson {
+  email: string
+  /** By default the part of the e-mail before the @. */
+  name?: string
+  role?: Access
+  /** PHC string of a password that the person has to replace. */
+  password?: string
+  account?: ProviderAccount
+}
+
+const nameLengthMax = 64
+const subjectLengthMax = 255
+
+/** Throws AppError `person_exists` (e-mails differ by more than case) or `validation_failed`. */
+export async function addPerson(
+  relational: Relational,
+  input: NewPerson,
+  note: PersonNote,
+): Promise<PersonChanged> {
+  checkNewPerson(input)
+  return relational.transaction((tx) => insertPerson(tx, input, note))
+}
+
+/** As `addPerson`, inside of a transaction. */
+export async function insertPerson(
+  tx: SqlExecutor,
+  input: NewPerson,
+  note: PersonNote,
+): Promise<PersonChanged> {
+  const person = await insertRow(tx, input)
+  const outboxId = await writePersonChange(tx, person, 'added')
+  await note(tx, { target: person.uid, after: shownOf(person) })
+  return { person, outboxId }
+}
+
+export async function listPeople(executor: SqlExecutor): Promise<Person[]> {
+  const { rows } = await executor.query<Person>(
+    `select ${columns} from platform.people order by lower(email), uid`,
+  )
+  return rows
+}
+
+/** By uid, or by e-mail in any case. Throws AppError `not_found`. */
+export async function showPerson(executor: SqlExecutor, who: string): Promise<Person> {
+  return (await findPerson(executor, who)) ?? refuseUnknown()
+}
+
+/** Throws AppError `not_found`, `validation_failed`, or `last_admin` when no admin would be left. */
+export async function setRole(
+  relational: Relational,
+  who: string,
+  role: Access,
+  note: PersonNote,
+): Promise<PersonChanged> {
+  checkRole(role)
+  return relational.transaction(async (tx) => {
+    const before = await lockOneOfPeople(tx, who, role !== 'admin')
+    const person = await updateRow(tx, before.uid, 'role = $2', [role])
+    await note(tx, { target: person.uid, before: shownOf(before), after: shownOf(person) })
+    return { person, outboxId: await writePersonChange(tx, person, 'role') }
+  })
+}
+
+/** Ends the person's sessions and tokens. Throws AppError `not_found`, or `last_admin`. */
+export function removePerson(relational: Relational, who: string, note: PersonNote): Promise<PersonChanged> {
+  return relational.transaction(async (tx) => {
+    const person = await lockOneOfPeople(tx, who, true)
+    await tx.query('delete from platform.refresh_tokens where uid = $1', [person.uid])
+    await tx.query('delete from platform.people where uid = $1', [person.uid])
+    await note(tx, { target: person.uid, before: shownOf(person) })
+    const gone = { ...person, version: person.version + 1 }
+    return { person, outboxId: await writePersonChange(tx, gone, 'removed') }
+  })
+}
+
+/** `leaves`: the person will be no admin any more. All admins are locked then, so that two changes cannot end the last two. */
+async function lockOneOfPeople(tx: SqlExecutor, who: string, leaves: boolean): Promise<Person> {
+  const admins = leaves
+    ? (
+        await tx.query<{ uid: string }>(
+          "select uid from platform.people where role = 'admin' order by uid for update",
+        )
+      ).rows
+    : []
+  const person = (await findPerson(tx, who, 'for update')) ?? refuseUnknown()
+  if (leaves && person.role === 'admin' && admins.length <= 1) {
+    throw new AppError('last_admin', 'This is the last admin: make another person admin first.')
+  }
+  return person
+}
+
+async function insertRow(tx: SqlExecutor, input: NewPerson): Promise<Person> {
+  try {
+    const { rows } = await tx.query<Person>(
+      `insert into platform.people
+         (uid, email, name, role, password, must_change_password, oidc_issuer, oidc_subject)
+       values ($1, $2, $3, $4, $5, $6, $7, $8) returning ${columns}`,
+      [
+        `person_${ulid().toLowerCase()}`,
+        input.email,
+        input.name ?? input.email.slice(0, input.email.indexOf('@')),
+        input.role ?? 'member',
+        input.password ?? null,
+        input.password !== undefined,
+        input.account?.issuer ?? null,
+        input.account?.subject ?? null,
+      ],
+    )
+    return rows[0]!
+  } catch (error) {
+    if (sqlState(error) !== '23505') throw error
+    throw new AppError('person_exists', 'A person with this e-mail or account exists already.', {
+      cause: error,
+    })
+  }
+}
+
+/** Throws AppError `validation_failed`. */
+export function checkNewPerson({ email, name, role, account }: NewPerson): void {
+  if (!emailPattern.test(email) || !email.isWellFormed()) {
+    throw invalidField('email', 'must be an e-mail address')
+  }
+  if (name !== undefined) {
+    const length = [...name].length
+    if (length < 1 || length > nameLengthMax || name.includes('\0') || !name.isWellFormed()) {
+      throw invalidField('name', `must have 1 to ${nameLengthMax} characters`)
+    }
+  }
+  if (role !== undefined) checkRole(role)
+  if (account && !new RegExp(`^[\\x20-\\x7e]{1,${subjectLengthMax}}$`).test(account.subject)) {
+    throw invalidField('oidc_subject', `must have 1 to ${subjectLengthMax} visible ASCII characters`)
+  }
+}
+
+function checkRole(role: Access): void {
+  if (!accessLevels.includes(role)) throw invalidField('role', `must be one of ${accessLevels.join(', ')}`)
+}

@@ -1,0 +1,24 @@
+/** Limits how often one address may call the routes of a scope that ask for no credential. */
+
+import type { FastifyInstance } from 'fastify'
+import { clientNetwork } from '#lib/hosts.ts'
+import { describeScope } from '#runtime/http/api/facts.ts'
+import { createSlidingWindows, refuseFor, type WindowLimit } from './sliding-window.ts'
+
+const addressesMax = 20_000
+
+/**
+ * Beyond one of the rates a request is answered 429 `rate_limited` before its body is read. All addresses of an IPv6 /64
+ * count as one.
+ */
+export function limitedByAddress(scope: FastifyInstance, rates: readonly WindowLimit[]): void {
+  const windows = createSlidingWindows(rates, addressesMax)
+  describeScope(scope, { problems: ['rate_limited'] })
+  scope.addHook('onRequest', (request, _reply, done) => {
+    const client = clientNetwork(request.ip)
+    const nowMs = performance.now()
+    refuseFor(windows.waitMs(client, nowMs), 'requests of this address')
+    windows.count(client, nowMs)
+    done()
+  })
+}

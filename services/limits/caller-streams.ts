@@ -1,0 +1,70 @@
+/** Event streams of callers: each holds a place instead of a slot, and ends with its caller's right or with the service. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { ErrorCode } from '#lib/error-codes.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { type EventStream, openEventStream } from '#runtime/http/event-stream.ts'
+import { type Caller, callerOf } from '#services/identity/access/caller.ts'
+import type { Tokens } from '#services/identity/tokens/tokens.ts'
+import { endOperation } from './metered.ts'
+import { createStreamPlaces, type StreamPlaces } from './stream-places.ts'
+
+export interface CallerStreams {
+  /**
+   * Answers with the stream that `run` writes to, until it resolves or its signal aborts: the reader left, or has the
+   * event `end`, `{code}`, behind it. Throws AppError `too_many_streams`.
+   */
+  answer(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
+  ): FastifyReply
+  /** Before the service closes its connections. */
+  endAll(): void
+}
+
+export function createCallerStreams(
+  { tokens, log }: { tokens: Pick<Tokens, 'watch'>; log: Logger },
+  places: StreamPlaces = createStreamPlaces(),
+): CallerStreams {
+  // No more than places.
+  const open = new Set<EventStream>()
+  return {
+    answer(request, reply, run) {
+      const caller = callerOf(request)
+      const place = places.take(caller.uid)
+      const stream = openEventStream(reply)
+      const watch = tokens.watch(caller)
+      // From here on it holds its place, not a slot of the caller's concurrency.
+      endOperation(request)
+      open.add(stream)
+      watch.signal.addEventListener('abort', () => endWith(stream, endOf(caller)))
+      stream.closed.addEventListener('abort', () => {
+        open.delete(stream)
+        watch.close()
+        place.release()
+      })
+      run(stream, AbortSignal.any([watch.signal, stream.closed])).then(
+        () => stream.end(),
+        (error: unknown) => {
+          log.warn({ request_id: request.id, reason: describeError(error) }, 'stream.failed')
+          endWith(stream, error instanceof AppError ? error.code : 'internal_error')
+        },
+      )
+      return reply.send(stream.body)
+    },
+    endAll() {
+      for (const stream of open) endWith(stream, 'shutting_down')
+    },
+  }
+}
+
+/** Why a right is over. */
+function endOf({ tokenExpiresAt = Number.POSITIVE_INFINITY }: Caller): ErrorCode {
+  return tokenExpiresAt <= Date.now() ? 'token_expired' : 'unauthorized'
+}
+
+function endWith(stream: Pick<EventStream, 'end'>, code: ErrorCode): void {
+  stream.end({ event: 'end', data: { code } })
+}

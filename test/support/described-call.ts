@@ -1,0 +1,19 @@
+/** A call of an operation that an API description names. */
+
+export interface DescribedCall {
+  service: string
+  url: string
+  operationId: string
+  tag: string
+  method: string
+  /** The template of the description. */
+  path: string
+  parameters: Partial<Record<'path' | 'query' | 'header', Record<string, unknown>>>
+  body?: unknown
+  token: string | null
+  status: number
+  /** Of the problem that is expected; undefined for a success. */
+  code?: string
+  /** Its good answer goes on without an end. */
+  streams?: boolean
+}
