@@ -5,9 +5,11 @@
 
 import { readFileSync } from 'node:fs'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
+import { defaultHubUrl, hubOver } from './hub.ts'
+import type { Goals, Notes } from './hub-types.ts'
 import { createKeyHolder } from './key-holder.ts'
-import { ownProblem, ProblemError } from './problem-error.ts'
-import { type Call, createTransport, type TransportOptions } from './transport.ts'
+import { ownProblem } from './problem-error.ts'
+import { authorized, type Call, createTransport, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
   AgentDebug,
@@ -35,6 +37,8 @@ import type {
 import { fireOver, openWebhookTransport } from './webhooks.ts'
 
 export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
+export type * from './hub-types.ts'
+export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'
 export { ProblemError } from './problem-error.ts'
 export type * from './types.ts'
 
@@ -44,6 +48,8 @@ const pollMs = { least: 50, most: 1_000 }
 export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   /** For example `http://127.0.0.1:8080`. */
   vectorUrl: string
+  /** Default `http://127.0.0.1:8083`. */
+  hubUrl?: string | undefined
   /** The webhook relay: a URL or `host:port`. Default `http://127.0.0.1:9090`. */
   webhookUrl?: string | undefined
   agentId: string
@@ -91,6 +97,10 @@ export interface Client {
    * idempotency key. `targets` restricts it to those.
    */
   fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
+  /** The notes of the hub, in threads. */
+  notes: Notes
+  /** The goals of the hub. */
+  goals: Goals
   /** What the collections hold, how their indexes are, and the p95 of searches. */
   stats(): Promise<Stats>
   /** Sessions, last operations and use of the limits: of this agent, or of another for those who may look. */
@@ -105,30 +115,19 @@ export interface Client {
 export function createClient(options: ClientOptions): Client {
   const transport = createTransport({ ...options, baseUrl: options.vectorUrl })
   const relay = openWebhookTransport(options)
+  const hub = createTransport({ ...options, baseUrl: options.hubUrl ?? defaultHubUrl })
   const keys = createKeyHolder(transport, {
     agentId: options.agentId,
     privateKeyPem: () => privateKeyOf(options),
-    ...(options.now ? { now: options.now } : {}),
+    now: options.now,
   })
 
-  /** Repeated with a new key when the one that was held is refused. */
-  async function keyed<T>(call: Call): Promise<T> {
-    const send = (key: string) =>
-      transport.call<T>({ ...call, headers: { ...call.headers, authorization: `Bearer ${key}` } })
-    const key = await keys.key()
-    try {
-      return await send(key)
-    } catch (error) {
-      if (!(error instanceof ProblemError) || error.status !== 401) throw error
-      keys.refused(key)
-      return send(await keys.key())
-    }
-  }
+  const keyed = <T>(call: Call) => keys.with((key) => transport.call<T>(authorized(call, key)))
   const operation = (id: string, signal?: AbortSignal) =>
     keyed<OperationState>(get(`v1/operations/${encodeURIComponent(id)}`, {}, signal))
 
   const client: Client = {
-    apiKey: () => keys.key(),
+    apiKey: keys.get,
     upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
     search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
     searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
@@ -163,6 +162,10 @@ export function createClient(options: ClientOptions): Client {
     waitFor: (given, waiting = {}) =>
       waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
     embeddings: (input) => keyed(post('v1/embeddings', { input })),
+    ...hubOver({
+      respond: (call) => keys.with((key) => hub.respond(authorized(call, key))),
+      stream: (call) => keys.with((key) => hub.stream(authorized(call, key))),
+    }),
     fire: (event, given) => fireOver(relay, event, given),
     stats: () => keyed(get('v1/stats', {})),
     debugAgent: (agentId = options.agentId) =>
@@ -171,6 +174,7 @@ export function createClient(options: ClientOptions): Client {
     async close() {
       transport.close()
       relay.close()
+      hub.close()
     },
   }
   return client

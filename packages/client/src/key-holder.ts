@@ -1,39 +1,21 @@
-/** Holds an agent's gateway key: makes a handshake when a key is needed or refused, one at a time. */
+/** Holds an agent's gateway key, which a handshake gets. */
 
 import { createPrivateKey, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { type HeldCredential, holdCredential } from './held-credential.ts'
 import type { Transport } from './transport.ts'
-
-/** A key is renewed when less than this share of its lifetime is left. */
-const renewShare = 0.1
-
-export interface KeyHolder {
-  /** A key that is still valid for a while. */
-  key(): Promise<string>
-  /** Forgets a key that was refused; the next `key()` makes a new one. */
-  refused(key: string): void
-}
 
 export interface KeyHolderOptions {
   agentId: string
   /** PKCS#8 PEM; asked for at the first handshake. */
   privateKeyPem(): string
-  now?: () => number
+  now?: (() => number) | undefined
 }
 
-interface HeldKey {
-  value: string
-  renewAt: number
-}
-
-export function createKeyHolder(transport: Transport, options: KeyHolderOptions): KeyHolder {
-  const now = options.now ?? (() => performance.now())
-  let held: HeldKey | undefined
-  let renewing: Promise<HeldKey> | undefined
+export function createKeyHolder(transport: Transport, options: KeyHolderOptions): HeldCredential {
   let privateKey: KeyObject | undefined
 
-  async function handshake(): Promise<HeldKey> {
+  return holdCredential(async () => {
     privateKey ??= createPrivateKey(options.privateKeyPem())
-    const begun = now()
     const challenge = await transport.call<{ client_nonce: string; server_nonce: string }>({
       method: 'POST',
       path: 'v1/auth/handshake',
@@ -49,20 +31,6 @@ export function createKeyHolder(transport: Transport, options: KeyHolderOptions)
       // A challenge is used once: a repeated verification would be refused.
       repeatable: false,
     })
-    return { value: issued.api_key, renewAt: begun + issued.expires_in * 1_000 * (1 - renewShare) }
-  }
-
-  return {
-    async key() {
-      if (held && now() < held.renewAt) return held.value
-      renewing ??= handshake().finally(() => {
-        renewing = undefined
-      })
-      held = await renewing
-      return held.value
-    },
-    refused(key) {
-      if (held?.value === key) held = undefined
-    },
-  }
+    return { value: issued.api_key, lifetimeS: issued.expires_in }
+  }, options.now)
 }

@@ -44,9 +44,9 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
   const retryAfter =
     numberOf(body.retryAfter) ?? numberOf(Number(response.headers.get('retry-after') ?? Number.NaN))
   return new ProblemError({
-    code: typeof body.code === 'string' ? body.code : `http_${response.status}`,
+    code: textOf(body.code) ?? `http_${response.status}`,
     status: response.status,
-    detail: typeof body.detail === 'string' ? body.detail : `the answer was ${response.status}`,
+    detail: textOf(body.detail) ?? textOf(ofGoogle(body).message) ?? `the answer was ${response.status}`,
     requestId: response.headers.get('x-request-id') ?? undefined,
     retryAfter,
     errors: Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
@@ -63,12 +63,23 @@ export function closed(): ProblemError {
   return ownProblem('closed', 'the client was closed')
 }
 
+type OwnCode = 'timeout' | 'no_answer' | 'closed' | 'stream_ended'
+
 /** A fault that no server answered. */
-export function ownProblem(code: 'timeout' | 'no_answer' | 'closed', detail: string, cause?: unknown) {
+export function ownProblem(code: OwnCode, detail: string, cause?: unknown) {
   return new ProblemError(
     { code, status: 0, detail, requestId: undefined, retryAfter: undefined, errors: [] },
     cause,
   )
+}
+
+/** Identity providers that speak Google's Identity Toolkit answer `{error: {message}}`. */
+function ofGoogle({ error }: Record<string, unknown>): Record<string, unknown> {
+  return typeof error === 'object' && error !== null ? (error as Record<string, unknown>) : {}
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 function parseObject(text: string): Record<string, unknown> {

@@ -26,7 +26,8 @@ export interface TransportOptions {
 }
 
 export interface Call {
-  method: 'GET' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Below the base address, or an address of its own. */
   path: string
   query?: Record<string, string | string[] | undefined>
   body?: unknown
@@ -38,9 +39,18 @@ export interface Call {
   signal?: AbortSignal
 }
 
+export interface Answer<T> {
+  data: T
+  headers: Headers
+}
+
 export interface Transport {
   /** Resolves with the parsed answer; throws ProblemError. */
   call<T>(call: Call): Promise<T>
+  /** As `call`, with the headers of the answer. */
+  respond<T>(call: Call): Promise<Answer<T>>
+  /** The body of an answer that goes on: only its beginning has a time limit. */
+  stream(call: Call): Promise<AsyncIterable<Uint8Array>>
   /** Ends the calls under way with the code `closed`; later ones fail so at once. */
   close(): void
 }
@@ -57,59 +67,81 @@ export function createTransport(options: TransportOptions): Transport {
   const random = options.random ?? Math.random
   const closing = new AbortController()
 
-  async function attempt<T>(call: Call): Promise<T> {
-    const timeout = AbortSignal.timeout(timeoutMs)
-    let response: Response
-    let text: string
+  async function attempt<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
+    const timeout = new AbortController()
+    const timer = setTimeout(() => timeout.abort(timedOut()), timeoutMs)
     try {
-      response = await send(urlOf(options.baseUrl, call), {
+      const response = await send(urlOf(options.baseUrl, call), {
         method: call.method,
         headers: {
           ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
           ...call.headers,
         },
         ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-        signal: AbortSignal.any([closing.signal, timeout, ...(call.signal ? [call.signal] : [])]),
+        signal: AbortSignal.any([closing.signal, timeout.signal, ...(call.signal ? [call.signal] : [])]),
         ...(options.dispatcher === undefined ? {} : { dispatcher: options.dispatcher }),
       } as RequestInit)
       if (!response.ok && !call.alsoAnswers?.includes(response.status))
         throw await problemOfResponse(response)
-      text = await response.text()
+      return await read(response)
     } catch (error) {
       if (error instanceof ProblemError) throw error
       call.signal?.throwIfAborted()
       throw closing.signal.aborted ? closed() : noAnswer(error, timeoutMs)
+    } finally {
+      clearTimeout(timer)
     }
-    return JSON.parse(text) as T
   }
 
-  return {
-    async call<T>(call: Call): Promise<T> {
-      let patienceMs = options.waitOutLimitsMs ?? 0
-      for (let tries = 1; ; tries++) {
-        try {
-          return await attempt<T>(call)
-        } catch (error) {
-          if (error instanceof ProblemError && limitCodes.has(error.code) && patienceMs > 0) {
-            const waitMs = waitOf(error, 1, random())
-            if (waitMs > patienceMs) throw error
-            patienceMs -= waitMs
-            tries -= 1
-            await sleep(waitMs, AbortSignal.any([closing.signal, ...(call.signal ? [call.signal] : [])]))
-            call.signal?.throwIfAborted()
-            if (closing.signal.aborted) throw closed()
-            continue
-          }
-          if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
-          const waitMs = waitOf(error, tries, random())
-          if (waitMs > waitMsMax) throw error
-          await sleep(waitMs, call.signal)
+  async function repeated<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
+    let patienceMs = options.waitOutLimitsMs ?? 0
+    for (let tries = 1; ; tries++) {
+      try {
+        return await attempt<T>(call, read)
+      } catch (error) {
+        if (error instanceof ProblemError && limitCodes.has(error.code) && patienceMs > 0) {
+          const waitMs = waitOf(error, 1, random())
+          if (waitMs > patienceMs) throw error
+          patienceMs -= waitMs
+          tries -= 1
+          await sleep(waitMs, AbortSignal.any([closing.signal, ...(call.signal ? [call.signal] : [])]))
           call.signal?.throwIfAborted()
+          if (closing.signal.aborted) throw closed()
+          continue
         }
+        if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
+        const waitMs = waitOf(error, tries, random())
+        if (waitMs > waitMsMax) throw error
+        await sleep(waitMs, call.signal)
+        call.signal?.throwIfAborted()
       }
-    },
+    }
+  }
+
+  const respond = async <T>(call: Call): Promise<Answer<T>> => {
+    const { text, headers } = await repeated(call, async (response) => ({
+      text: await response.text(),
+      headers: response.headers,
+    }))
+    return { data: JSON.parse(text) as T, headers }
+  }
+  return {
+    respond,
+    call: async <T>(call: Call) => (await respond<T>(call)).data,
+    stream: (call) => repeated(call, async ({ body }) => body ?? emptyBody()),
     close: () => closing.abort(),
   }
+}
+
+async function* emptyBody(): AsyncGenerator<Uint8Array> {}
+
+function timedOut(): Error {
+  return Object.assign(new Error('no answer in time'), { name: 'TimeoutError' })
+}
+
+/** The call with this bearer credential. */
+export function authorized(call: Call, credential: string): Call {
+  return { ...call, headers: { ...call.headers, authorization: `Bearer ${credential}` } }
 }
 
 function mayRepeat(call: Call, error: ProblemError): boolean {

@@ -1,4 +1,4 @@
-/** Shapes of the vector gateway, as a client sees them. */
+/** Shapes of the platform's interfaces, as a client sees them. */
 
 export type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue }
 
@@ -195,4 +195,39 @@ export interface FireOptions {
 export interface FireAnswer {
   idempotency_key: string
   deliveries: { target: string; sequence: number }[]
+}
+
+export type Role = 'admin' | 'member' | 'viewer'
+
+export interface Me {
+  uid: string
+  kind: 'agent' | 'person'
+  /** The agent id. */
+  slug: string
+  name: string
+  role: Role
+  /** The routes that it may call, as `METHOD /path`. */
+  permissions: string[]
+  /** null: unlimited. */
+  limits: { burst: number | null; concurrent: number | null }
+}
+
+export interface BrainState {
+  agents: {
+    uid: string
+    slug: string
+    name: string
+    role: string
+    /** null: no node runs it. */
+    node: { status: string; last_seen: string } | null
+  }[]
+  /** Points of each collection. */
+  collections: Record<string, number>
+  /** Goals by their status. */
+  goals: Record<string, number>
+  notes: number
+  /** `last_status` is null where the last call had no answer, or there was none. */
+  webhooks: Record<string, { lag: number; last_status: number | null }>
+  log: { groups: Record<string, number> }
+  as_of: string
 }

@@ -1,0 +1,71 @@
+/** Reads server-sent events from the body of an answer. */
+
+import { ProblemError } from './problem-error.ts'
+
+export interface ServerEvent {
+  /** `message` where the server names none. */
+  event: string
+  /** Of this event or of the last one that had one: where the stream goes on from. */
+  id: string | undefined
+  data: string
+}
+
+/** The platform sends something every fifteen seconds. */
+const silenceMsMax = 45_000
+
+/** Ends with the body, and where it breaks or falls silent: whoever reads connects again. */
+export async function* readEvents(
+  body: AsyncIterable<Uint8Array>,
+  silenceMs = silenceMsMax,
+): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder()
+  const pieces = body[Symbol.asyncIterator]()
+  let text = ''
+  let id: string | undefined
+  try {
+    for (;;) {
+      const piece = await withinSilence(pieces.next(), silenceMs)
+      if (piece === undefined || piece.done) return
+      text += decoder.decode(piece.value, { stream: true })
+      const frames = text.split('\n\n')
+      text = frames.pop() ?? ''
+      for (const frame of frames) {
+        const fields = fieldsOf(frame)
+        id = fields.id ?? id
+        if (fields.data === undefined) yield { event: 'heartbeat', id, data: '' }
+        else yield { event: fields.event ?? 'message', id, data: fields.data }
+      }
+    }
+  } finally {
+    // Not waited for: a body that broke or is silent may not answer.
+    pieces.return?.()?.catch(() => {})
+  }
+}
+
+/** Undefined where the connection broke or nothing came. */
+async function withinSilence<T>(next: Promise<T>, silenceMs: number): Promise<T | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const silence = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), silenceMs)
+  })
+  try {
+    return await Promise.race([next, silence])
+  } catch (error) {
+    if (error instanceof ProblemError) throw error
+    return undefined
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function fieldsOf(frame: string): { event?: string; id?: string; data?: string } {
+  const fields: Record<string, string> = {}
+  for (const line of frame.split('\n')) {
+    const colon = line.indexOf(':')
+    if (colon <= 0) continue
+    const name = line.slice(0, colon)
+    const value = line.slice(colon + 1).replace(/^ /, '')
+    fields[name] = name === 'data' && fields.data !== undefined ? `${fields.data}\n${value}` : value
+  }
+  return fields
+}

@@ -1,0 +1,175 @@
+/** The notes and goals of the hub: over the hub itself with a gateway key, or over the main API with an ID token. */
+
+import { readEvents } from './events.ts'
+import type {
+  Change,
+  ChangeOptions,
+  CreateOptions,
+  FollowOptions,
+  Goals,
+  Notes,
+  Page,
+  PageOptions,
+  Records,
+  Versioned,
+} from './hub-types.ts'
+import { ownProblem, ProblemError } from './problem-error.ts'
+import type { Answer, Call } from './transport.ts'
+
+export const defaultHubUrl = 'http://127.0.0.1:8083'
+
+/** Sends calls with a credential; paths are those of the hub. */
+export interface HubCalls {
+  respond<T>(call: Call): Promise<Answer<T>>
+  stream(call: Call): Promise<AsyncIterable<Uint8Array>>
+}
+
+/** After an event `end` with one of these codes the stream is opened again; whether its caller may is answered then. */
+const resumable: readonly unknown[] = ['shutting_down', 'token_expired', 'unauthorized', 'log_unavailable']
+/** Between the end of a stream and the next attempt. */
+const pauseMs = 500
+
+export function hubOver(calls: HubCalls): { notes: Notes; goals: Goals } {
+  return {
+    notes: {
+      ...recordsOf(calls, 'fleet_notes'),
+      thread: (id, given = {}) => pageOf(calls, `fleet_notes/${id}/thread`, { ...given }),
+    } as Notes,
+    goals: recordsOf(calls, 'goals') as Goals,
+  }
+}
+
+/** Types are those of the kind, which only its paths tell apart. */
+function recordsOf(
+  calls: HubCalls,
+  path: string,
+): Records<unknown, unknown, unknown, Record<string, string | undefined>> {
+  const list = (given: Record<string, unknown> = {}) => pageOf(calls, path, given)
+  return {
+    list,
+    async *all(given = {}) {
+      let cursor = given.cursor
+      do {
+        const page: Page<unknown> = await list({ ...given, ...(cursor === undefined ? {} : { cursor }) })
+        yield* page.records
+        cursor = page.next
+      } while (cursor !== undefined)
+    },
+    create: (body, options: CreateOptions = {}) =>
+      versioned(calls, {
+        method: 'POST',
+        path,
+        body,
+        headers: headerOf('idempotency-key', options.idempotencyKey),
+        repeatable: options.idempotencyKey !== undefined,
+        ...signalOf(options),
+      }),
+    get: (id) => versioned(calls, { method: 'GET', path: `${path}/${id}`, repeatable: true }),
+    change: (id, body, options: ChangeOptions = {}) =>
+      versioned(calls, {
+        method: 'PATCH',
+        path: `${path}/${id}`,
+        body,
+        headers: headerOf('if-match', options.ifMatch),
+        // A repeated one would undo what others changed meanwhile.
+        repeatable: false,
+        ...signalOf(options),
+      }),
+    follow: (options = {}) => follow(calls, `${path}/events`, options),
+  }
+}
+
+async function pageOf<T>(
+  calls: HubCalls,
+  path: string,
+  { signal, limit, ...filters }: PageOptions & Record<string, unknown>,
+): Promise<Page<T>> {
+  const query = {
+    ...(filters as Record<string, string | undefined>),
+    limit: limit === undefined ? undefined : String(limit),
+  }
+  const { data, headers } = await calls.respond<T[]>({
+    method: 'GET',
+    path,
+    query,
+    repeatable: true,
+    ...signalOf({ signal }),
+  })
+  return { records: data, next: nextOf(headers.get('link')) }
+}
+
+async function versioned<T extends object>(calls: HubCalls, call: Call): Promise<Versioned<T>> {
+  const { data, headers } = await calls.respond<T>(call)
+  return { ...data, etag: headers.get('etag') ?? '' }
+}
+
+/** The cursor of `<…?cursor=…>; rel="next"`. */
+function nextOf(link: string | null): string | undefined {
+  const address = link?.match(/<([^>]*)>; rel="next"/)?.[1]
+  if (address === undefined) return undefined
+  return new URL(address, 'http://hub').searchParams.get('cursor') ?? undefined
+}
+
+async function* follow<T>(
+  calls: HubCalls,
+  path: string,
+  { lastEventId, signal }: FollowOptions,
+): AsyncGenerator<Change<T>> {
+  let id = lastEventId
+  while (!signal?.aborted) {
+    const body = await opened(calls, {
+      method: 'GET',
+      path,
+      headers: headerOf('last-event-id', id),
+      repeatable: true,
+      ...signalOf({ signal }),
+    })
+    if (body === undefined) return
+    for await (const event of readEvents(body)) {
+      id = event.id ?? id
+      if (event.event === 'end') refuseEnd(event.data)
+      else if (event.event === 'message') yield { type: 'change', id, record: JSON.parse(event.data) as T }
+      else if (event.event !== 'heartbeat') yield { type: event.event as 'ready' | 'reset', id }
+      if (signal?.aborted) return
+    }
+    await pause(signal)
+  }
+}
+
+/** Undefined when the signal aborted meanwhile. */
+async function opened(calls: HubCalls, call: Call): Promise<AsyncIterable<Uint8Array> | undefined> {
+  try {
+    return await calls.stream(call)
+  } catch (error) {
+    if (call.signal?.aborted && !(error instanceof ProblemError)) return undefined
+    throw error
+  }
+}
+
+/** Throws ProblemError where another attempt would end the same way. */
+function refuseEnd(data: string): void {
+  const { code } = JSON.parse(data) as { code?: unknown }
+  if (resumable.includes(code)) return
+  throw ownProblem('stream_ended', `the stream ended: ${code}`)
+}
+
+function pause(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(end, pauseMs)
+    function end() {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    signal?.addEventListener('abort', end, { once: true })
+    if (signal?.aborted) end()
+  })
+}
+
+function headerOf(name: string, value: string | undefined): Record<string, string> {
+  return value === undefined ? {} : { [name]: value }
+}
+
+function signalOf({ signal }: { signal?: AbortSignal | undefined }): { signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal }
+}
