@@ -4,6 +4,7 @@ import type { Service } from '#runtime/service.ts'
 import { auditWriter } from '#services/audit/writer/service.ts'
 import { hub } from '#services/hub/api/service.ts'
 import { noteIndexer } from '#services/hub/note-indexer/service.ts'
+import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
@@ -13,6 +14,7 @@ import { webhookRelay } from '#services/webhooks/relay/service.ts'
 
 export const services: readonly Service[] = [
   vectorGateway,
+  mainApi,
   hub,
   vectorWriter,
   relationalWriter,

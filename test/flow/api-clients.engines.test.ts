@@ -4,7 +4,16 @@
  */
 
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +23,7 @@ import { operationsOf } from '#runtime/http/api/document.ts'
 import { installOpenapiTools, installPythonPackage } from '../../scripts/servers/install.ts'
 import { programOf } from '../support/api-clients/typescript.ts'
 import { type DescribedPlatform, describedCalls, openDescribedPlatform } from '../support/described-calls.ts'
+import { adminKey } from '../support/described-main-api.ts'
 
 const run = promisify(execFile)
 const timeoutMs = 120_000
@@ -36,6 +46,11 @@ afterAll(async () => {
   await world?.close()
   if (folder) rmSync(folder, { recursive: true, force: true })
 })
+
+/** Generated clients read an answer to its end. */
+async function callsWithAnEnd() {
+  return (await describedCalls(world)).filter(({ streams, code }) => !streams || code !== undefined)
+}
 
 test('the linter finds nothing, not even what it only warns of', async () => {
   const files = world.interfaces.map(({ name }) => join(folder, `${name}.json`))
@@ -69,7 +84,7 @@ test('a client of openapi-typescript contains every operation, compiles, and its
     types.set(name, `./${name}.d.ts`)
   }
   symlinkSync(join(tools, 'node_modules'), join(folder, 'node_modules'))
-  const calls = await describedCalls(world)
+  const calls = await callsWithAnEnd()
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'calls.ts'), programOf(calls, types))
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['calls.ts'] }))
@@ -126,10 +141,10 @@ test('a client of openapi-python-client contains every operation and reads every
     expect(stdout).not.toMatch(/warning/i)
     for (const [, , { operationId, tags }] of operationsOf(document)) {
       const file = operationId.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-      expect(existsSync(join(target, 'api', tags![0]!, `${file}.py`)), file).toBe(true)
+      expect(existsSync(join(target, 'api', tags![0]!.replaceAll(' ', '_'), `${file}.py`)), file).toBe(true)
     }
   }
-  const calls = await describedCalls(world)
+  const calls = await callsWithAnEnd()
   const input = calls.map((call) => ({ ...call, package: packageOf(call.service) }))
   const script = join(project, 'test', 'support', 'api-clients', 'calls.py')
   const answers = JSON.parse(await piped('python3', [script], JSON.stringify(input), env)) as {
@@ -159,15 +174,20 @@ test('every request of the reference page works when it is pasted into a shell',
   const shellFolder = join(folder, 'shell')
   mkdirSync(join(shellFolder, '.flotilla', 'agents', 'whale'), { recursive: true })
   writeFileSync(join(shellFolder, '.flotilla', 'agents', 'whale', 'ed25519.pem'), world.privateKeyPem)
+  const { home } = world.platform.platform
+  copyFileSync(join(home, 'admin-password'), join(shellFolder, '.flotilla', 'admin-password'))
   const samples = world.interfaces.flatMap(({ document }) =>
-    [...operationsOf(document)].map(([, , operation]) => ({
-      id: operation.operationId,
-      source: operation['x-codeSamples']![0]!.source,
-    })),
+    [...operationsOf(document)]
+      .filter(([, , { responses }]) => responses[200]?.content?.['text/event-stream'] === undefined)
+      .map(([, , operation]) => ({
+        id: operation.operationId,
+        source: operation['x-codeSamples']![0]!.source,
+      })),
   )
-  // Whoever reads the page begins with a key and a point, and deletes it last.
+  // Whoever reads the page begins with a key and a point, deletes it last, then the agent, and signs out.
+  const last = ['deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
   const rank = ({ id }: { id: string }) =>
-    ['verify', 'upsertPoints'].includes(id) ? -1 : id === 'deletePoints' ? 1 : 0
+    ['verify', 'upsertPoints', 'tradeAgentKey'].includes(id) ? -1 : last.indexOf(id) + 1
   samples.sort((a, b) => rank(a) - rank(b))
   const script = samples.flatMap(({ id, source }) => [
     `output=${join(shellFolder, id)}`,
@@ -181,7 +201,8 @@ test('every request of the reference page works when it is pasted into a shell',
         ]
       : []),
   ])
-  await piped('bash', ['-s'], script.join('\n'), process.env, shellFolder)
+  const env = { ...process.env, AGENT_KEY: await adminKey(world.platform) }
+  await piped('bash', ['-s'], script.join('\n'), env, shellFolder)
   const answers = samples.map(({ id }) => [
     id,
     JSON.parse(readFileSync(join(shellFolder, id), 'utf8')) as object,

@@ -6,10 +6,18 @@
 import { sign } from 'node:crypto'
 import { type Document, type Operation, operationsOf } from '#runtime/http/api/document.ts'
 import { services } from '#services/index.ts'
+import type { DescribedCall } from './described-call.ts'
+import { hubRefusals, hubSpecials } from './described-hub.ts'
+import { mainApiRefusals, mainApiSpecials, provisionAdmin } from './described-main-api.ts'
 import { type GatewayPlatform, openGatewayPlatform } from './gateway-platform.ts'
 
 /** By the name of the service. A new interface is a line here, and one in `refusals`. */
-const prefixes: Record<string, string> = { 'vector-gateway': '/v1', 'webhook-relay': '/api/v1/webhooks' }
+const prefixes: Record<string, string> = {
+  'vector-gateway': '/v1',
+  'main-api': '/api/v1',
+  hub: '',
+  'webhook-relay': '/api/v1/webhooks',
+}
 
 export interface DescribedInterface {
   name: string
@@ -18,26 +26,12 @@ export interface DescribedInterface {
   document: Document
 }
 
-export interface DescribedCall {
-  service: string
-  url: string
-  operationId: string
-  tag: string
-  method: string
-  /** The template of the description. */
-  path: string
-  parameters: Partial<Record<'path' | 'query' | 'header', Record<string, unknown>>>
-  body?: unknown
-  token: string | null
-  status: number
-  /** Of the problem that is expected; undefined for a success. */
-  code?: string
-}
-
 export interface DescribedPlatform {
   interfaces: DescribedInterface[]
   privateKeyPem: string
   token: string
+  /** An ID token of an admin. */
+  idToken: string
   platform: GatewayPlatform
   close(): Promise<void>
 }
@@ -65,7 +59,15 @@ export async function openDescribedPlatform(): Promise<DescribedPlatform> {
   )
   const gateway = platform.vectorUrl
   const { api_key } = await post(gateway, '/v1/auth/verify', await signedChallenge(gateway, privateKeyPem))
-  return { interfaces, privateKeyPem, token: String(api_key), platform, close: () => platform.close() }
+  const idToken = await provisionAdmin(platform)
+  return {
+    interfaces,
+    privateKeyPem,
+    token: String(api_key),
+    idToken,
+    platform,
+    close: () => platform.close(),
+  }
 }
 
 /** Makes what they need first: a point, and a challenge that is signed. To be asked again for each client. */
@@ -80,26 +82,35 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     upsertPoints: { status: 202 },
     deletePoints: { status: 202 },
     fireEvent: { status: 202 },
+    ...(await hubSpecials(world.platform, world.token)),
+    ...(await mainApiSpecials(world.platform)),
   }
   const calls = world.interfaces.flatMap((one) => {
     const good = [...operationsOf(one.document)].map(([path, method, operation]): DescribedCall => {
-      const token = operation.security?.length ? world.token : null
-      const base = { service: one.name, url: one.url, path, method, token, status: 200 }
+      const token = operation.security?.length ? tokenFor(one.name, world) : null
+      const streams = operation.responses[200]?.content?.['text/event-stream'] !== undefined
+      const base = { service: one.name, url: one.url, path, method, token, status: 200, streams }
       const { operationId, tags = [] } = operation
       return { ...base, operationId, tag: tags[0]!, ...examplesOf(operation), ...special[operationId] }
     })
     const withoutKey = good
       .filter(({ token }) => token !== null)
       .map((call) => ({ ...call, token: null, status: 401, code: 'unauthorized' }))
-    const refused = refusals.flatMap(({ operationId, ...change }) => {
-      const call = good.find((other) => other.operationId === operationId)
-      return call ? [{ ...call, ...change }] : []
-    })
+    const refused = [...refusals, ...hubRefusals, ...mainApiRefusals].flatMap(
+      ({ operationId, ...change }) => {
+        const call = good.find((other) => other.operationId === operationId)
+        return call ? [{ ...call, ...change }] : []
+      },
+    )
     return [...good, ...withoutKey, ...refused]
   })
-  // The others need its point.
-  const isDelete = (call: DescribedCall) => call.operationId === 'deletePoints'
+  // The others need its point and its agent.
+  const isDelete = (call: DescribedCall) => ['deletePoints', 'deleteAgent'].includes(call.operationId)
   return [...calls.filter((call) => !isDelete(call)), ...calls.filter(isDelete)]
+}
+
+function tokenFor(service: string, { token, idToken }: DescribedPlatform): string {
+  return service === 'main-api' ? idToken : token
 }
 
 const vector = new Array(1536).fill(1)

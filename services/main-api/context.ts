@@ -1,0 +1,9 @@
+/** What the main API gets from its process. */
+
+import type { ServiceContext } from '#runtime/service.ts'
+
+export type MainApiEngines = 'eventLog' | 'relational' | 'identity' | 'vectors'
+export type MainApiContext = ServiceContext<
+  MainApiEngines,
+  { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
+>

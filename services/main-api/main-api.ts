@@ -1,0 +1,76 @@
+/** What the routes of the main API work with, opened and closed together. */
+
+import type { AnyIdentityProvider } from '#engines/identity/port.ts'
+import { describeError } from '#lib/errors.ts'
+import { type Closeable, createScope } from '#lib/resource.ts'
+import { type Feed, openFeed } from '#operations/hub-routes.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+import { createKeyLimits, type KeyLimits } from '#services/identity/agent-keys/key-limits.ts'
+import { createLastUse, type LastUse } from '#services/identity/agent-keys/last-use.ts'
+import { openPeople, type People } from '#services/identity/people/open-people.ts'
+import { openProvider } from '#services/identity/provider/provider.ts'
+import { sweepRefreshTokens } from '#services/identity/provider/refresh-tokens.ts'
+import { openTokens, type Tokens } from '#services/identity/tokens/tokens.ts'
+import { type CallerStreams, createCallerStreams } from '#services/limits/caller-streams.ts'
+import { type Limiter, openLimiter } from '#services/limits/limiter.ts'
+import type { MainApiContext } from './context.ts'
+import { type Observed, openObserved } from './observed.ts'
+import { operatedBy } from './operate.ts'
+import { openRefusedChanges, type RefusedChanges } from './refused-changes.ts'
+
+export interface MainApi extends Closeable {
+  context: MainApiContext
+  identity: AnyIdentityProvider
+  tokens: Tokens
+  limiter: Limiter
+  streams: CallerStreams
+  observed: Observed
+  /** Of hub.records. */
+  feed: Feed
+  refusedChanges: RefusedChanges
+  keyLimits: KeyLimits
+  lastUse: LastUse
+  people: People
+}
+
+const sweepEveryMs = 60 * 60_000
+
+/** `port` is the one that the interface listens on, once it does. Close it after the last answer. */
+export async function openMainApi(context: MainApiContext, port: () => number | undefined): Promise<MainApi> {
+  const { engines, publisher, codec, log } = context
+  const { relational, eventLog } = engines
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    const identity = scope.add('identity provider', await openProvider(context, port))
+    const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
+    const people = scope.add('people', await openPeople({ relational, identity, env: context.env, log }))
+    // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
+    const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
+    const lastUse = scope.add('last use', createLastUse({ relational, log }))
+    const feed = scope.add('feed', await openFeed({ eventLog, codec, publisher, log }))
+    const sweep = { what: 'sweep of refresh tokens', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
+    scope.add(
+      'sweep',
+      startRepeating(sweep, () => sweepRefreshTokens(relational)),
+    )
+    return {
+      context,
+      identity,
+      tokens,
+      limiter,
+      streams: createCallerStreams({ tokens, log }),
+      feed,
+      observed: scope.add('observed', openObserved(operatedBy(context))),
+      refusedChanges: scope.add('refused changes', openRefusedChanges({ relational, log })),
+      keyLimits: createKeyLimits(),
+      lastUse,
+      people,
+      close: () => scope.close(),
+    }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}

@@ -1,0 +1,92 @@
+/** What many callers look at again and again: each is read once for all of them, and kept for a moment. */
+
+import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { type Closeable, createScope } from '#lib/resource.ts'
+import { type BrainState, readBrainState } from '#operations/brain-state.ts'
+import { type LagResult, readLag } from '#operations/lag.ts'
+import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
+import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
+import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
+import { type Cached, createCached } from './cached.ts'
+import { type LagHistory, openLagHistory } from './lag-history.ts'
+
+const stateKeptMs = 1_000
+const lagKeptMs = 1_000
+/** Reading what waits for each target takes longer than the rest. */
+const targetsKeptMs = 2_000
+const targetsTimeoutMs = 30_000
+const timeoutMs = deadlines.request.observedMs
+
+export interface Observed extends Closeable {
+  brainState: Cached<BrainState>
+  lag: Cached<LagResult>
+  lagHistory: LagHistory
+  targets: Cached<TargetsResult>
+}
+
+export function openObserved(platform: OperatedPlatform): Observed {
+  const { engines, locations, log } = platform
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
+  const readGroups = () => readLag(parts)
+  // Followed from the first time that somebody asks for it.
+  let attempts: Promise<LastAttempts> | undefined
+  const lastAttempts = () => {
+    attempts ??= openLastAttempts(platform).then(
+      (opened) => scope.add('last attempts', opened),
+      (error) => {
+        attempts = undefined
+        throw error
+      },
+    )
+    return attempts
+  }
+  return {
+    brainState: createCached({
+      keptMs: stateKeptMs,
+      timeoutMs,
+      late,
+      async read() {
+        const last = await lastAttempts()
+        return readBrainState(platform, { lastStatusOf: (target) => last.of(target)?.status ?? null })
+      },
+    }),
+    lag: createCached({
+      keptMs: lagKeptMs,
+      timeoutMs,
+      late,
+      read: async () => ({ groups: await readGroups(), as_of: new Date().toISOString() }),
+    }),
+    lagHistory: scope.add(
+      'lag history',
+      openLagHistory({ read: () => withTimeout(readGroups(), timeoutMs, late), log }),
+    ),
+    targets: createCached({
+      keptMs: targetsKeptMs,
+      timeoutMs: targetsTimeoutMs,
+      late,
+      read: () => listTargetsOperation.run(unnamed(platform), {}),
+    }),
+    close: () => scope.close(),
+  }
+}
+
+function late(): AppError {
+  return new AppError('log_unavailable', 'The log does not answer in time; try again in a few seconds.', {
+    retryAfter: 2,
+  })
+}
+
+/** It only reads, for whoever asks: nobody is named. */
+function unnamed(platform: OperatedPlatform): OperationContext {
+  return {
+    platform,
+    output: { item() {}, progress() {} },
+    signal: AbortSignal.timeout(targetsTimeoutMs),
+    actor: { kind: 'command_line', id: 'main-api' },
+  }
+}

@@ -1,0 +1,109 @@
+/** All routes of the main API. */
+
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { Closeable } from '#lib/resource.ts'
+import { registerApiDescription } from '#runtime/http.ts'
+import { bearer } from '#services/identity/access/bearer.ts'
+import { metered } from '#services/limits/metered.ts'
+import type { MainApiContext } from './context.ts'
+import { openMainApi } from './main-api.ts'
+import { requireEntries, ruled } from './rbac.ts'
+import { noteRefused } from './refused-changes.ts'
+import { registerAgentKeys } from './routes/agent-keys.ts'
+import { registerAgents } from './routes/agents.ts'
+import { registerProvisioning } from './routes/agents-provision.ts'
+import { registerAudit } from './routes/audit.ts'
+import { registerAuthAgent } from './routes/auth-agent.ts'
+import { registerDeadLetters } from './routes/dead-letters.ts'
+import { registerHubRecords } from './routes/hub-records.ts'
+import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
+import { registerLog } from './routes/log.ts'
+import { registerLogTail } from './routes/log-tail.ts'
+import { registerMe } from './routes/me.ts'
+import { registerMyPassword } from './routes/my-password.ts'
+import { registerSession } from './routes/session.ts'
+import { registerState } from './routes/state.ts'
+import { registerUsers } from './routes/users.ts'
+import { registerWebhooks } from './routes/webhooks.ts'
+import { registerWellKnown } from './routes/well-known.ts'
+
+const description =
+  'Agents trade an agent key for a custom token here, that for an ID token at the identity provider, and send the ID token as ' +
+  'Bearer credential; people sign in. Every route below says which role it needs: a viewer reads, a member makes, an admin ' +
+  'manages. Successful answers are `{ok: true, data}`; every fault is an RFC 9457 problem document with a stable code. Where ' +
+  'the provider is the local issuer, it is served here, too, with the paths and fields of Identity Toolkit.'
+
+/** What operators do and see. */
+const operators = [
+  registerState,
+  registerAgents,
+  registerProvisioning,
+  registerHubRecords,
+  registerLog,
+  registerLogTail,
+  registerDeadLetters,
+  registerWebhooks,
+  registerAudit,
+]
+
+export async function registerMainApi(app: FastifyInstance, context: MainApiContext): Promise<Closeable> {
+  const main = await openMainApi(context, portOf(app))
+  app.addHook('preClose', (done) => {
+    main.streams.endAll()
+    done()
+  })
+  requireEntries(app)
+  await registerApiDescription(app, {
+    prefix: '/api/v1',
+    title: 'Flotilla main API',
+    version: '1',
+    description,
+    tags: [
+      { name: 'identity', description: 'Agent keys, tokens, who is calling' },
+      { name: 'people', description: 'Sign-in, sessions, passwords, roles' },
+      { name: 'identity provider', description: 'The local issuer, as Identity Toolkit' },
+      { name: 'state', description: 'The platform at a glance' },
+      { name: 'agents', description: 'Who may use the platform' },
+      { name: 'notes', description: 'Notes of the hub and their threads' },
+      { name: 'goals', description: 'Goals of the hub and their states' },
+      { name: 'log', description: 'Topics and reader groups' },
+      { name: 'dead letters', description: 'What the workers gave up on' },
+      { name: 'webhooks', description: 'Targets and their attempts' },
+      { name: 'audit', description: 'Who did what' },
+    ],
+  })
+  if (main.identity.driver === 'local') {
+    const { identity } = main
+    await app.register(async (scope) => registerIdentityToolkit(scope, { ...main, identity }))
+    await app.register(async (scope) => registerWellKnown(scope, identity))
+  }
+  await app.register(
+    async (v1) => {
+      registerAuthAgent(v1, main)
+      await v1.register(async (scope) => registerSession(scope, main))
+      await v1.register(async (scope) => {
+        bearer(scope, main)
+        ruled(scope)
+        noteRefused(scope, main.refusedChanges)
+        metered(scope, main)
+        registerMe(scope)
+        registerMyPassword(scope, main)
+        registerAgentKeys(scope, main)
+        for (const register of operators) register(scope, main)
+        registerUsers(scope, main)
+      })
+    },
+    { prefix: '/api/v1' },
+  )
+  return main
+}
+
+/** Of the interface, once it listens. Asked for each token, so it is kept. */
+function portOf(app: FastifyInstance): () => number | undefined {
+  let port: number | undefined
+  return () => {
+    port ??= (app.server.address() as AddressInfo | null)?.port
+    return port
+  }
+}

@@ -1,0 +1,199 @@
+/** /api/v1/log: the topics, and how far the reader groups are. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import type { GroupLag } from '#operations/lag.ts'
+import { listTopicsOperation, showTopicOperation } from '#operations/topics-list.ts'
+import { answer, closed, enveloped } from '../envelope.ts'
+import { keptMs, sampleEveryMs } from '../lag-history.ts'
+import type { MainApi } from '../main-api.ts'
+import { operate } from '../operate.ts'
+import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
+
+const topicFields = {
+  topic: Type.String(),
+  purpose: Type.String(),
+  key: Type.String({ description: 'What its key is, in words.' }),
+  schema: Type.String(),
+  physical_name: Type.String(),
+  epoch: Type.Integer(),
+  cleanup: Type.Enum(['delete', 'compact'], { type: 'string' }),
+  retention_ms: orNull(
+    Type.Integer(),
+    'null: the last record of each key is kept, or all until they are delivered.',
+  ),
+  writers: Type.Array(Type.String()),
+  readers: Type.Array(
+    Type.Object({
+      service: Type.String(),
+      group: orNull(Type.String(), 'null: every instance reads all of it.'),
+      reads: Type.String(),
+    }),
+  ),
+  records: Type.Integer({ description: 'Offsets that the log spans; compaction leaves holes in them.' }),
+  partitions: Type.Array(
+    Type.Object({ partition: Type.Integer(), start: Type.Integer(), end: Type.Integer() }),
+    { description: 'The first offset that is kept, and the one that the next record gets.' },
+  ),
+}
+const topic = Type.Object(topicFields, { title: 'Topic' })
+const topics = Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' })
+
+const groupFields = {
+  group: Type.String({ description: 'The same before and after a rebuild.' }),
+  group_id: Type.String({ description: 'As the log knows it.' }),
+  topic: Type.String(),
+  state: Type.Enum(['reading', 'idle', 'stuck', 'away'], {
+    type: 'string',
+    description:
+      'reading: it has something left; idle: it has not; stuck: a record does not get through; away: it has no members.',
+  }),
+  members: Type.Integer(),
+  lag: Type.Integer({ description: 'Over all partitions: end − max(committed, start).' }),
+}
+const partitionLag = Type.Object({
+  partition: Type.Integer(),
+  committed: orNull(Type.Integer(), 'The next offset to be read; null: none was ever committed.'),
+  start: Type.Integer(),
+  end: Type.Integer(),
+  lag: Type.Integer(),
+})
+const stuckRecord = Type.Object({}, { additionalProperties: true })
+const groups = Type.Object(
+  { groups: Type.Array(Type.Object(groupFields)), as_of: time },
+  { title: 'ReaderGroups' },
+)
+const group = Type.Object(
+  {
+    ...groupFields,
+    partitions: Type.Array(partitionLag),
+    stuck: Type.Array(stuckRecord, {
+      description: 'Records that the writer of an index cannot get through.',
+    }),
+    as_of: time,
+  },
+  { title: 'ReaderGroup' },
+)
+const history = Type.Object(
+  {
+    group: Type.String(),
+    every_s: Type.Integer(),
+    samples: Type.Array(Type.Object({ at: time, lag: Type.Integer() }), {
+      description: 'The oldest first. A sample that could not be taken is missing.',
+    }),
+  },
+  { title: 'LagHistory' },
+)
+
+const topicParams = Type.Object({ topic: name('A topic of the platform.', 'vectors.commands') }, closed)
+const groupParams = Type.Object({ group: name('A reader group.', 'vector-writer') }, closed)
+const minutesMax = keptMs / 60_000
+const historyQuery = Type.Object(
+  {
+    minutes: Type.Optional(wholeNumber(`How far back: 1 to ${minutesMax}; by default 60.`, '60')),
+  },
+  closed,
+)
+const problems = ['forbidden', 'log_unavailable', 'relational_engine_unavailable'] as const
+
+export function registerLog(scope: FastifyInstance, { context, observed }: MainApi): void {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
+  routes.get(
+    '/log/topics',
+    {
+      config: { problems },
+      schema: {
+        operationId: 'listTopics',
+        tags: ['log'],
+        summary: 'All topics of the platform, and what the log holds of them',
+        response: { 200: enveloped(topics) },
+      },
+    },
+    async (request) => answer(await operate(context, request, listTopicsOperation, {})),
+  )
+  routes.get(
+    '/log/topics/:topic',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showTopic',
+        tags: ['log'],
+        summary: 'One topic',
+        params: topicParams,
+        response: { 200: enveloped(topic) },
+      },
+    },
+    async (request) =>
+      answer(await operate(context, request, showTopicOperation, { topic: request.params.topic })),
+  )
+  routes.get(
+    '/log/groups',
+    {
+      config: { problems },
+      schema: {
+        operationId: 'listGroups',
+        tags: ['log'],
+        summary: 'All reader groups, and how far they are behind',
+        response: { 200: enveloped(groups) },
+      },
+    },
+    async () => {
+      const read = await observed.lag.get()
+      return answer({ groups: read.groups.map(summaryOf), as_of: read.as_of })
+    },
+  )
+  routes.get(
+    '/log/groups/:group',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showGroup',
+        tags: ['log'],
+        summary: 'One reader group, partition by partition',
+        params: groupParams,
+        response: { 200: enveloped(group) },
+      },
+    },
+    async (request) => {
+      const read = await observed.lag.get()
+      const found = findGroup(read.groups, request.params.group)
+      const { partitions, stuck } = found
+      return answer({ ...summaryOf(found), partitions, stuck: [...stuck], as_of: read.as_of })
+    },
+  )
+  routes.get(
+    '/log/groups/:group/lag',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showLagHistory',
+        tags: ['log'],
+        summary: 'The lag of a reader group over the last minutes, as this instance saw it',
+        params: groupParams,
+        querystring: historyQuery,
+        response: { 200: enveloped(history) },
+      },
+    },
+    async (request) => {
+      const { groups: known } = await observed.lag.get()
+      const { group: asked } = findGroup(known, request.params.group)
+      const minutes = numberUpTo(minutesMax, 'minutes', request.query.minutes ?? '60')
+      const samples = observed.lagHistory.of(asked, minutes) ?? []
+      return answer({ group: asked, every_s: sampleEveryMs / 1_000, samples })
+    },
+  )
+}
+
+function findGroup(groups: readonly GroupLag[], asked: string): GroupLag {
+  const found = groups.find((one) => one.group === asked) ?? groups.find((one) => one.group_id === asked)
+  if (found) return found
+  const names = groups.map((one) => one.group).join(', ')
+  throw new AppError('not_found', `There is no group ${asked.slice(0, 64)}. There are: ${names}.`)
+}
+
+function summaryOf({ group, group_id, topic, members, lag, stuck }: GroupLag) {
+  const state = stuck.length > 0 ? 'stuck' : members === 0 ? 'away' : lag > 0 ? 'reading' : 'idle'
+  return { group, group_id, topic, state, members, lag } as const
+}

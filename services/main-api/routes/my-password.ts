@@ -1,0 +1,102 @@
+/** PUT /api/v1/me/password: a person replaces their own password, which ends their other sessions. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import { serverMark } from '#runtime/http/api/facts.ts'
+import { type Caller, callerOf } from '#services/identity/access/caller.ts'
+import { waitUntilPublished } from '#services/identity/agents/agents.ts'
+import { firstAdminEmail } from '#services/identity/people/first-admin.ts'
+import { changePassword, readPasswordOf } from '#services/identity/people/kept-passwords.ts'
+import {
+  checkNewPassword,
+  passwordLengthMax,
+  passwordLengthMin,
+} from '#services/identity/people/passwords.ts'
+import type { SignInTry } from '#services/identity/people/sign-in.ts'
+import { answer, closed, enveloped } from '../envelope.ts'
+import type { MainApi } from '../main-api.ts'
+
+const body = Type.Object(
+  {
+    current: Type.String({ minLength: 1, maxLength: 1_024 }),
+    new: Type.String({
+      maxLength: 1_024,
+      description: `${passwordLengthMin} to ${passwordLengthMax} characters, at least 5 different ones, without the e-mail address.`,
+    }),
+  },
+  { ...closed, title: 'PasswordChange' },
+)
+
+/** Whole, because the ID token of the other requests may be an agent's. */
+const sample = `# As the first admin, whose one-time password is in the data directory.
+password=$(cat .flotilla/admin-password)
+answer=$(curl -sS "${serverMark}/api/v1/session" -H 'Content-Type: application/json' \\
+  -d '{"email":"admin@localhost","password":"'"$password"'"}')
+person_token=$(echo "$answer" | sed 's/.*"idToken":"\\([^"]*\\)".*/\\1/')
+curl -sS -X PUT "${serverMark}/api/v1/me/password" -H "Authorization: Bearer $person_token" \\
+  -H 'Content-Type: application/json' -d '{"current":"'"$password"'","new":"a password of my own"}'`
+
+const changed = Type.Object({ changed: Type.Literal(true) }, { title: 'PasswordChanged' })
+
+export function registerMyPassword(scope: FastifyInstance, main: MainApi): void {
+  const { relational } = main.context.engines
+  const { people } = main
+  scope.withTypeProvider<TypeBoxTypeProvider>().put(
+    '/me/password',
+    {
+      config: {
+        problems: ['forbidden', 'conflict', 'rate_limited', 'overloaded', 'log_unavailable'],
+        sample,
+      },
+      schema: {
+        operationId: 'changeMyPassword',
+        tags: ['people'],
+        summary: 'Replace the own password; all other sessions end',
+        body,
+        response: { 200: enveloped(changed) },
+      },
+    },
+    async (request) => {
+      const caller = callerOf(request)
+      const email = emailOf(caller)
+      const { current, new: fresh } = request.body
+      checkNewPassword(fresh, email, '/new')
+      const tried = { email, password: current, address: request.ip, requestId: request.id }
+      const before = await confirm(caller.uid, tried)
+      if (current === fresh) throw new AppError('conflict', 'The new password is the present one.')
+      const after = await people.passwords.hash(fresh, request.ip)
+      const by = { actor: { kind: 'person' as const, id: caller.uid }, requestId: request.id }
+      const change = { before, after, keptSession: caller.sessionId ?? null }
+      const { outboxId } = await changePassword(relational, caller.uid, change, by)
+      if (email === firstAdminEmail) await people.firstAdmin?.tidy()
+      await waitUntilPublished(relational, outboxId)
+      return answer({ changed: true as const })
+    },
+  )
+
+  /** The stored hash of a password that is right. Wrong ones count as wrong sign-ins do. */
+  async function confirm(uid: string, { email, password, address, requestId }: SignInTry): Promise<string> {
+    const stored = (await readPasswordOf(relational, email))?.password ?? null
+    if (stored === null) {
+      throw new AppError('conflict', 'This person has no password here: it is changed where they sign in.')
+    }
+    const admitted = people.limits.admit(email, address)
+    const { matches } = await people.passwords.verify(password, stored, address).catch((error) => {
+      admitted.takeBack()
+      throw error
+    })
+    if (!matches) {
+      people.refusals.note({ uid, address, requestId, reason: 'forbidden' })
+      throw new AppError('forbidden', 'The current password is not right.')
+    }
+    admitted.right()
+    return stored
+  }
+}
+
+function emailOf({ kind, email }: Caller): string {
+  if (kind === 'person' && email !== undefined) return email
+  throw new AppError('forbidden', 'Only people have passwords.')
+}

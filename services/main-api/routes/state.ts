@@ -1,0 +1,100 @@
+/** /api/v1/brain/state and /api/v1/collections: the platform at a glance. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { statsOperation } from '#operations/stats.ts'
+import { answer, enveloped } from '../envelope.ts'
+import type { MainApi } from '../main-api.ts'
+import { operate } from '../operate.ts'
+import { orNull, time } from '../schemas.ts'
+
+const counts = (description: string) => Type.Record(Type.String(), Type.Integer(), { description })
+
+const brainState = Type.Object(
+  {
+    agents: Type.Array(
+      Type.Object({
+        uid: Type.String(),
+        slug: Type.String(),
+        name: Type.String(),
+        role: Type.String(),
+        node: orNull(
+          Type.Object({ status: Type.String(), last_seen: time }),
+          'The node that runs it; null while none does.',
+        ),
+      }),
+    ),
+    collections: counts('Points of each collection.'),
+    goals: counts('Goals by their status; a status that none has is absent.'),
+    notes: Type.Integer({ description: 'Notes, archived ones included.' }),
+    webhooks: Type.Record(
+      Type.String(),
+      Type.Object({
+        lag: Type.Integer({ description: 'Accepted, not yet delivered or parked.' }),
+        last_status: orNull(Type.Integer(), 'Of the last call; null: no answer, or no call yet.'),
+      }),
+    ),
+    log: Type.Object({ groups: counts('Lag of each reader group.') }),
+    as_of: time,
+  },
+  { title: 'BrainState' },
+)
+
+const collections = Type.Object(
+  {
+    collections: Type.Array(
+      Type.Object({
+        collection: Type.String(),
+        points: Type.Integer(),
+        index_bytes: Type.Integer(),
+        index_status: Type.String(),
+        indexed_share: Type.Number(),
+      }),
+    ),
+    as_of: time,
+  },
+  { title: 'Collections' },
+)
+
+export function registerState(scope: FastifyInstance, { context, observed }: MainApi): void {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
+  routes.get(
+    '/brain/state',
+    {
+      config: {
+        problems: [
+          'forbidden',
+          'relational_engine_unavailable',
+          'vector_engine_unavailable',
+          'log_unavailable',
+        ],
+      },
+      schema: {
+        operationId: 'getBrainState',
+        tags: ['state'],
+        summary: 'The platform at a glance',
+        description:
+          'Read at most once a second; `as_of` says when. While an engine is away there is no state: 503 names it.',
+        response: { 200: enveloped(brainState) },
+      },
+    },
+    async () => answer(await observed.brainState.get()),
+  )
+  routes.get(
+    '/collections',
+    {
+      config: { problems: ['forbidden', 'vector_engine_unavailable'] },
+      schema: {
+        operationId: 'listCollections',
+        tags: ['state'],
+        summary: 'The collections and their indexes',
+        response: { 200: enveloped(collections) },
+      },
+    },
+    async (request) => {
+      const { collections: listed, as_of } = await operate(context, request, statsOperation, {})
+      return answer({ collections: listed, as_of })
+    },
+  )
+}

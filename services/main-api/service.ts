@@ -1,0 +1,40 @@
+/** The main API: agents trade their keys for tokens, and whoever has a token manages the platform. */
+
+import { type Static, Type } from 'typebox'
+import { identityExchangeUrl, identitySettings } from '#engines/identity/settings.ts'
+import { loadConfig } from '#lib/config.ts'
+import { defineIngress } from '#runtime/service.ts'
+import { checkPeopleSettings, peopleSettings } from '#services/identity/people/settings.ts'
+import { tokenSettings } from '#services/identity/provider/settings.ts'
+import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
+import { volumeSettings } from './agent-volumes.ts'
+
+const config = Type.Object({
+  ...secretSettings.properties,
+  ...tokenSettings.properties,
+  ...volumeSettings.properties,
+  ...peopleSettings.properties,
+})
+
+export type MainApiConfig = Static<typeof config>
+
+export const mainApi = defineIngress({
+  name: 'main-api',
+  purpose: 'serves /api/v1: agent keys, tokens, who may do what, and what operators do',
+  needs: ['eventLog', 'relational', 'identity', 'vectors'],
+  config,
+  check(env) {
+    keysAtHand(env)
+    checkPeopleSettings(env)
+  },
+  address: {
+    name: 'base_url',
+    portVariable: 'MAIN_API_PORT',
+    port: 8_081,
+    further: (url, env) => ({
+      identity_exchange_url: identityExchangeUrl(loadConfig(identitySettings, env), url),
+    }),
+  },
+  load: () => import('./routes.ts'),
+  routes: async (app, context) => (await import('./routes.ts')).registerMainApi(app, context),
+})

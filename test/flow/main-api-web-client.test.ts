@@ -1,0 +1,63 @@
+/** Firebase's public web client signs in at the local issuer: only the address is another one. */
+
+import { deleteApp, initializeApp } from '@firebase/app'
+import {
+  type Auth,
+  connectAuthEmulator,
+  getAuth,
+  onIdTokenChanged,
+  signInWithCustomToken,
+  signOut,
+} from '@firebase/auth'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { revokeAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
+import { type MainApiPlatform, openMainApiPlatform, trade } from '../support/main-api-platform.ts'
+
+let api: MainApiPlatform
+let auth: Auth
+const app = initializeApp({ apiKey: 'any', projectId: 'flotilla' })
+beforeAll(async () => {
+  api = await openMainApiPlatform()
+  auth = getAuth(app)
+  connectAuthEmulator(auth, api.baseUrl, { disableWarnings: true })
+})
+afterAll(async () => {
+  await deleteApp(app)
+  await api?.close()
+})
+
+const me = (token: string) => api.call('GET', '/api/v1/me', { token })
+
+test('it trades a custom token, looks the account up, and its ID token lets the agent in', async () => {
+  const { key, uid } = await api.issueKey('whale', { name: 'Whale' })
+  const { user } = await signInWithCustomToken(auth, await trade(api.call, key))
+  expect([user.uid, user.displayName]).toEqual([uid, 'Whale'])
+  const { token, claims, signInProvider, expirationTime } = await user.getIdTokenResult()
+  expect([claims.user_id, signInProvider]).toEqual([uid, 'custom'])
+  expect(Date.parse(expirationTime) - Date.now()).toBeGreaterThan(3_500_000)
+  expect((await me(token)).json).toMatchObject({ ok: true, data: { slug: 'whale' } })
+})
+
+test('it renews the token by itself', async () => {
+  const { user } = await signInWithCustomToken(auth, await trade(api.call, (await api.issueKey('pulse')).key))
+  const changed: (string | undefined)[] = []
+  const stop = onIdTokenChanged(auth, async (one) => changed.push(await one?.getIdToken()))
+  const renewed = await user.getIdToken(true)
+  stop()
+  expect((await me(renewed)).status).toBe(200)
+  expect((await user.getIdTokenResult()).token).toBe(renewed)
+})
+
+test('it understands what is refused', async () => {
+  await expect(signInWithCustomToken(auth, 'no.custom.token')).rejects.toMatchObject({
+    code: 'auth/invalid-custom-token',
+  })
+  const { key, id } = await api.issueKey('atlas')
+  const customToken = await trade(api.call, key)
+  const { user } = await signInWithCustomToken(auth, customToken)
+  await revokeAgentKey(api.platform.engines.relational, id)
+  await expect(signInWithCustomToken(auth, customToken)).rejects.toMatchObject({ code: 'auth/user-disabled' })
+  // The refresh token ended with its key: the client has to sign in again.
+  await expect(user.getIdToken(true)).rejects.toMatchObject({ code: /^auth\// })
+  await signOut(auth)
+})
