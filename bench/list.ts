@@ -6,6 +6,8 @@ import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { failoverBench } from './failover.ts'
 import { footprintBench } from './footprint.ts'
+import { hubBench } from './hub.ts'
+import { mainApiBench } from './main-api.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
@@ -27,8 +29,10 @@ export const benches: readonly Bench[] = [
   localSearchBench,
   clientBench,
   webhooksBench,
+  hubBench,
   mirrorBench,
   meteringBench,
+  mainApiBench,
   upsertDistributedBench,
   searchDistributedBench,
   footprintBench,

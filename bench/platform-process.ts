@@ -5,9 +5,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Fastify from 'fastify'
 import { pino } from 'pino'
+import type { Relational } from '#engines/relational/port.ts'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { readLag } from '#operations/lag.ts'
+import { createOutboxBell } from '#runtime/outbox/wake-outbox.ts'
 import { startPlatform } from '#runtime/start.ts'
+import { createNote, type NewNote } from '#services/hub/notes/notes.ts'
 import { type NewAgent, provisionAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -22,7 +25,14 @@ const running = await startPlatform({
   migrations: migrationFolders,
   services: services.filter((service) => !without.includes(service.name)),
   chosen: [],
-  env: { FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: '0', WEBHOOK_GATEWAY: '127.0.0.1:0', HOST: '127.0.0.1' },
+  env: {
+    FLOTILLA_HOME: home,
+    VECTOR_GATEWAY_PORT: '0',
+    MAIN_API_PORT: '0',
+    HUB_PORT: '0',
+    WEBHOOK_GATEWAY: '127.0.0.1:0',
+    HOST: '127.0.0.1',
+  },
   log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
   print: () => {},
   control: () => async () => {},
@@ -46,11 +56,12 @@ async function stop(): Promise<void> {
 process.once('SIGTERM', stop)
 process.once('disconnect', stop)
 
-const floor = createFloor(vectors)
+const floor = createFloor(vectors, relational)
 await floor.listen({ host: '127.0.0.1', port: 0 })
 process.send!({
   kind: 'serving',
   vectorUrl: running.addresses.vector_url,
+  hubUrl: running.addresses.hub_url,
   floorUrl: `http://127.0.0.1:${(floor.server.address() as AddressInfo).port}`,
   privateKeyFile,
   agentId,
@@ -74,8 +85,9 @@ interface FloorPoint {
 }
 
 /** Parses, calls the engine, answers: no authentication, validation, log or audit. */
-function createFloor(store: VectorStore) {
+function createFloor(store: VectorStore, database: Relational) {
   let upserted = 0
+  const bell = createOutboxBell({ relational: database, log: pino({ level: 'silent' }) })
   const app = Fastify({ bodyLimit: 64 * 2 ** 20 })
   app.post<{ Body: { collection: string; vector: number[]; limit: number } }>('/search', async ({ body }) => {
     const begun = performance.now()
@@ -102,6 +114,17 @@ function createFloor(store: VectorStore) {
     )
     await store.apply(body.collection, operations)
     return { status: 'applied' }
+  })
+  app.post<{ Body: NewNote }>('/note', async ({ body }, reply) => {
+    const note = await createNote(database, body, { name: 'bench', uid: 'bench', isAdmin: false })
+    bell.ring()
+    return reply.code(201).send(note)
+  })
+  app.get('/waiting', async () => {
+    const { rows } = await database.query<{ waiting: number }>(
+      'select count(*) as waiting from platform.outbox',
+    )
+    return String(rows[0]!.waiting)
   })
   app.post('/settled', async (_, reply) => {
     const stats = await store.stats()

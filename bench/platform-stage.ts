@@ -9,6 +9,7 @@ import startEnvironment from '../bin/start-environment.json' with { type: 'json'
 
 export interface StageAddresses {
   vectorUrl: string
+  hubUrl: string
   floorUrl: string
   privateKeyFile: string
   agentId: string

@@ -33,6 +33,8 @@ async function open(_: null): Promise<{ vectorUrl: string; agents: BenchAgent[] 
       FLOTILLA_HOME: home,
       ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
       VECTOR_GATEWAY_PORT: '0',
+      MAIN_API_PORT: '0',
+      HUB_PORT: '0',
       WEBHOOK_GATEWAY: '127.0.0.1:0',
       HOST: '127.0.0.1',
     },

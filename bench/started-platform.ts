@@ -49,6 +49,8 @@ export async function startPlatform(home: Home): Promise<StartedPlatform> {
     ...process.env,
     FLOTILLA_HOME: home.path,
     VECTOR_GATEWAY_PORT: '0',
+    MAIN_API_PORT: '0',
+    HUB_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     LOG_LEVEL: 'error',
   }
