@@ -12,6 +12,7 @@ import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
 import { createLogRanges } from './kafka/log-ranges.ts'
 import { createProduceClient } from './kafka/produce-client.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
+import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
 import type { ReaderParts } from './kafka/reader.ts'
 import { createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
@@ -41,8 +42,10 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const readers = new Set<{ close(): Promise<void> }>()
   let closing: Promise<void> | undefined
 
+  const quiet = createQuietFetcher(cluster)
   const reading: ReaderParts = {
     cluster,
+    quiet,
     ranges: createLogRanges(cluster),
     log,
     isCompacted: async (topic) => (await topics.describeTopic(topic))?.cleanup === 'compact',
@@ -58,7 +61,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   }
   async function close(): Promise<void> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
-    await produceClient.close()
+    await Promise.all([produceClient.close(), quiet.close()])
     await Promise.all([admin.close(), cluster.close()])
   }
   function appendOf(producer: Producer): EventLog['append'] {

@@ -13,6 +13,8 @@ const partitions = 12
 /** Much sooner than a fetch that waits ends by itself. */
 const atOnceMs = 1_000
 const silenceMs = 10_000
+/** Longer than two waits: the first finds that nothing comes, the second is shared. */
+const quietMs = 6_000
 
 let kafka: ProxiedKafka
 let names = 0
@@ -42,6 +44,10 @@ async function openIdleMember() {
   return { name, log, member, append }
 }
 
+function offsetsOf(records: { partition: number; offset: number }[], partition: number): number[] {
+  return records.filter((record) => record.partition === partition).map(({ offset }) => offset)
+}
+
 async function elapsedMs(work: () => Promise<unknown>): Promise<number> {
   const begun = performance.now()
   await work()
@@ -49,11 +55,18 @@ async function elapsedMs(work: () => Promise<unknown>): Promise<number> {
 }
 
 describe('a network that goes silent', () => {
-  for (const which of ['fetch', 'heartbeat', 'all'] as const) {
-    test(`reading goes on soon, nothing is lost: ${which}`, async () => {
+  for (const [which, restMs] of [
+    ['fetch', 0],
+    ['fetch', quietMs],
+    ['heartbeat', 0],
+    ['all', 0],
+    ['all', quietMs],
+  ] as const) {
+    test(`reading goes on soon, nothing is lost: ${which} after ${restMs} ms of rest`, async () => {
       const { name, log, member, append } = await openIdleMember()
       const { tail, records } = await openTail(log, name, 'beginning')
       await tail.ready
+      await sleep(restMs)
       await eventually('there is such a connection', () => kafka.silence(which).connections > 0)
       const writer = await open()
       await append(3, writer)
@@ -124,6 +137,66 @@ describe('a fetch that waits', () => {
       expect(member.offsets(partition)).toEqual([0, 1, 0, 1])
     }
     expect(await elapsedMs(() => member.consumer.close())).toBeLessThan(atOnceMs)
+  }, 60_000)
+
+  test('readers that are quiet share their requests, and each reads what comes at once and once', async () => {
+    const { name, log, member, append } = await openIdleMember()
+    const topics = [name]
+    const tails = await Promise.all([openTail(log, name, 'beginning'), openTail(log, name, 'end')])
+    for (const index of range(0, 3)) {
+      const topic = `${name}-${index}`
+      await log.createTopic(topicSpec(topic, { partitions }))
+      topics.push(topic)
+      tails.push(await openTail(log, topic, 'end'))
+    }
+    await Promise.all(tails.map(({ tail }) => tail.ready))
+    await sleep(quietMs)
+    const before = kafka.requests()
+    const seconds = 10
+    await sleep(seconds * 1_000)
+    // Heartbeats, what the tails are asked for, and one fetch in 2.5 s for all six readers.
+    expect((kafka.requests() - before) / seconds).toBeLessThan(4)
+    const whole = [...range(0, partitions)].map((partition) => `${partition}/0`)
+    for (const round of range(1, 4)) {
+      const tookMs = await elapsedMs(async () => {
+        await append(round)
+        await eventually('the member and both tails have it', () =>
+          [member.offsets(round), offsetsOf(tails[0]!.records, round)].every((seen) => seen.length === 2),
+        )
+      })
+      expect(tookMs).toBeLessThan(atOnceMs)
+      // Some are quiet again by then, others are not.
+      await sleep(round * 1_200)
+    }
+    const seen = member.records.map(({ partition, offset }) => `${partition}/${offset}`)
+    expect(seen.toSorted()).toEqual([...whole, '1/1', '2/1', '3/1'].toSorted())
+    expect(tails[0]!.records.map(({ partition, offset }) => `${partition}/${offset}`).toSorted()).toEqual(
+      seen.toSorted(),
+    )
+    expect(tails[1]!.records.map(({ partition, offset }) => `${partition}/${offset}`)).toEqual([
+      '1/1',
+      '2/1',
+      '3/1',
+    ])
+    expect(tails.slice(2).flatMap(({ records }) => records)).toEqual([])
+  }, 90_000)
+
+  test('a quiet reader that pauses, resumes and seeks reads from where it wants, at once', async () => {
+    const { member, append } = await openIdleMember()
+    await sleep(quietMs)
+    member.consumer.pause(4)
+    await append(4)
+    await append(5)
+    await eventually('the other one goes on', () => member.offsets(5).length === 2)
+    expect(member.offsets(4)).toEqual([0])
+    const tookMs = await elapsedMs(async () => {
+      member.consumer.resume(4)
+      await eventually('the rest is read', () => member.offsets(4).length === 2)
+      member.consumer.seek(6, 0)
+      await eventually('it is read again', () => member.offsets(6).length === 2)
+    })
+    expect(tookMs).toBeLessThan(atOnceMs)
+    expect(member.offsets(6)).toEqual([0, 0])
   }, 60_000)
 
   test('a member without work sends few requests, and reads what comes at once', async () => {

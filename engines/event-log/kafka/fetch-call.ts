@@ -20,13 +20,21 @@ export interface FetchedPartition extends FetchedBatches {
   divergingEpoch?: { endOffset: bigint }
 }
 
-export interface FetchRequest {
+/** The leader's log was cut off below the position. */
+export function isDiverging({ divergingEpoch }: FetchedPartition): boolean {
+  return divergingEpoch !== undefined && divergingEpoch.endOffset >= 0n
+}
+
+/** What is asked of one topic. */
+export interface FetchedTopic {
   topicId: string
-  from: Map<Reading, number>
-  /** How long the broker waits for records while there are none. */
-  waitMs: number
+  /** From where each partition is read. */
+  from: ReadonlyMap<Reading, number>
   partitionBytesMax: number
 }
+
+/** By partition; one that is missing was refused as a whole. */
+export type FetchAnswer = ReadonlyMap<number, FetchedPartition>
 
 /** What one answer brings at most, and so what one record may keep alive. A larger single batch still comes. */
 const answerBytesMax = 4_194_304
@@ -41,17 +49,24 @@ const fetchCall = createAPI<Parameters<typeof fetchV13.createRequest>, fetchV13.
     fetchV13.parseResponse(id, key, version, Reader.from(reader.buffer.slice(reader.position))),
 )
 
-/** By partition; one that is missing was refused as a whole. Rejects when no answer comes, or one that cannot be read. */
+/**
+ * The answers by topic id. The broker holds the request back for `waitMs` while there are no records. Rejects when no
+ * answer comes, or one that cannot be read.
+ */
 export async function fetchPartitions(
   connection: Connection,
-  { topicId, from, waitMs, partitionBytesMax }: FetchRequest,
-): Promise<Map<number, FetchedPartition>> {
-  const partitions = [...from].map(([{ partition, epoch }, position]) => ({
-    partition,
-    currentLeaderEpoch: notKnown,
-    fetchOffset: BigInt(position),
-    lastFetchedEpoch: epoch,
-    partitionMaxBytes: partitionBytesMax,
+  topics: readonly FetchedTopic[],
+  waitMs: number,
+): Promise<Map<string, FetchAnswer>> {
+  const asked = topics.map(({ topicId, from, partitionBytesMax }) => ({
+    topicId,
+    partitions: [...from].map(([{ partition, epoch }, position]) => ({
+      partition,
+      currentLeaderEpoch: notKnown,
+      fetchOffset: BigInt(position),
+      lastFetchedEpoch: epoch,
+      partitionMaxBytes: partitionBytesMax,
+    })),
   }))
   const { responses } = await fetchCall
     .async(
@@ -62,10 +77,15 @@ export async function fetchPartitions(
       FetchIsolationLevels.READ_COMMITTED,
       0,
       notKnown,
-      [{ topicId, partitions }],
+      asked,
       [],
       '',
     )
     .catch(responseOf<fetchV13.FetchResponse>)
-  return new Map(responses.flatMap((topic) => topic.partitions).map((one) => [one.partitionIndex, one]))
+  return new Map(
+    responses.map(({ topicId, partitions }) => [
+      topicId,
+      new Map(partitions.map((one) => [one.partitionIndex, one])),
+    ]),
+  )
 }

@@ -4,7 +4,8 @@
  *
  * A broker answers the requests of a connection one after the other, and a request that waits cannot be changed. What has
  * to be read at once although a request waits goes over a second connection, with a request of its own. Where both wait,
- * the older one is given up by closing its connection. So a broker has two requests of a reader at most.
+ * the older one is given up by closing its connection. So a broker has two requests of a reader at most. Partitions that
+ * brought nothing for a whole wait are left to the request that all readers share (quiet-fetcher.ts).
  */
 
 import type { Connection } from '@platformatic/kafka'
@@ -13,7 +14,15 @@ import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Cluster, Connections } from './cluster.ts'
-import { type FetchedPartition, fetchPartitions, type Reading } from './fetch-call.ts'
+import {
+  type FetchAnswer,
+  type FetchedPartition,
+  type FetchedTopic,
+  fetchPartitions,
+  isDiverging,
+  type Reading,
+} from './fetch-call.ts'
+import type { QuietFetcher, QuietSource } from './quiet-fetcher.ts'
 
 export interface FetchSource {
   /** What shall be read now. */
@@ -44,11 +53,14 @@ const lanesMax = 2
 const reliefMs = 50
 const retryPauseMs = 200
 const unreadablePauseMs = 5_000
+/** An answer without records that came this much sooner was not held back for the whole wait. */
+const earlyMs = 100
 const offsetOutOfRange = 1
 const noLeader = -1
 
-export class Fetcher implements Closeable {
+export class Fetcher implements Closeable, QuietSource {
   readonly #cluster: Cluster
+  readonly #quietFetcher: QuietFetcher
   readonly #options: { topic: string; fetchBytesMax: number }
   readonly #source: FetchSource
   readonly #log: Logger
@@ -59,6 +71,8 @@ export class Fetcher implements Closeable {
   /** One of them cannot be read: until it is known which, each is fetched alone. */
   readonly #suspects = new Set<Reading>()
   readonly #relief = new Map<number, NodeJS.Timeout>()
+  /** Those that brought nothing for a whole wait, and the broker that leads them. */
+  readonly #quiet = new Map<Reading, number>()
   #topicId: string | undefined
   readonly #formerIds = new Set<string>()
   #turn = 0
@@ -67,12 +81,13 @@ export class Fetcher implements Closeable {
   #closed = false
 
   constructor(
-    cluster: Cluster,
+    { cluster, quiet }: { cluster: Cluster; quiet: QuietFetcher },
     options: { topic: string; fetchBytesMax: number },
     source: FetchSource,
     log: Logger,
   ) {
     this.#cluster = cluster
+    this.#quietFetcher = quiet
     this.#options = options
     this.#source = source
     this.#log = log
@@ -90,8 +105,26 @@ export class Fetcher implements Closeable {
     })
   }
 
+  quietAt(node: number): FetchedTopic {
+    const readable = new Set(this.#source.readable())
+    const from = new Map<Reading, number>()
+    for (const [reading, at] of this.#quiet) {
+      if (!readable.has(reading)) this.#quiet.delete(reading)
+      else if (at === node) from.set(reading, reading.position as number)
+    }
+    return this.#asked(from)
+  }
+
+  answered(from: ReadonlyMap<Reading, number>, answer: FetchAnswer | null): void {
+    if (this.#closed) return
+    if (answer) this.#take(from, answer)
+    else for (const reading of from.keys()) this.#quiet.delete(reading)
+    this.wake()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
+    this.#quietFetcher.leave(this)
     for (const timer of this.#relief.values()) clearTimeout(timer)
     await Promise.all(this.#lanes.map((connections) => connections.close()))
   }
@@ -103,7 +136,9 @@ export class Fetcher implements Closeable {
       .readable()
       .filter(
         (reading) =>
-          !this.#held.has(reading) && !under.some(({ from }) => from.get(reading) === reading.position),
+          !this.#held.has(reading) &&
+          !under.some(({ from }) => from.get(reading) === reading.position) &&
+          !this.#quietFetcher.reads(this, reading),
       )
     const first = all.length > 0 ? this.#turn++ % all.length : 0
     return [...all.slice(first), ...all.slice(0, first)]
@@ -201,34 +236,49 @@ export class Fetcher implements Closeable {
     const flight: Flight = { node, lane, from, sent: null, abandoned: false }
     this.#flights.add(flight)
     const isSuspect = this.#suspects.has(readings[0]!)
-    let answers: Map<number, FetchedPartition> | null = null
+    let answer: FetchAnswer | null = null
     try {
       const connection = await this.#lanes[lane]!.to(node)
       flight.sent = { at: performance.now(), connection, bytesRead: connection.socket.bytesRead }
-      answers = await fetchPartitions(connection, {
-        topicId: this.#topicId as string,
-        from,
-        waitMs: isSuspect ? 0 : waitMs,
-        partitionBytesMax: this.#options.fetchBytesMax,
-      })
+      const asked = this.#asked(from)
+      const answers = await fetchPartitions(connection, [asked], isSuspect ? 0 : waitMs)
+      answer = answers.get(asked.topicId) ?? new Map()
     } catch (error) {
       if (!this.#closed && !flight.abandoned) this.#failed(flight, readings, error)
     }
     this.#flights.delete(flight)
-    if (answers && !this.#closed) this.#take(from, answers)
+    if (answer && !this.#closed) {
+      this.#take(from, answer)
+      this.#leaveQuiet(flight, answer)
+    }
     this.wake()
   }
 
-  #take(from: Map<Reading, number>, answers: Map<number, FetchedPartition>): void {
+  #asked(from: ReadonlyMap<Reading, number>): FetchedTopic {
+    // Nothing is asked for before the leaders are known, and they come with the topic's id.
+    return { topicId: this.#topicId as string, from, partitionBytesMax: this.#options.fetchBytesMax }
+  }
+
+  #take(from: ReadonlyMap<Reading, number>, answer: FetchAnswer): void {
     const elsewhere: Reading[] = []
     for (const [reading, position] of from) {
-      const answer = answers.get(reading.partition)
+      const part = answer.get(reading.partition)
       this.#suspects.delete(reading)
-      if (answer?.errorCode === 0) this.#source.fetched(reading, position, answer)
-      else if (answer?.errorCode === offsetOutOfRange) this.#source.outOfRange(reading, position)
+      if (!isEmpty(part)) this.#quiet.delete(reading)
+      if (part?.errorCode === 0) this.#source.fetched(reading, position, part)
+      else if (part?.errorCode === offsetOutOfRange) this.#source.outOfRange(reading, position)
       else elsewhere.push(reading)
     }
     this.#lookAgain(elsewhere)
+  }
+
+  /** After a wait that brought nothing at all. The connection goes: one that rests could break without a sign. */
+  #leaveQuiet({ node, from, sent }: Flight, answer: FetchAnswer): void {
+    if (!sent || performance.now() - sent.at < waitMs - earlyMs) return
+    if (![...from.keys()].every(({ partition }) => isEmpty(answer.get(partition)))) return
+    for (const reading of from.keys()) this.#quiet.set(reading, node)
+    this.#quietFetcher.join(this, node)
+    void sent.connection.close()
   }
 
   #failed({ sent }: Flight, readings: Reading[], error: unknown): void {
@@ -245,4 +295,8 @@ export class Fetcher implements Closeable {
       this.#hold(readings, unreadablePauseMs)
     }
   }
+}
+
+function isEmpty(part: FetchedPartition | undefined): boolean {
+  return part?.errorCode === 0 && !isDiverging(part) && (part.records?.length ?? 0) === 0
 }

@@ -6,13 +6,15 @@ import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { ConsumerListener, StoredRecord } from '../port.ts'
 import type { Cluster } from './cluster.ts'
-import type { FetchedPartition, Reading } from './fetch-call.ts'
+import { type FetchedPartition, isDiverging, type Reading } from './fetch-call.ts'
 import { takeRecords } from './fetched-records.ts'
 import { Fetcher } from './fetcher.ts'
 import type { LogRanges } from './log-ranges.ts'
+import type { QuietFetcher } from './quiet-fetcher.ts'
 
 export interface ReaderParts {
   cluster: Cluster
+  quiet: QuietFetcher
   ranges: LogRanges
   log: Logger
   /** A topic that is compacted has holes; asked when there is one. */
@@ -35,7 +37,7 @@ const retryPause = { baseMs: 100, maxMs: 2_000 }
 const notKnown = -1
 
 export function openReader(
-  { cluster, ranges, log, isCompacted }: ReaderParts,
+  { cluster, quiet, ranges, log, isCompacted }: ReaderParts,
   options: { topic: string; fetchBytesMax: number },
   listener: Pick<ConsumerListener, 'records' | 'misplaced'>,
 ): PartitionReader {
@@ -46,7 +48,7 @@ export function openReader(
 
   const holds = (reading: Reading) => readings.get(reading.partition) === reading && !stop.signal.aborted
   const fetcher = new Fetcher(
-    cluster,
+    { cluster, quiet },
     options,
     {
       readable: () => [...readings.values()].filter(({ position, paused }) => position !== null && !paused),
@@ -67,9 +69,7 @@ export function openReader(
   /** What comes for another position than the present one, or meanwhile paused, is fetched again when it is wanted. */
   function fetched(reading: Reading, from: number, answer: FetchedPartition): void {
     if (!holds(reading) || reading.position !== from || reading.paused) return
-    if (answer.divergingEpoch && answer.divergingEpoch.endOffset >= 0n) {
-      return void check(reading, from, { missingTo: from + 1 })
-    }
+    if (isDiverging(answer)) return void check(reading, from, { missingTo: from + 1 })
     const { records, next, epoch, gap } = takeRecords(reading.partition, answer, from)
     if (gap && compacted !== true) return void check(reading, from, { missingTo: gap.to })
     if (next === from) return

@@ -12,7 +12,7 @@ const fetchBytesMax = 1_048_576
 /** While somebody wants to know whether the tail is current, so that an answer is always younger than a second. */
 const pollMs = 350
 const freshMs = 1_000
-/** Nobody has asked for this long: then only partitions that were added are looked for. */
+/** Nobody has asked for this long: then only partitions that were added are looked for, at the leaders that are known. */
 const wantedMs = 10_000
 const addedEveryMs = 5_000
 const retryPause = { baseMs: 100, maxMs: 1_000 }
@@ -23,7 +23,7 @@ interface Ends {
 }
 
 export function openTail({ topic, from, records }: TailOptions, parts: ReaderParts): Tail {
-  const { ranges, log } = parts
+  const { cluster, ranges, log } = parts
   const ready = Promise.withResolvers<void>()
   ready.promise.catch(() => {})
   const stop = new AbortController()
@@ -82,15 +82,19 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
       return { askedAt, ends: found }
     }
     const ends = await ranges.ends(topic)
-    const fresh = ends.map(({ partition }) => partition).filter((partition) => !reached.has(partition))
-    // A partition that was added later is read whole: all of it came after the tail began.
-    if (fresh.length > 0) for (const range of await ranges.ranges(topic, fresh)) begin(range, 'beginning')
+    await readAdded(ends)
     return { askedAt, ends }
+  }
+  /** A partition that was added later is read whole: all of it came after the tail began. */
+  async function readAdded(present: { partition: number }[]): Promise<void> {
+    const added = present.map(({ partition }) => partition).filter((partition) => !reached.has(partition))
+    if (added.length > 0) for (const range of await ranges.ranges(topic, added)) begin(range, 'beginning')
   }
   async function live(): Promise<void> {
     while (!stop.signal.aborted) {
       try {
-        latest = await ask()
+        if (!first || performance.now() < wantedUntil) latest = await ask()
+        else await readAdded((await cluster.leaders(topic)) ?? [])
         first ??= latest
         failures = 0
       } catch (error) {

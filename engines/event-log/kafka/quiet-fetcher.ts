@@ -1,0 +1,114 @@
+/**
+ * Fetches what has been quiet: the partitions of all readers of a process that brought nothing for a whole wait share one
+ * request for each broker. A platform at rest has some twenty readers, and a request of each was most of what resting
+ * cost. A partition that brings records is its own reader's again until it has been quiet for another wait.
+ */
+
+import { deadlines } from '#lib/deadlines.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Cluster } from './cluster.ts'
+import { type FetchAnswer, type FetchedTopic, fetchPartitions, type Reading } from './fetch-call.ts'
+
+/** A reader whose quiet partitions are fetched here. */
+export interface QuietSource {
+  /** What of it is quiet and led by the broker now. */
+  quietAt(node: number): FetchedTopic
+  /** What was read from where; `answer` is null where the request failed. */
+  answered(from: ReadonlyMap<Reading, number>, answer: FetchAnswer | null): void
+}
+
+export interface QuietFetcher extends Closeable {
+  /** Something of the source has become quiet: it takes part in the next request to the broker. */
+  join(source: QuietSource, node: number): void
+  leave(source: QuietSource): void
+  /** Whether a request that is under way reads the partition from its present position. */
+  reads(source: QuietSource, reading: Reading): boolean
+}
+
+type Positions = Map<Reading, number>
+
+interface Flight {
+  topics: FetchedTopic[]
+  /** What of it is read for each source. */
+  shares: Map<QuietSource, { topicId: string; from: Positions }>
+}
+
+const waitMs = deadlines.engine.logFetchWaitMs
+
+export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>): QuietFetcher {
+  const connections = cluster.connections(deadlines.engine.logRequestMs)
+  const sources = new Set<QuietSource>()
+  /** The request that each broker has. */
+  const flights = new Map<number, Flight>()
+  let closed = false
+
+  async function fly(node: number): Promise<void> {
+    const flight = joined([...sources].map((source) => [source, source.quietAt(node)]))
+    if (closed || flight.topics.length === 0) return
+    flights.set(node, flight)
+    const answers = await ask(node, flight.topics)
+    flights.delete(node)
+    if (closed) return
+    for (const [source, { topicId, from }] of flight.shares) {
+      if (sources.has(source)) source.answered(from, answers && (answers.get(topicId) ?? new Map()))
+    }
+    // What one source does with its answer may have begun the next request.
+    if (!flights.has(node)) void fly(node)
+  }
+  async function ask(node: number, topics: FetchedTopic[]): Promise<Map<string, FetchAnswer> | null> {
+    try {
+      return await fetchPartitions(await connections.to(node), topics, waitMs)
+    } catch {
+      // Each reader asks again by itself, and sees what it meets.
+      return null
+    }
+  }
+  return {
+    join(source, node) {
+      sources.add(source)
+      if (!flights.has(node)) void fly(node)
+    },
+    leave: (source) => void sources.delete(source),
+    reads(source, reading) {
+      const { position } = reading
+      if (position === null) return false
+      return [...flights.values()].some(({ shares }) => shares.get(source)?.from.get(reading) === position)
+    },
+    async close() {
+      closed = true
+      await connections.close()
+    },
+  }
+}
+
+/**
+ * A request names a partition once. Readers of the same one are mostly at the same position, its end; one that is
+ * elsewhere goes on fetching by itself.
+ */
+function joined(wanted: readonly (readonly [QuietSource, FetchedTopic])[]): Flight {
+  const shares: Flight['shares'] = new Map()
+  const topics = new Map<string, { partitionBytesMax: number; readings: Map<number, Reading> }>()
+  for (const [source, { topicId, from, partitionBytesMax }] of wanted) {
+    const topic = topics.get(topicId) ?? { partitionBytesMax, readings: new Map<number, Reading>() }
+    const own: Positions = new Map()
+    for (const [reading, position] of from) {
+      const known = topic.readings.get(reading.partition)
+      if (known && known.position !== position) continue
+      // Whoever knows the epoch of the last batch lets the broker see whether its log was cut off.
+      if (!known || known.epoch < reading.epoch) topic.readings.set(reading.partition, reading)
+      own.set(reading, position)
+    }
+    if (own.size === 0) continue
+    topic.partitionBytesMax = Math.min(topic.partitionBytesMax, partitionBytesMax)
+    topics.set(topicId, topic)
+    shares.set(source, { topicId, from: own })
+  }
+  return {
+    shares,
+    topics: [...topics].map(([topicId, { partitionBytesMax, readings }]) => ({
+      topicId,
+      partitionBytesMax,
+      from: new Map([...readings.values()].map((reading) => [reading, reading.position as number])),
+    })),
+  }
+}
