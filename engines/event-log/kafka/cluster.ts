@@ -43,7 +43,7 @@ export interface Cluster extends Closeable {
   connections(requestTimeoutMs: number, inFlightMax?: number): Connections
   /**
    * By partition number; null when the cluster has no such topic. What is known for 5 s is asked for again meanwhile,
-   * so that a broker that does not answer holds nobody up.
+   * so that a broker that does not answer holds nobody up; all topics that were wanted since are then one question.
    */
   leaders(topic: string): Promise<PartitionLeader[] | null>
   /** A leader may have moved: asks, while `leaders` goes on with what is known. */
@@ -58,6 +58,13 @@ export interface Cluster extends Closeable {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
+interface KnownLeaders {
+  askedAt: number
+  leaders: PartitionLeader[]
+  /** Since they were asked for. */
+  wanted: boolean
+}
+
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
@@ -71,7 +78,7 @@ const unknownTopic = 3
 
 export function createCluster(options: KafkaOptions): Cluster {
   const brokers = new Map<number, Address>()
-  const topics = new Map<string, { askedAt: number; leaders: PartitionLeader[] }>()
+  const topics = new Map<string, KnownLeaders>()
   const underWay = new Map<string, Promise<PartitionLeader[] | null>>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
@@ -119,38 +126,39 @@ export function createCluster(options: KafkaOptions): Cluster {
     brokers.clear()
     for (const { nodeId, host, port } of metadata.brokers) brokers.set(nodeId, { host, port })
   }
-  async function askLeaders(topic: string): Promise<PartitionLeader[] | null> {
+  async function askLeaders(names: string[]): Promise<Map<string, PartitionLeader[] | null>> {
     const metadata = await metadataV12.api
-      .async(await asking.toAny(), [topic], false, false)
+      .async(await asking.toAny(), names, false, false)
       .catch(responseOf<MetadataResponse>)
     learn(metadata)
-    const found = metadata.topics.find(({ name }) => name === topic)
-    if (!found || found.errorCode === unknownTopic) return null
-    return found.partitions
-      .map(({ partitionIndex, leaderId }) => ({
-        partition: partitionIndex,
-        leader: leaderId,
-        topicId: found.topicId,
-      }))
-      .sort((a, b) => a.partition - b.partition)
+    return new Map(names.map((name) => [name, leadersIn(metadata, name)]))
   }
   /** One question at a time for each topic. */
-  function learnLeaders(topic: string): Promise<PartitionLeader[] | null> {
-    let asked = underWay.get(topic)
-    if (!asked) {
-      const askedAt = performance.now()
-      asked = askLeaders(topic)
-        .then((leaders) => {
-          if (leaders) topics.set(topic, { askedAt, leaders })
-          else topics.delete(topic)
+  function learnLeaders(topic: string, more: string[] = []): Promise<PartitionLeader[] | null> {
+    const known = underWay.get(topic)
+    if (known) return known
+    const askedAt = performance.now()
+    const names = [topic, ...more.filter((other) => other !== topic && !underWay.has(other))]
+    const answers = askLeaders(names)
+    for (const name of names) {
+      const answer = answers
+        .then((found) => {
+          const leaders = found.get(name) ?? null
+          if (leaders) topics.set(name, { askedAt, leaders, wanted: false })
+          else topics.delete(name)
           return leaders
         })
-        .finally(() => underWay.delete(topic))
-      underWay.set(topic, asked)
+        .finally(() => underWay.delete(name))
+      answer.catch(() => {})
+      underWay.set(name, answer)
     }
-    return asked
+    return underWay.get(topic)!
   }
   const refreshLeaders = (topic: string) => void learnLeaders(topic).catch(() => {})
+  function refreshWanted(topic: string): void {
+    const wanted = [...topics].filter(([, known]) => known.wanted).map(([name]) => name)
+    void learnLeaders(topic, wanted).catch(() => {})
+  }
   return {
     asking,
     connections,
@@ -158,7 +166,8 @@ export function createCluster(options: KafkaOptions): Cluster {
       const known = topics.get(topic)
       const ageMs = known ? performance.now() - known.askedAt : 0
       if (!known || ageMs > leadersAgeMs.known) return learnLeaders(topic)
-      if (ageMs > leadersAgeMs.fresh) refreshLeaders(topic)
+      known.wanted = true
+      if (ageMs > leadersAgeMs.fresh) refreshWanted(topic)
       return known.leaders
     },
     refreshLeaders,
@@ -187,6 +196,19 @@ export function createCluster(options: KafkaOptions): Cluster {
       pools.clear()
     },
   }
+}
+
+/** Null when there is no such topic. */
+function leadersIn(metadata: MetadataResponse, topic: string): PartitionLeader[] | null {
+  const found = metadata.topics.find(({ name }) => name === topic)
+  if (!found || found.errorCode === unknownTopic) return null
+  return found.partitions
+    .map(({ partitionIndex, leaderId }) => ({
+      partition: partitionIndex,
+      leader: leaderId,
+      topicId: found.topicId,
+    }))
+    .sort((a, b) => a.partition - b.partition)
 }
 
 /** A connection closes when its last bytes have left, which on a silent one may be never. */
