@@ -1,7 +1,7 @@
 /** How far each reader group is behind the log, partition by partition. */
 
 import { Type } from 'typebox'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { EventLog, GroupPositions } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
@@ -46,16 +46,40 @@ export interface LagParts {
 
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
-  const groups = await groupsOf(parts.relational)
   return Promise.all(
-    groups.map(async (known) => {
+    (await readPositions(parts)).map(async ({ known, positions }) => {
       const { group, groupId, topic } = known
-      const { physicalName, epoch } = parts.locations.get(topic) ?? { physicalName: topic, epoch: 1 }
+      const epoch = parts.locations.get(topic)?.epoch ?? 1
       const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
-      const read = await readGroupLag(parts.eventLog, groupId, physicalName)
-      return { group, group_id: groupId, topic, ...read, stuck }
+      const { members } = await parts.eventLog.groupState(groupId, positions.topic)
+      const partitions = partitionLags(positions)
+      return { group, group_id: groupId, topic, members, lag: totalOf(partitions), partitions, stuck }
     }),
   )
+}
+
+/** Only how far each group is behind: what can be read every few seconds at little cost. */
+export async function readGroupLags(parts: LagParts): Promise<Pick<GroupLag, 'group' | 'lag'>[]> {
+  const read = await readPositions(parts)
+  return read.map(({ known, positions }) => ({
+    group: known.group,
+    lag: totalOf(partitionLags(positions)),
+  }))
+}
+
+async function readPositions({
+  eventLog,
+  relational,
+  locations,
+}: LagParts): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
+  const groups = await groupsOf(relational)
+  const positions = await eventLog.groupPositions(
+    groups.map(({ groupId, topic }) => ({
+      group: groupId,
+      topic: locations.get(topic)?.physicalName ?? topic,
+    })),
+  )
+  return groups.map((known, index) => ({ known, positions: positions[index]! }))
 }
 
 export interface ReaderGroup {
@@ -94,24 +118,18 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
   )
 }
 
-async function readGroupLag(
-  eventLog: EventLog,
-  groupId: string,
-  physicalName: string,
-): Promise<Pick<GroupLag, 'members' | 'lag' | 'partitions'>> {
-  const [state, ranges] = await Promise.all([
-    eventLog.groupState(groupId, physicalName),
-    eventLog.offsets(physicalName),
-  ])
-  const committed = new Map(state.committed.map((one) => [one.partition, one.offset]))
-  const partitions = ranges.map(({ partition, start, end }) => {
-    const position = committed.get(partition) ?? null
+function partitionLags({ committed, ranges }: GroupPositions): PartitionLag[] {
+  const positions = new Map(committed.map((one) => [one.partition, one.offset]))
+  return ranges.map(({ partition, start, end }) => {
+    const position = positions.get(partition) ?? null
     // Records that expired or were deleted unread are not waited for.
     const lag = Math.max(0, end - Math.max(position ?? start, start))
     return { partition, committed: position, start, end, lag }
   })
-  const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0)
-  return { members: state.members, lag, partitions }
+}
+
+function totalOf(partitions: readonly PartitionLag[]): number {
+  return partitions.reduce((sum, { lag }) => sum + lag, 0)
 }
 
 export type { StuckRecord }

@@ -34,7 +34,8 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const admin = createAdminCalls(createClient(options))
   const cluster = createCluster(options)
   const topics = createTopics(admin, options.replicationFactor)
-  const groups = createGroups(admin, cluster)
+  const ranges = createLogRanges(cluster)
+  const groups = createGroups(admin, cluster, ranges)
   const facts = createTopicFacts(topics, createBrokerTime(admin, cluster, log))
   const produceClient = createProduceClient(cluster)
   const sender = createSender(cluster, produceClient)
@@ -46,7 +47,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const reading: ReaderParts = {
     cluster,
     quiet,
-    ranges: createLogRanges(cluster),
+    ranges,
     log,
     isCompacted: async (topic) => (await topics.describeTopic(topic))?.cleanup === 'compact',
   }

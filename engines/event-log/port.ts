@@ -121,6 +121,11 @@ export interface EventLog extends Closeable {
   /** Groups that have a committed position or members; throw-away groups of tails are left out. */
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
+  /**
+   * Where groups are and what their topics hold, in their order, with as few requests as there can be: for looking at all
+   * groups every few seconds. Throws AppError `not_found` for a topic that does not exist, `log_unavailable`.
+   */
+  groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]>
   /** Sets positions of a group without members; throws AppError `group_active` when it has some. */
   setPositions(
     group: string,
@@ -154,6 +159,17 @@ export interface GroupState {
   clientIds: string[]
   /** Committed positions only: a partition without one is missing here. */
   committed: CommittedPosition[]
+}
+
+export interface GroupTopic {
+  group: string
+  topic: string
+}
+
+export interface GroupPositions extends GroupTopic {
+  /** A partition without a committed position is missing here. */
+  committed: CommittedPosition[]
+  ranges: PartitionRange[]
 }
 
 export interface ConsumeOptions {

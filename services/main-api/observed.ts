@@ -5,7 +5,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type BrainState, readBrainState } from '#operations/brain-state.ts'
-import { type LagResult, readLag } from '#operations/lag.ts'
+import { type LagResult, readGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
@@ -32,7 +32,6 @@ export function openObserved(platform: OperatedPlatform): Observed {
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
-  const readGroups = () => readLag(parts)
   // Followed from the first time that somebody asks for it.
   let attempts: Promise<LastAttempts> | undefined
   const lastAttempts = () => {
@@ -59,11 +58,11 @@ export function openObserved(platform: OperatedPlatform): Observed {
       keptMs: lagKeptMs,
       timeoutMs,
       late,
-      read: async () => ({ groups: await readGroups(), as_of: new Date().toISOString() }),
+      read: async () => ({ groups: await readLag(parts), as_of: new Date().toISOString() }),
     }),
     lagHistory: scope.add(
       'lag history',
-      openLagHistory({ read: () => withTimeout(readGroups(), timeoutMs, late), log }),
+      openLagHistory({ read: () => withTimeout(readGroupLags(parts), timeoutMs, late), log }),
     ),
     targets: createCached({
       keptMs: targetsKeptMs,

@@ -133,6 +133,15 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       clientIds: log.members.filter((member) => !dead.has(member)).map((member) => member.clientId),
       committed: [...positions].filter(([key]) => key.startsWith(`${group}|${topic}|`)).map(([, one]) => one),
     }),
+    groupPositions: (groups) =>
+      Promise.all(
+        groups.map(async ({ group, topic }) => ({
+          group,
+          topic,
+          committed: (await log.groupState(group, topic)).committed,
+          ranges: await log.offsets(topic),
+        })),
+      ),
     async setPositions(group, topic, wanted) {
       for (const { partition, offset } of wanted) {
         positions.set(`${group}|${topic}|${partition}`, { partition, offset, metadata: '' })

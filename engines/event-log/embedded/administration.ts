@@ -28,6 +28,7 @@ export type Administration = Pick<
   | 'deleteRecords'
   | 'listGroups'
   | 'groupState'
+  | 'groupPositions'
   | 'setPositions'
   | 'deleteGroup'
 >
@@ -113,6 +114,13 @@ function groupCalls({ clientId, threads, topics, positions, groups, queue }: Adm
         committed: positions.list(group, topic),
       }
     },
+    groupPositions: async (asked) =>
+      asked.map(({ group, topic }) => ({
+        group,
+        topic,
+        committed: positions.list(group, topic),
+        ranges: topics.topic(topic).partitions.map(rangeOf),
+      })),
     async setPositions(group, topic, offsets) {
       refuseActive(group)
       const rows = offsets.map(({ partition, offset }) => {

@@ -91,8 +91,10 @@ export class GroupSession implements Closeable {
     return this.#current !== undefined && age < sessionTimeoutMs
   }
 
-  committed(partitions: number[]): Promise<CommittedPosition[]> {
-    return this.#ask(this.#calls, (to) => fetchPositions(to, this.#options, partitions))
+  async committed(partitions: number[]): Promise<CommittedPosition[]> {
+    const asked = [{ ...this.#options, partitions }]
+    const [found] = await this.#ask(this.#calls, (to) => fetchPositions(to, asked))
+    return found!
   }
 
   /** Under this generation and no later one; rejects when the coordinator refuses, or does not answer. */

@@ -2,15 +2,18 @@
 
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { CommittedPosition, GroupState } from '../port.ts'
+import type { CommittedPosition, GroupPositions, GroupState, GroupTopic } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
 import type { Cluster, Connections } from './cluster.ts'
 import { faultType, refusalOf } from './faults.ts'
-import { commitPositions, type GroupTopic } from './group-offsets.ts'
+import { commitPositions } from './group-offsets.ts'
+import { createGroupPositions } from './group-positions.ts'
+import type { LogRanges } from './log-ranges.ts'
 
 export interface Groups {
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
+  groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]>
   setPositions(
     group: string,
     topic: string,
@@ -28,7 +31,7 @@ const hasMembers: ReadonlySet<string> = new Set([
   'REBALANCE_IN_PROGRESS',
 ])
 
-export function createGroups({ ask }: AdminCalls, cluster: Cluster): Groups {
+export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogRanges): Groups {
   const connections = cluster.connections(commitTimeoutMs)
   const committed = (group: string, topic: string): Promise<CommittedPosition[]> =>
     ask(async (admin) => {
@@ -54,6 +57,7 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster): Groups {
         committed: positions,
       }
     },
+    groupPositions: createGroupPositions(cluster, ranges),
     setPositions: (group, topic, positions) =>
       positions.length === 0
         ? Promise.resolve()

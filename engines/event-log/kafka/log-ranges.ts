@@ -1,16 +1,31 @@
-/** Asks the leaders of a topic's partitions where their logs begin and end. */
+/** Asks the leaders of topics' partitions where their logs begin and end. */
 
 import { FetchIsolationLevels, ListOffsetTimestamps, listOffsetsV8 } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
 import type { PartitionRange } from '../port.ts'
 import type { Cluster } from './cluster.ts'
+import { topicNotFound } from './faults.ts'
 
 export interface LogRanges {
-  /** Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet. */
+  /**
+   * Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet, and AppError
+   * `not_found` where the topic does not exist.
+   */
   ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]>
+  /** As `ranges`, of all partitions of several topics with one question to each leader. */
+  rangesOf(topics: readonly string[]): Promise<Map<string, PartitionRange[]>>
   /** The ends alone, of all partitions. */
   ends(topic: string): Promise<{ partition: number; end: number }[]>
 }
+
+interface Wanted {
+  topic: string
+  /** All of them by default. */
+  partitions?: number[] | undefined
+}
+
+/** By topic and partition. */
+type Offsets = Map<string, Map<number, number>>
 
 const timeoutMs = deadlines.engine.logAskMs
 const notKnown = -1
@@ -18,65 +33,76 @@ const notKnown = -1
 export function createLogRanges(cluster: Cluster): LogRanges {
   const connections = cluster.connections(timeoutMs)
 
-  async function leadersOf(topic: string, wanted?: number[]): Promise<Map<number, number[]>> {
+  async function leadersOf({ topic, partitions }: Wanted): Promise<Map<number, number[]>> {
     const leaders = await cluster.leaders(topic)
-    if (!leaders) throw new Error(`the topic ${topic} does not exist`)
-    const some = wanted ? leaders.filter(({ partition }) => wanted.includes(partition)) : leaders
-    if (some.some(({ leader }) => leader < 0) || (wanted && some.length < wanted.length)) {
+    if (!leaders) throw topicNotFound(topic)
+    const some = partitions ? leaders.filter(({ partition }) => partitions.includes(partition)) : leaders
+    if (some.some(({ leader }) => leader < 0) || (partitions && some.length < partitions.length)) {
       cluster.forgetLeaders(topic)
       throw new Error(`a partition of ${topic} has no leader yet`)
     }
-    const byNode = new Map<number, number[]>()
-    for (const { partition, leader } of some) {
-      byNode.set(leader, [...(byNode.get(leader) ?? []), partition])
-    }
-    return byNode
+    const byNode = Map.groupBy(some, ({ leader }) => leader)
+    return new Map([...byNode].map(([node, led]) => [node, led.map(({ partition }) => partition)]))
   }
-  async function offsetsAt(
-    timestamp: bigint,
-    topic: string,
-    wanted?: number[],
-  ): Promise<Map<number, number>> {
-    const byNode = await leadersOf(topic, wanted)
-    const asked = [...byNode].map(async ([node, partitions]) => {
-      const answer = await listOffsetsV8.api.async(
-        await connections.to(node),
-        -1,
-        FetchIsolationLevels.READ_UNCOMMITTED,
-        [
-          {
-            name: topic,
-            partitions: partitions.map((partitionIndex) => ({
-              partitionIndex,
-              currentLeaderEpoch: notKnown,
-              timestamp,
-            })),
-          },
-        ],
-      )
-      return answer.topics.flatMap(({ partitions }) => partitions)
+  async function questions(
+    wanted: readonly Wanted[],
+  ): Promise<Map<number, { topic: string; partitions: number[] }[]>> {
+    const byTopic = await Promise.all(
+      wanted.map(async (one) =>
+        [...(await leadersOf(one))].map(([node, partitions]) => ({ node, topic: one.topic, partitions })),
+      ),
+    )
+    return Map.groupBy(byTopic.flat(), ({ node }) => node)
+  }
+  async function offsetsAt(timestamp: bigint, wanted: readonly Wanted[]): Promise<Offsets> {
+    const asked = [...(await questions(wanted))].map(async ([node, parts]) => {
+      const topics = parts.map(({ topic, partitions }) => ({
+        name: topic,
+        partitions: partitions.map((partitionIndex) => ({
+          partitionIndex,
+          currentLeaderEpoch: notKnown,
+          timestamp,
+        })),
+      }))
+      const level = FetchIsolationLevels.READ_UNCOMMITTED
+      return (await listOffsetsV8.api.async(await connections.to(node), -1, level, topics)).topics
     })
     try {
-      const answers = (await Promise.all(asked)).flat()
-      return new Map(answers.map(({ partitionIndex, offset }) => [partitionIndex, Number(offset)]))
+      const found: Offsets = new Map(wanted.map(({ topic }) => [topic, new Map()]))
+      for (const { name, partitions } of (await Promise.all(asked)).flat()) {
+        for (const { partitionIndex, offset } of partitions) {
+          found.get(name)?.set(partitionIndex, Number(offset))
+        }
+      }
+      return found
     } catch (error) {
-      cluster.forgetLeaders(topic)
+      for (const { topic } of wanted) cluster.forgetLeaders(topic)
       throw error
     }
   }
+  async function read(wanted: readonly Wanted[]): Promise<Map<string, PartitionRange[]>> {
+    const [starts, ends] = await Promise.all([
+      offsetsAt(ListOffsetTimestamps.EARLIEST, wanted),
+      offsetsAt(ListOffsetTimestamps.LATEST, wanted),
+    ])
+    return new Map(
+      [...ends].map(([topic, ofTopic]) => [topic, rangesBetween(starts.get(topic) ?? new Map(), ofTopic)]),
+    )
+  }
   return {
-    async ranges(topic, partitions) {
-      const [starts, ends] = await Promise.all([
-        offsetsAt(ListOffsetTimestamps.EARLIEST, topic, partitions),
-        offsetsAt(ListOffsetTimestamps.LATEST, topic, partitions),
-      ])
-      return [...ends.keys()]
-        .sort((a, b) => a - b)
-        .map((partition) => ({ partition, start: starts.get(partition)!, end: ends.get(partition)! }))
-    },
+    ranges: async (topic, partitions) => (await read([{ topic, partitions }])).get(topic)!,
+    rangesOf: (topics) => read([...new Set(topics)].map((topic) => ({ topic }))),
     async ends(topic) {
-      const ends = await offsetsAt(ListOffsetTimestamps.LATEST, topic)
+      const ends = (await offsetsAt(ListOffsetTimestamps.LATEST, [{ topic }])).get(topic)!
       return [...ends].map(([partition, end]) => ({ partition, end }))
     },
   }
+}
+
+/** A partition whose leader left it out of one of the answers is left out. */
+function rangesBetween(starts: Map<number, number>, ends: Map<number, number>): PartitionRange[] {
+  return [...ends.keys()]
+    .filter((partition) => starts.has(partition))
+    .sort((a, b) => a - b)
+    .map((partition) => ({ partition, start: starts.get(partition)!, end: ends.get(partition)! }))
 }

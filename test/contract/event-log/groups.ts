@@ -8,6 +8,7 @@ export function describeGroups(world: World): void {
   describe('groups', () => {
     describeReading(world)
     describeCommits(world)
+    describePositions(world)
     describeFlow(world)
   })
 }
@@ -141,6 +142,43 @@ function describeCommits(world: World): void {
     expect(members).toBe(1)
     expect(clientIds).toEqual([log.clientId])
     expect(committed.reduce((lag, one) => lag + ends.get(one.partition)! - one.offset, 0)).toBe(3)
+  })
+}
+
+function describePositions(world: World): void {
+  test('positions of many groups come together, those of one that never committed are empty', async () => {
+    const log = await world.client()
+    const one = await world.topic(log, { partitions: 3 })
+    const two = await world.topic(log)
+    await log.append(one, 1, numbered(10))
+    await log.append(two, 0, numbered(6))
+    await log.deleteRecords(two, 0, 2)
+    const [reader, other, nobody] = [world.name('group'), world.name('group'), world.name('group')]
+    await log.setPositions(reader, one, [{ partition: 1, offset: 7 }])
+    await log.setPositions(other, one, [{ partition: 2, offset: 0 }])
+    await log.setPositions(reader, two, [{ partition: 0, offset: 6 }])
+    const empty = (partition: number) => ({ partition, start: 0, end: 0 })
+    const rangesOfOne = [empty(0), { partition: 1, start: 0, end: 10 }, empty(2)]
+    const at = (partition: number, offset: number) => ({ partition, offset, metadata: '' })
+    const found = await log.groupPositions([
+      { group: reader, topic: two },
+      { group: nobody, topic: one },
+      { group: reader, topic: one },
+      { group: other, topic: one },
+    ])
+    expect(found).toEqual([
+      { group: reader, topic: two, committed: [at(0, 6)], ranges: [{ partition: 0, start: 2, end: 6 }] },
+      { group: nobody, topic: one, committed: [], ranges: rangesOfOne },
+      { group: reader, topic: one, committed: [at(1, 7)], ranges: rangesOfOne },
+      { group: other, topic: one, committed: [at(2, 0)], ranges: rangesOfOne },
+    ])
+    expect(await log.groupPositions([])).toEqual([])
+  })
+
+  test('positions of a topic that does not exist are refused', async () => {
+    const log = await world.client()
+    const asked = [{ group: world.name('group'), topic: world.name('missing') }]
+    await expect(log.groupPositions(asked)).rejects.toMatchObject({ code: 'not_found' })
   })
 }
 
