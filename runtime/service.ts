@@ -94,9 +94,15 @@ export type Service = Ingress | Worker
 /** A service as its file writes it: config and engines are typed by what it asks for. */
 type Typed<N extends EngineName, S extends TObject> = { needs: readonly N[]; config: S }
 
+/** Registers the routes of an ingress. */
+export type RegisterRoutes<N extends EngineName, C> = (
+  app: FastifyInstance,
+  context: ServiceContext<N, C>,
+) => Promise<Closeable>
+
 export type IngressDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
-  Omit<Ingress, 'kind' | 'routes' | 'needs' | 'config'> & {
-    routes(app: FastifyInstance, context: ServiceContext<N, Static<S>>): Promise<Closeable>
+  Omit<Ingress, 'kind' | 'routes' | 'load' | 'needs' | 'config'> & {
+    load(): Promise<RegisterRoutes<N, Static<S>>>
   }
 
 export type WorkerDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
@@ -110,7 +116,10 @@ export function defineIngress<N extends EngineName, S extends TObject>(
   return {
     ...definition,
     kind: 'ingress',
-    routes: async (app, host) => definition.routes(app, contextOf(definition, host)),
+    async routes(app, host) {
+      const register = await definition.load()
+      return register(app, contextOf(definition, host))
+    },
   }
 }
 

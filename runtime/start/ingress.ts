@@ -105,25 +105,20 @@ export async function startIngresses(
   const apps = ingresses.map((ingress) =>
     createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
   )
-  const opened = await Promise.allSettled(
-    ingresses.map(async (ingress, at) => ingress.routes(apps[at]!, parts.platform)),
-  )
-  const addresses: Record<string, string> = {}
-  const listening: (() => Promise<void>)[] = []
-  opened.forEach((one, at) => {
-    if (one.status === 'rejected') return
-    const ingress = ingresses[at]!
-    const { name, address } = ingress
-    scope.add(`${name} resources`, bound(one.value, deadlines.stop.resourcesMs))
-    listening.push(async () => {
-      const url = await listen(parts, apps[at]!, wantedPort(ingress, HOST, env))
-      addresses[address.name] = url
-      if ('further' in address) Object.assign(addresses, address.further?.(url, env))
-    })
+  const opening = ingresses.map(async (ingress, at) => {
+    const resources = await ingress.routes(apps[at]!, parts.platform)
+    scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
   })
-  const failed = opened.find((one) => one.status === 'rejected')
-  if (failed) throw failed.reason
-  for (const begin of listening) await begin()
+  // One that fails must not leave another one's resources behind.
+  await Promise.allSettled(opening)
+  await Promise.all(opening)
+  const addresses: Record<string, string> = {}
+  for (const [at, ingress] of ingresses.entries()) {
+    const { address } = ingress
+    const url = await listen(parts, apps[at]!, wantedPort(ingress, HOST, env))
+    addresses[address.name] = url
+    if ('further' in address) Object.assign(addresses, address.further?.(url, env))
+  }
   return addresses
 }
 

@@ -35,6 +35,5 @@ export const mainApi = defineIngress({
       identity_exchange_url: identityExchangeUrl(loadConfig(identitySettings, env), url),
     }),
   },
-  load: () => import('./routes.ts'),
-  routes: async (app, context) => (await import('./routes.ts')).registerMainApi(app, context),
+  load: async () => (await import('./routes.ts')).registerMainApi,
 })

@@ -14,6 +14,5 @@ export const hub = defineIngress({
   config,
   check: (env) => void keysAtHand(env),
   address: { name: 'hub_url', portVariable: 'HUB_PORT', port: 8_083 },
-  load: () => import('./routes.ts'),
-  routes: async (app, context) => (await import('./routes.ts')).registerHub(app, context),
+  load: async () => (await import('./routes.ts')).registerHub,
 })

@@ -23,6 +23,5 @@ export const vectorGateway = defineIngress({
   config,
   check: (env) => void keysAtHand(env),
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
-  load: () => import('./routes.ts'),
-  routes: async (app, context) => (await import('./routes.ts')).registerGateway(app, context),
+  load: async () => (await import('./routes.ts')).registerGateway,
 })
