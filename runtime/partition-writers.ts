@@ -11,13 +11,19 @@
  *   same key and partition. No further fence has to be appended for that.
  */
 
+import { isFenced } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { FencedPublisher, Publisher } from './messages.ts'
 
 export interface PartitionWriters extends Closeable {
-  /** Takes over the names of these partitions. Throws AppError `log_unavailable`: then call it again. */
-  takeOver(partitions: number[]): Promise<void>
-  /** The publisher of a partition whose name was taken over. */
+  /** Takes over the names of the partitions. Throws AppError `log_unavailable`: then call it again. */
+  takeOver(gained: readonly { partition: number }[]): Promise<void>
+  /**
+   * The publisher of a partition whose name was taken over. A takeover may come late, from an instance that has lost the
+   * partition meanwhile; so a publish that is refused as `fenced` takes the name back before it throws. Nothing more is
+   * published before the runtime calls the handler again, which it does only while the group's heartbeats say that the
+   * partition is still its own.
+   */
   of(partition: number): Pick<Publisher, 'publish'>
 }
 
@@ -34,13 +40,22 @@ export function createPartitionWriters(
     await former?.close()
   }
   return {
-    async takeOver(partitions) {
-      await Promise.all(partitions.map(takeOverOne))
+    async takeOver(gained) {
+      await Promise.all(gained.map(({ partition }) => takeOverOne(partition)))
     },
     of(partition) {
       const writer = writers.get(partition)
       if (!writer) throw new Error(`the writer name of partition ${partition} was not taken over`)
-      return writer
+      return {
+        async publish(topic, messages, options) {
+          try {
+            return await writer.publish(topic, messages, options)
+          } catch (error) {
+            if (isFenced(error)) await takeOverOne(partition)
+            throw error
+          }
+        },
+      }
     },
     async close() {
       await Promise.all([...writers.values()].map((writer) => writer.close()))

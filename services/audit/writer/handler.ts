@@ -22,7 +22,7 @@ type PointKey = { collection: string; id: string }
 
 export function createHandler(parts: {
   embedder: Embedder
-  writers: Omit<PartitionWriters, 'close'>
+  writers: Pick<PartitionWriters, 'of'>
   pace: Pace
 }) {
   return async function writeAuditNotes(
@@ -37,10 +37,6 @@ export function createHandler(parts: {
       await publishNotes(parts.embedder, parts.writers.of(context.partition), events)
     } catch (error) {
       if (!isUnavailable(error) && !isFenced(error)) throw error
-      // A takeover of the name may come late, from an instance that has lost the partition meanwhile; so whoever still
-      // has it must be able to take the name back. It publishes nothing before the runtime calls it again, which it
-      // does only while the group's heartbeats say that the partition is still its own.
-      if (isFenced(error)) await parts.writers.takeOver([context.partition])
       return messages.map(() => unavailable('event-log', error.message))
     }
     return messages.map(() => done)

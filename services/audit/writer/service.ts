@@ -81,7 +81,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       onAssigned: async (gained) => {
-        await writers.takeOver(gained.map(({ partition }) => partition))
+        await writers.takeOver(gained)
         return undefined
       },
       handle: createHandler({ embedder: engines.localEmbedder, writers, pace }),

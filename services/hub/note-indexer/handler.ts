@@ -20,7 +20,7 @@ type NoteMessage = Message<HubRecord> & { value: HubRecord }
 
 export interface HandlerParts {
   embedder: Pick<Embedder, 'embed' | 'ping'>
-  writers: Omit<PartitionWriters, 'close'>
+  writers: Pick<PartitionWriters, 'of'>
   /** The versions of the notes' rows by their ids; those that are gone are absent. */
   versionsOf(ids: number[]): Promise<ReadonlyMap<number, number>>
 }
@@ -40,9 +40,6 @@ export function createHandler({ embedder, writers, versionsOf }: HandlerParts) {
     } catch (error) {
       if (await refusesTexts(embedder, error)) return all(split(describeError(error)))
       if (!isUnavailable(error) && !isFenced(error) && !isRefusal(error)) throw error
-      // A takeover of the name may come late, from an instance that has lost the partition meanwhile; so whoever still
-      // has it must be able to take the name back.
-      if (isFenced(error)) await writers.takeOver([context.partition])
       return all(unavailable(engineOf(error), describeError(error)))
     }
   }

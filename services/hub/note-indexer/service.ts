@@ -40,7 +40,7 @@ async function startNoteIndexer(
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       onAssigned: async (gained) => {
-        await writers.takeOver(gained.map(({ partition }) => partition))
+        await writers.takeOver(gained)
         return undefined
       },
       handle: createHandler({ embedder, writers, versionsOf: (ids) => readVersions(relational, ids) }),

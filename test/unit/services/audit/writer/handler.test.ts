@@ -34,7 +34,6 @@ async function handle(events: AuditEvent[], publish: (messages: Published[]) => 
   const handler = createHandler({
     embedder: openLocalEmbedder(),
     writers: {
-      takeOver: async () => {},
       of: () => ({ publish: (_topic: unknown, list: Published[]) => publish(list) }) as never,
     },
     pace: { take: async () => {} },
@@ -92,7 +91,7 @@ describe('the pace', () => {
     const held: number[] = []
     const handler = createHandler({
       embedder: openLocalEmbedder(),
-      writers: { takeOver: async () => {}, of: () => ({ publish: async () => [] }) },
+      writers: { of: () => ({ publish: async () => [] }) },
       pace: { take: async (units) => void held.push(units) },
     })
     const now = Date.now()

@@ -45,7 +45,6 @@ function open(
   const local = openLocalEmbedder()
   const published: Point[] = []
   const texts: string[] = []
-  let takeovers = 0
   const handler = createHandler({
     embedder: {
       embed(some) {
@@ -56,9 +55,6 @@ function open(
     },
     versionsOf: given.versions ?? (async () => new Map(given.rows ?? [])),
     writers: {
-      async takeOver() {
-        takeovers += 1
-      },
       of: () =>
         ({
           async publish(_topic: unknown, points: Point[]) {
@@ -71,7 +67,6 @@ function open(
   return {
     published,
     texts,
-    takeovers: () => takeovers,
     handle(records: (HubRecord | null)[]) {
       const messages = records.map((value, offset): Message<HubRecord> => {
         const headers = { agent: 'whale', 'request-id': 'r1', producer: 'other', 'event-id': 'e' }
@@ -163,13 +158,12 @@ describe('when something is away', () => {
     expect(await both.handle([record()])).toMatchObject([{ kind: 'unavailable', engine: 'embedder' }])
   })
 
-  test('fenced off, it takes the name back before it is called again', async () => {
+  test('fenced off, it waits to be called again', async () => {
     const fenced = open({
       publish: async () => {
         throw new AppError('fenced', 'another one has the name')
       },
     })
     expect(kinds(await fenced.handle([record()]))).toEqual(['unavailable'])
-    expect(fenced.takeovers()).toBe(1)
   })
 })
