@@ -3,9 +3,9 @@
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { type ChangeRequest, changeRecord, changeWithin } from './records/change.ts'
-import { type Author, columnsOf, type Priority, type RecordKind, type RecordRow } from './records/kind.ts'
+import type { Author, Priority, RecordKind, RecordRow } from './records/kind.ts'
 import { listRecords, type Page, type PageQuery, readRecord } from './records/read.ts'
-import { type RecordHeaders, writeRecords } from './records/write.ts'
+import { makeRecord, type RecordHeaders } from './records/write.ts'
 
 export const goalStatuses = ['pending', 'active', 'completed', 'failed', 'canceled'] as const
 export type GoalStatus = (typeof goalStatuses)[number]
@@ -51,7 +51,7 @@ export async function createGoal(
 ): Promise<Goal> {
   const { title, description = '', priority = 'normal', ofDispatch = false } = goal
   const creationKey = goal.creationKey ?? null
-  const [made] = await writeRecords<Goal>(executor, {
+  const insert = {
     kind: goalKind,
     statement: `insert into platform.goals (title, description, priority, status, of_dispatch, author, author_uid, creation_key)
       values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (creation_key) do nothing`,
@@ -67,13 +67,8 @@ export async function createGoal(
     ],
     agent: by.name,
     ...(headers ? { headers } : {}),
-  })
-  if (made) return made
-  const { rows } = await executor.query<Goal>(
-    `select ${columnsOf(goalKind)} from platform.goals where creation_key = $1`,
-    [creationKey],
-  )
-  return rows[0]!
+  }
+  return makeRecord<Goal>(executor, insert, creationKey)
 }
 
 /** Throws AppError `not_found`. */

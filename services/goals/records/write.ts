@@ -12,7 +12,7 @@ import { columnsOf, type RecordKind } from './kind.ts'
 /** Request id and traceparent, where a request made the change. */
 export type RecordHeaders = Record<string, string>
 
-export interface Written {
+export interface Statement {
   kind: RecordKind
   /** An insert or update of the kind's table, without `returning`. */
   statement: string
@@ -25,7 +25,7 @@ export interface Written {
 /** The rows that the statement changed. Whoever calls it wakes the outbox-publisher after the commit. */
 export async function writeRecords<Row>(
   executor: SqlExecutor,
-  { kind, statement, params, agent, headers }: Written,
+  { kind, statement, params, agent, headers }: Statement,
 ): Promise<Row[]> {
   const [eventId, given] = [`$${params.length + 1}`, `$${params.length + 2}`]
   const { rows } = await executor.query<Row>(
@@ -35,6 +35,21 @@ export async function writeRecords<Row>(
     [...params, newEventId(), JSON.stringify({ ...headers, [headerNames.agent]: agent })],
   )
   return rows
+}
+
+/** The record that an insert makes; where it was made before under the same creation key, that one. */
+export async function makeRecord<Row>(
+  executor: SqlExecutor,
+  insert: Statement,
+  creationKey: string | null,
+): Promise<Row> {
+  const [made] = await writeRecords<Row>(executor, insert)
+  if (made) return made
+  const { rows } = await executor.query<Row>(
+    `select ${columnsOf(insert.kind)} from ${insert.kind.table} where creation_key = $1`,
+    [creationKey],
+  )
+  return rows[0]!
 }
 
 /** An insert that writes the newest state of the rows of `from` into the outbox; `eventId` and `headers` are SQL. */

@@ -3,15 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { type ChangeRequest, changeRecord } from '#services/goals/records/change.ts'
-import {
-  type Author,
-  columnsOf,
-  type Priority,
-  type RecordKind,
-  type RecordRow,
-} from '#services/goals/records/kind.ts'
+import type { Author, Priority, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
 import { listRecords, type Page, type PageQuery, readRecord } from '#services/goals/records/read.ts'
-import { type RecordHeaders, writeRecords } from '#services/goals/records/write.ts'
+import { makeRecord, type RecordHeaders } from '#services/goals/records/write.ts'
 import { threadOf } from './threads.ts'
 
 export const noteStatuses = ['active', 'resolved', 'archived'] as const
@@ -63,20 +57,15 @@ export async function createNote(
   const { subject, body, priority = 'normal', parent_id = null } = note
   const threadId = (await threadOf(executor, note)) ?? note.newThreadId ?? randomUUID()
   const creationKey = note.creationKey ?? null
-  const [made] = await writeRecords<Note>(executor, {
+  const insert = {
     kind: noteKind,
     statement: `insert into platform.notes (thread_id, parent_id, subject, body, priority, status, author, author_uid, creation_key)
       values ($1, $2, $3, $4, $5, 'active', $6, $7, $8) on conflict (creation_key) do nothing`,
     params: [threadId, parent_id, subject, body, priority, by.name, by.uid, creationKey],
     agent: by.name,
     ...(headers ? { headers } : {}),
-  })
-  if (made) return made
-  const { rows } = await executor.query<Note>(
-    `select ${columnsOf(noteKind)} from platform.notes where creation_key = $1`,
-    [creationKey],
-  )
-  return rows[0]!
+  }
+  return makeRecord<Note>(executor, insert, creationKey)
 }
 
 /** Throws AppError `not_found`. */
