@@ -154,11 +154,9 @@ export function createCluster(options: KafkaOptions): Cluster {
     }
     return underWay.get(topic)!
   }
-  const refreshLeaders = (topic: string) => void learnLeaders(topic).catch(() => {})
-  function refreshWanted(topic: string): void {
-    const wanted = [...topics].filter(([, known]) => known.wanted).map(([name]) => name)
-    void learnLeaders(topic, wanted).catch(() => {})
-  }
+  const refreshLeaders = (topic: string, more: string[] = []) =>
+    void learnLeaders(topic, more).catch(() => {})
+  const wantedTopics = () => [...topics].filter(([, { wanted }]) => wanted).map(([name]) => name)
   return {
     asking,
     connections,
@@ -167,10 +165,10 @@ export function createCluster(options: KafkaOptions): Cluster {
       const ageMs = known ? performance.now() - known.askedAt : 0
       if (!known || ageMs > leadersAgeMs.known) return learnLeaders(topic)
       known.wanted = true
-      if (ageMs > leadersAgeMs.fresh) refreshWanted(topic)
+      if (ageMs > leadersAgeMs.fresh) refreshLeaders(topic, wantedTopics())
       return known.leaders
     },
-    refreshLeaders,
+    refreshLeaders: (topic) => refreshLeaders(topic),
     forgetLeaders: (topic) => void topics.delete(topic),
     async ping(timeoutMs) {
       const end = performance.now() + timeoutMs

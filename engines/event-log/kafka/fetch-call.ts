@@ -25,6 +25,11 @@ export function isDiverging({ divergingEpoch }: FetchedPartition): boolean {
   return divergingEpoch !== undefined && divergingEpoch.endOffset >= 0n
 }
 
+/** Nothing has come since the position. */
+export function isEmpty(part: FetchedPartition | undefined): boolean {
+  return part?.errorCode === 0 && !isDiverging(part) && (part.records?.length ?? 0) === 0
+}
+
 /** What is asked of one topic. */
 export interface FetchedTopic {
   topicId: string

@@ -19,7 +19,7 @@ import {
   type FetchedPartition,
   type FetchedTopic,
   fetchPartitions,
-  isDiverging,
+  isEmpty,
   type Reading,
 } from './fetch-call.ts'
 import type { QuietFetcher, QuietSource } from './quiet-fetcher.ts'
@@ -295,8 +295,4 @@ export class Fetcher implements Closeable, QuietSource {
       this.#hold(readings, unreadablePauseMs)
     }
   }
-}
-
-function isEmpty(part: FetchedPartition | undefined): boolean {
-  return part?.errorCode === 0 && !isDiverging(part) && (part.records?.length ?? 0) === 0
 }

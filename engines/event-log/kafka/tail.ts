@@ -33,8 +33,7 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
   let first: Ends | undefined
   let latest: Ends | undefined
   let failures = 0
-  let wantedUntil = 0
-  const wanted = createWakeup()
+  const interest = createInterest()
   /** Resolves when the ends were asked for once more, or records came. */
   let step = Promise.withResolvers<void>()
   let closing: Promise<void> | undefined
@@ -93,7 +92,7 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
   async function live(): Promise<void> {
     while (!stop.signal.aborted) {
       try {
-        if (!first || performance.now() < wantedUntil) latest = await ask()
+        if (!first || interest.lasts()) latest = await ask()
         else await readAdded((await cluster.leaders(topic)) ?? [])
         first ??= latest
         failures = 0
@@ -102,19 +101,12 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
         failures++
       }
       stepped()
-      const pauseMs = performance.now() < wantedUntil ? pollMs : addedEveryMs
       if (failures > 0) await sleep(backoffMs(failures - 1, retryPause), stop.signal)
-      else await wanted.sleep(pauseMs, stop.signal)
+      else await interest.sleep(stop.signal)
     }
   }
   void live()
 
-  /** From now on the ends are asked for often. */
-  function want(): void {
-    const now = performance.now()
-    if (now >= wantedUntil) wanted.wake()
-    wantedUntil = now + wantedMs
-  }
   function isCurrent(): boolean {
     if (stop.signal.aborted || !latest || performance.now() - latest.askedAt >= freshMs) return false
     return latest.ends.length > 0 && hasReached(reader, latest)
@@ -130,11 +122,11 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     ready: ready.promise,
     positions,
     current() {
-      want()
+      interest.renew()
       return isCurrent()
     },
     async caughtUp() {
-      want()
+      interest.renew()
       // A log that is away holds nobody up.
       const over = () => isCurrent() || failures > 0 || stop.signal.aborted
       await stepUntil(over, () => step.promise, freshMs)
@@ -144,6 +136,22 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
       closing ??= close()
       return closing
     },
+  }
+}
+
+/** Whether somebody wants to know if the tail is current: then the ends are asked for often. */
+function createInterest() {
+  const begun = createWakeup()
+  let until = 0
+  const lasts = () => performance.now() < until
+  return {
+    lasts,
+    renew(): void {
+      if (!lasts()) begun.wake()
+      until = performance.now() + wantedMs
+    },
+    /** Until the next look. */
+    sleep: (signal: AbortSignal) => begun.sleep(lasts() ? pollMs : addedEveryMs, signal),
   }
 }
 
