@@ -4,7 +4,7 @@
  * never used here after it counts as free in the shared row.
  */
 
-import { type LeaseAnswer, type LeaseAsk, permitLifeMs, rateWindowMs, slotLifeMs } from './lease-rule.ts'
+import { type LeaseAnswer, type LeaseAsk, permitLifeMs, rateWindowMs, slotUseMs } from './lease-rule.ts'
 import { type AgentLimits, sameLimits } from './tiers.ts'
 
 /** The limits by the names of their policies. */
@@ -139,7 +139,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
     answered(ask, answer, sentAt) {
       unknown = false
       rate.until = sentAt + permitLifeMs
-      slots.until = sentAt + slotLifeMs
+      slots.until = sentAt + slotUseMs
       day.answered(ask, answer, sentAt)
       // What was leased under limits of before is left: the next ask does not claim it.
       if (ask.limits !== limits) return
@@ -156,7 +156,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
     busy: () => slots.busy,
     lastUsedAt: () => lastUsedAt,
     runsOut(nowMs, withinMs) {
-      const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotLifeMs - permitLifeMs
+      const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotUseMs - permitLifeMs
       return slotsToo || (rate.held > 0 && rate.until - nowMs < withinMs)
     },
     dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - day.usedByAll())),

@@ -13,8 +13,10 @@ import type { AgentLimits } from './tiers.ts'
 
 /** A permit to begin an operation runs out after this time: with the second that it counts, under two seconds. */
 export const permitLifeMs = 800
-/** Slots of a gateway that does not renew them are free again after this time. */
-export const slotLifeMs = 2_000
+/** A gateway that cannot renew its slots begins nothing more in them after this time. */
+export const slotUseMs = 2_000
+/** Then they are free for others: what began in them may run for 3 s more while the shared rows cannot be had. */
+export const slotLifeMs = 5_000
 export const rateWindowMs = 1_000
 /** A holder that has been silent for this long is dead: what it held of the day counts as used. */
 export const holderSilentMsMax = 10_000

@@ -141,14 +141,14 @@ test('two gateways: all that may begin does, wherever it comes, and not one more
   await Promise.all([decided(a.close()), decided(b.close())])
 })
 
-test('what a killed gateway held comes back within two seconds, but for a hundredth of the day', async () => {
+test('what a killed gateway held comes back within five seconds, but for a hundredth of the day', async () => {
   const world = createSharedWorld()
   const dead = world.gateway('dead')
   for (let n = 0; n < 5; n++) expect(await decided(tryBegin(dead))).toMatchObject({ ok: true })
   world.killed.add('dead')
   const survivor = world.gateway('survivor')
   expect(await quick(survivor)).toMatchObject({ ok: false, code: 'too_many_concurrent' })
-  await pass(2_000)
+  await pass(5_000)
   for (let n = 0; n < 50; n++) expect(await quick(survivor)).toMatchObject({ ok: true })
   expect(world.agents.get('agent_1')?.leased).toBeLessThanOrEqual(55 + 2 * 100)
 })
@@ -221,6 +221,16 @@ test('everything that is idle is given back, and a long operation keeps its slot
   expect(agent.leased).toBe(5)
   for (const holder of agent.holders.values()) expect(holder).toMatchObject({ rate: 0, slots: 0, busy: 0 })
   for (let n = 0; n < 5; n++) expect(await decided(tryBegin(b))).toMatchObject({ ok: true })
+})
+
+test('what runs while the shared rows are away keeps its slot for three seconds', async () => {
+  const world = createSharedWorld()
+  const [a, b] = [world.gateway('a'), world.gateway('b')]
+  for (let n = 0; n < 5; n++) expect(await decided(tryBegin(a))).toMatchObject({ ok: true })
+  world.fault = new AppError('relational_engine_unavailable', 'away')
+  await pass(3_000)
+  world.fault = null
+  expect(await quick(b)).toMatchObject({ ok: false, code: 'too_many_concurrent' })
 })
 
 const step = fc.record({
