@@ -4,7 +4,8 @@ WORKDIR /app
 ENV NODE_ENV=production
 COPY package.json package-lock.json .npmrc ./
 COPY packages packages
-# What builds the packages (`prepare`) is not needed after it.
+COPY console console
+# What builds the packages and the console (`prepare`) is not needed after it.
 RUN npm ci --include=dev && npm prune --omit=dev && npm cache clean --force
 COPY . .
 # A volume that is mounted at one of these folders gets the folder's owner.

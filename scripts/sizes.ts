@@ -27,7 +27,7 @@ export function sizeFaults(file: string, text: string, exceptions: Exceptions = 
   const faults = lines > linesMax ? [`${file} has ${lines} lines, at most ${linesMax}`] : []
   if (suite) return faults
   const lineAt = lineCounter(text)
-  for (const node of functionsOf(parseAst(text, { lang: 'ts' }))) {
+  for (const node of functionsOf(parseAst(text, { lang: file.endsWith('.tsx') ? 'tsx' : 'ts' }))) {
     const length = lineAt(node.end) - lineAt(node.start) + 1
     const name = node.id?.name ?? 'a function'
     const allowed = exceptions[`${file} ${name}`]

@@ -8,7 +8,10 @@ export const projectRoot = fileURLToPath(new URL('..', import.meta.url))
 
 const skipped = new Set(['node_modules', 'docs', 'docker', 'schemas', 'dist', 'playground'])
 
-/** Paths of all .ts files, relative to the project with `/`, sorted. */
+/** Made from the main API's description. */
+const made = new Set(['schema.d.ts'])
+
+/** Paths of all .ts and .tsx files, relative to the project with `/`, sorted. */
 export function sourceFiles(folder = projectRoot): string[] {
   const found: string[] = []
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -16,7 +19,7 @@ export function sourceFiles(folder = projectRoot): string[] {
     const path = join(folder, entry.name)
     if (entry.isDirectory()) {
       if (!skipped.has(entry.name)) found.push(...sourceFiles(path))
-    } else if (entry.name.endsWith('.ts')) {
+    } else if (/\.tsx?$/.test(entry.name) && !made.has(entry.name)) {
       found.push(relative(projectRoot, path).split(sep).join('/'))
     }
   }

@@ -1,10 +1,14 @@
 /** `flotilla start`: all services in one process, or those that are named. */
 
+import { existsSync } from 'node:fs'
 import type { Command as Program } from 'commander'
+import type { Environment } from '#lib/config.ts'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
 import { createLog, logLevel } from '#runtime/log.ts'
-import { startPlatform } from '#runtime/start.ts'
+import { homeOf } from '#runtime/settings.ts'
+import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { firstAdminEmail, passwordFile } from '#services/identity/people/first-admin.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
@@ -45,6 +49,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
       control: createControlHandler(operations),
       signal,
     })
+    showConsole(running, env)
     await stopped
     log.info('stopping')
     await running.close()
@@ -54,4 +59,13 @@ async function start(names: string[], cli: Cli): Promise<void> {
     if (!signal.aborted) throw error
   }
   process.exit(exitDone)
+}
+
+/** Where people go first, and with what. */
+function showConsole({ addresses }: RunningPlatform, env: Environment): void {
+  const { base_url: url } = addresses
+  if (url === undefined) return
+  console.log(`console ${url}/console/`)
+  const file = passwordFile(homeOf(env))
+  if (existsSync(file)) console.log(`first admin ${firstAdminEmail}, one-time password in ${file}`)
 }

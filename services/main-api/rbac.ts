@@ -22,6 +22,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'PATCH /api/v1/users/:user': 'admin',
   'DELETE /api/v1/users/:user': 'admin',
 
+  'GET /api/v1/session': 'open',
   'POST /api/v1/session': 'open',
   'POST /api/v1/session/token': 'open',
   'DELETE /api/v1/session': 'open',
@@ -67,6 +68,10 @@ export const rbac: Readonly<Record<string, Least>> = {
   'POST /securetoken.googleapis.com/v1/token': 'open',
   'GET /.well-known/openid-configuration': 'open',
   'GET /.well-known/jwks.json': 'open',
+
+  'GET /console': 'open',
+  'GET /console/*': 'open',
+  'GET /console/assets/*': 'open',
 
   'GET /api/v1/openapi.json': 'open',
   'GET /api/v1/reference': 'open',

@@ -6,6 +6,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import { bearer } from '#services/identity/access/bearer.ts'
 import { metered } from '#services/limits/metered.ts'
+import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
 import { openMainApi } from './main-api.ts'
 import { requireEntries, ruled } from './rbac.ts'
@@ -78,6 +79,7 @@ export async function registerMainApi(app: FastifyInstance, context: MainApiCont
     await app.register(async (scope) => registerIdentityToolkit(scope, { ...main, identity }))
     await app.register(async (scope) => registerWellKnown(scope, identity))
   }
+  await app.register(async (scope) => registerConsole(scope))
   await app.register(
     async (v1) => {
       registerAuthAgent(v1, main)

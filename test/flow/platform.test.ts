@@ -19,9 +19,12 @@ describe('flotilla start', () => {
     const { vector_url, base_url, hub_url, webhook_url, pid } = platform.addresses
     const exchange = `${base_url}/identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken`
     expect(platform.addresses.identity_exchange_url).toBe(exchange)
+    const password = join(home, 'admin-password')
+    await eventually(() => platform.stdout().includes(password))
     expect(platform.stdout()).toBe(
       `vector_url ${vector_url}\nbase_url ${base_url}\nidentity_exchange_url ${exchange}\n` +
-        `hub_url ${hub_url}\nwebhook_url ${webhook_url}\nready\n`,
+        `hub_url ${hub_url}\nwebhook_url ${webhook_url}\nready\n` +
+        `console ${base_url}/console/\nfirst admin admin@localhost, one-time password in ${password}\n`,
     )
     expect(pid).toBe(platform.child.pid)
     expect(statSync(home).mode & 0o777).toBe(0o700)

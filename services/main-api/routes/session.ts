@@ -1,4 +1,4 @@
-/** POST and DELETE /api/v1/session, POST /api/v1/session/token: how people sign in with a browser. */
+/** GET, POST and DELETE /api/v1/session, POST /api/v1/session/token: how people sign in with a browser. */
 
 import cookies from '@fastify/cookie'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -74,6 +74,16 @@ const signedOut = Type.Object(
   { title: 'SignedOut' },
 )
 
+const waysIn = Type.Object(
+  {
+    password: Type.Boolean({ description: 'With e-mail and password.' }),
+    oidc: Type.Boolean({
+      description: 'At the OpenID Connect provider, from `/api/v1/session/oidc/start` on.',
+    }),
+  },
+  { title: 'WaysIn' },
+)
+
 const halfHeader = Type.Object({
   'x-session-half': Type.Optional(Type.String({ description: 'The half that the sign-in answered.' })),
 })
@@ -103,12 +113,29 @@ export async function registerSession(app: FastifyInstance, main: MainApi): Prom
   limitedByAddress(app, rates)
   const ownOrigin = ownOriginOf(main.context.config.MAIN_API_URL)
   registerSessionOidc(app, main, ownOrigin)
+  registerWaysIn(app, main)
   await app.register(async (scope) => {
     sameOriginOnly(scope, ownOrigin)
     registerSignIn(scope, main, ownOrigin)
     registerBuy(scope, main)
     registerSignOut(scope, main)
   })
+}
+
+function registerWaysIn(scope: FastifyInstance, { people }: MainApi): void {
+  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+    '/session',
+    {
+      config: { problems: [] },
+      schema: {
+        operationId: 'listWaysIn',
+        tags: ['people'],
+        summary: 'How people sign in here',
+        response: { 200: enveloped(waysIn) },
+      },
+    },
+    async () => answer({ password: people.signIn !== null, oidc: people.oidc !== null }),
+  )
 }
 
 function registerSignIn(scope: FastifyInstance, main: MainApi, ownOrigin: OwnOrigin): void {

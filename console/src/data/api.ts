@@ -1,0 +1,44 @@
+/** Calls of the main API, typed by its description, with the token of whoever is signed in. */
+
+import createClient from 'openapi-fetch'
+import type { components, paths } from '../schema.d.ts'
+import { dropToken, token } from '../session/session.ts'
+import { asProblem, Problem, problemOf } from './problem.ts'
+
+/** The data of answers, by the names that the description gives them. */
+export type Data = components['schemas']
+
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: withToken })
+
+/** Asks with a token; once more with a new one when it is refused. */
+export async function withToken(request: Request): Promise<Response> {
+  const again = request.clone()
+  const idToken = await token()
+  const answer = await fetch(bearing(request, idToken))
+  if (answer.status !== 401) return answer
+  dropToken(idToken)
+  return fetch(bearing(again, await token()))
+}
+
+function bearing(request: Request, idToken: string): Request {
+  request.headers.set('authorization', `Bearer ${idToken}`)
+  return request
+}
+
+interface Called<T> {
+  data?: { data: T }
+  error?: unknown
+  response: Response
+}
+
+/** The data of a call's answer. Rejects with a Problem. */
+export async function take<T>(calling: Promise<Called<T>>): Promise<T> {
+  const { data, error, response } = await calling.catch((thrown) => {
+    throw asProblem(thrown)
+  })
+  if (response.ok && data) return data.data
+  // openapi-fetch has read the body already.
+  throw typeof error === 'object' && error !== null
+    ? new Problem(response.status, error)
+    : await problemOf(response)
+}
