@@ -37,25 +37,35 @@ const notBuilt = 'The console is not built here. In the folder of the platform: 
 /** `folder` holds index.html and assets/. Where it does not, the page says how to build it. */
 export async function registerConsole(app: FastifyInstance, folder = builtConsole): Promise<void> {
   const page = join(folder, 'index.html')
-  // Their names change with their content.
-  await app.register(files, {
-    root: join(folder, 'assets'),
-    prefix: '/console/assets/',
-    decorateReply: false,
-    immutable: true,
-    maxAge: '1y',
-    index: false,
-    preCompressed: true,
-    setHeaders: (reply) => reply.header('x-content-type-options', 'nosniff'),
-  })
+  await app.register(
+    async (scope) => {
+      scope.setNotFoundHandler(() => {
+        throw noSuchFile()
+      })
+      // Their names change with their content.
+      await scope.register(files, {
+        root: join(folder, 'assets'),
+        prefix: '/',
+        decorateReply: false,
+        immutable: true,
+        maxAge: '1y',
+        index: false,
+        preCompressed: true,
+        setHeaders: (reply) => reply.header('x-content-type-options', 'nosniff'),
+      })
+    },
+    { prefix: '/console/assets' },
+  )
   const hidden = { schema: { hide: true } }
   app.get('/console', hidden, (_request, reply) => reply.redirect('/console/', 308))
   app.get('/console/*', hidden, (request, reply) => {
-    // A dot in the last part of the path: a file that is not there, and no page.
-    if (/\.[^/?]*(\?|$)/.test(request.url) && !/^\/console\/[a-z-]+\//.test(request.url)) {
-      throw new AppError('not_found', 'There is no such file.')
-    }
+    // A file, no page.
+    if (/^\/console\/[^/?]*\.[^/?]*(\?|$)/.test(request.url)) throw noSuchFile()
     if (!existsSync(page)) return reply.code(503).type('text/plain').send(notBuilt)
     return reply.headers(pageHeaders).type('text/html').send(readFileSync(page))
   })
+}
+
+function noSuchFile(): AppError {
+  return new AppError('not_found', 'There is no such file.')
 }

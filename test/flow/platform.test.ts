@@ -20,7 +20,7 @@ describe('flotilla start', () => {
     const exchange = `${base_url}/identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken`
     expect(platform.addresses.identity_exchange_url).toBe(exchange)
     const password = join(home, 'admin-password')
-    await eventually(() => platform.stdout().includes(password))
+    await eventually('the line of the console', () => platform.stdout().includes(password))
     expect(platform.stdout()).toBe(
       `vector_url ${vector_url}\nbase_url ${base_url}\nidentity_exchange_url ${exchange}\n` +
         `hub_url ${hub_url}\nwebhook_url ${webhook_url}\nready\n` +

@@ -1,0 +1,118 @@
+/** The console in headless Chromium, over the whole platform on embedded engines. */
+
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Access } from '#services/identity/agents/agents.ts'
+import { type MainApiPlatform, openMainApiPlatform } from './main-api-platform.ts'
+import { makePerson, type TestPerson } from './people.ts'
+
+export interface ConsolePlatform extends MainApiPlatform {
+  consoleUrl: string
+  people: Record<Access, TestPerson>
+  /** A page of a browser of its own; whatever breaks the content policy is in `violationsOf`. */
+  newPage(options?: BrowserContextOptions): Promise<Page>
+  /** The same, signed in. */
+  signedIn(role: Access, options?: BrowserContextOptions): Promise<Page>
+}
+
+export async function openConsole(env: Record<string, string> = {}): Promise<ConsolePlatform> {
+  const platform = await openMainApiPlatform(env)
+  const executablePath = process.env.CHROMIUM ?? chromiumPath()
+  const browser: Browser = await chromium.launch({ executablePath, args: ['--disable-dev-shm-usage'] })
+  const people = {
+    viewer: await makePerson(platform, 'vera@example.com', 'viewer'),
+    member: await makePerson(platform, 'max@example.com', 'member'),
+    admin: await makePerson(platform, 'ada@example.com', 'admin'),
+  }
+  let addresses = 0
+
+  async function newPage(options: BrowserContextOptions = {}): Promise<Page> {
+    addresses += 1
+    const context = await browser.newContext({
+      viewport: { width: 1280, height: 800 },
+      reducedMotion: 'reduce',
+      locale: 'en-GB',
+      timezoneId: 'UTC',
+      permissions: ['clipboard-read', 'clipboard-write'],
+      // Limits of one test do not meet another.
+      extraHTTPHeaders: { 'x-forwarded-for': `10.78.0.${addresses}` },
+      ...options,
+    })
+    const page = await context.newPage()
+    page.setDefaultTimeout(30_000)
+    await page.addInitScript(collectViolations)
+    return page
+  }
+
+  return {
+    ...platform,
+    consoleUrl: `${platform.baseUrl}/console/`,
+    people,
+    newPage,
+    async signedIn(role, options) {
+      const page = await newPage(options)
+      await page.goto(`${platform.baseUrl}/console/`)
+      await fillSignIn(page, people[role])
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      return page
+    },
+    async close() {
+      await browser.close()
+      await platform.close()
+    },
+  }
+}
+
+export async function fillSignIn(page: Page, { email, password }: Pick<TestPerson, 'email' | 'password'>) {
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+}
+
+function chromiumPath(): string {
+  const find = 'command -v chromium || command -v chromium-browser || command -v google-chrome'
+  return execFileSync('sh', ['-c', find]).toString().trim()
+}
+
+/** Runs in the page, before its own scripts. */
+const collectViolations = `globalThis.violations = []
+addEventListener('securitypolicyviolation', ({ effectiveDirective, sourceFile }) => {
+  violations.push(effectiveDirective + ' ' + sourceFile)
+})`
+
+export async function violationsOf(page: Page): Promise<string[]> {
+  return page.evaluate('violations')
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What axe calls serious or critical, one line for each element. */
+export async function seriousFaultsOf(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  return page.evaluate(async () => {
+    interface Found {
+      violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]
+    }
+    const { axe } = globalThis as unknown as { axe: { run(root: unknown): Promise<Found> } }
+    const { violations } = await axe.run((globalThis as unknown as { document: unknown }).document)
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
+  })
+}
+
+/** Pixels by which the page is wider than its window. */
+export async function sidewaysScrollOf(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+}
+
+/** With CONSOLE_PICTURES naming a folder, keeps a picture of the page there. */
+export async function keepPicture(page: Page, name: string): Promise<void> {
+  const folder = process.env.CONSOLE_PICTURES
+  if (folder === undefined) return
+  mkdirSync(folder, { recursive: true })
+  await page.screenshot({ path: join(folder, `${name}.png`) })
+}
