@@ -18,6 +18,44 @@ export interface PageEntry {
 
 export const pages: readonly PageEntry[] = [
   { path: '/', menu: 'Overview', letter: 'o', needs: ['GET /api/v1/brain/state'], component: Overview },
+  {
+    path: '/agents',
+    menu: 'Agents',
+    letter: 'a',
+    needs: ['GET /api/v1/agents'],
+    component: lazy(() => import('./pages/agents.tsx')),
+  },
+  {
+    path: '/agents/:agent_id',
+    needs: ['GET /api/v1/agents/:agent_id'],
+    component: lazy(() => import('./pages/agent.tsx')),
+  },
+  {
+    path: '/agent-keys',
+    menu: 'Agent keys',
+    letter: 'k',
+    needs: ['GET /api/v1/agent-keys'],
+    component: lazy(() => import('./pages/agent-keys.tsx')),
+  },
+  {
+    path: '/people',
+    menu: 'People',
+    letter: 'p',
+    needs: ['GET /api/v1/users'],
+    component: lazy(() => import('./pages/people.tsx')),
+  },
+  {
+    path: '/topics',
+    menu: 'Topics',
+    letter: 't',
+    needs: ['GET /api/v1/log/topics'],
+    component: lazy(() => import('./pages/topics.tsx')),
+  },
+  {
+    path: '/topics/:topic',
+    needs: ['GET /api/v1/log/topics/:topic'],
+    component: lazy(() => import('./pages/topic.tsx')),
+  },
   { path: '/groups', menu: 'Groups', letter: 'c', needs: ['GET /api/v1/log/groups'], component: Groups },
   {
     path: '/groups/:group',
@@ -35,5 +73,38 @@ export const pages: readonly PageEntry[] = [
     path: '/webhooks/:name',
     needs: ['GET /api/v1/webhooks/targets/:name/attempts'],
     component: lazy(() => import('./pages/target.tsx')),
+  },
+  {
+    path: '/dead-letters',
+    menu: 'Dead letters',
+    letter: 'd',
+    needs: ['GET /api/v1/dead-letters'],
+    component: lazy(() => import('./pages/dead-letters.tsx')),
+  },
+  {
+    path: '/notes',
+    menu: 'Notes',
+    letter: 'n',
+    needs: ['GET /api/v1/fleet_notes'],
+    component: lazy(() => import('./pages/notes.tsx')),
+  },
+  {
+    path: '/notes/:id',
+    needs: ['GET /api/v1/fleet_notes/:id/thread'],
+    component: lazy(() => import('./pages/note.tsx')),
+  },
+  {
+    path: '/goals',
+    menu: 'Goals',
+    letter: 'l',
+    needs: ['GET /api/v1/goals'],
+    component: lazy(() => import('./pages/goals.tsx')),
+  },
+  {
+    path: '/audit',
+    menu: 'Who did what',
+    letter: 'u',
+    needs: ['GET /api/v1/audit'],
+    component: lazy(() => import('./pages/audit.tsx')),
   },
 ]

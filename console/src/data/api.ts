@@ -42,3 +42,17 @@ export async function take<T>(calling: Promise<Called<T>>): Promise<T> {
     ? new Problem(response.status, error)
     : await problemOf(response)
 }
+
+export interface Paged<T> {
+  rows: T[]
+  /** The cursor of the next page. */
+  next: string | null
+}
+
+/** As `take`, for lists whose next page is named in `Link`. */
+export async function takePage<T>(calling: Promise<Called<T[]>>): Promise<Paged<T>> {
+  const rows = await take(calling)
+  const link = (await calling).response.headers.get('link') ?? ''
+  const address = /<([^>]+)>; *rel="next"/.exec(link)?.[1]
+  return { rows, next: address ? new URL(address, location.origin).searchParams.get('cursor') : null }
+}

@@ -1,0 +1,98 @@
+/** One topic: its partitions, its readers, and its records as they come. */
+
+import { Link, useParams } from 'wouter'
+import { api, type Data, take } from '../data/api.ts'
+import { count } from '../data/format.ts'
+import { useRead } from '../data/query.ts'
+import { useMay } from '../session/permissions.ts'
+import { Facts } from '../ui/facts.tsx'
+import { Empty, Loaded } from '../ui/loaded.tsx'
+import { Page, Section } from '../ui/page.tsx'
+import { type Column, Table } from '../ui/table.tsx'
+import { Tail } from './tail.tsx'
+import { retentionOf } from './topics.tsx'
+
+type Topic = Data['Topic']
+type Partition = Topic['partitions'][number]
+
+const columns: readonly Column<Partition>[] = [
+  { name: 'Partition', cell: ({ partition }) => partition, by: ({ partition }) => partition },
+  {
+    name: 'Records',
+    cell: ({ start, end }) => count(end - start),
+    by: ({ start, end }) => end - start,
+    numeric: true,
+  },
+  { name: 'Start', cell: ({ start }) => count(start), by: ({ start }) => start, numeric: true },
+  { name: 'End', cell: ({ end }) => count(end), by: ({ end }) => end, numeric: true },
+]
+
+export default function TopicPage() {
+  const { topic: name = '' } = useParams()
+  const params = { path: { topic: name } }
+  const topic = useRead(
+    ['topics', name],
+    () => take(api.GET('/api/v1/log/topics/{topic}', { params })),
+    5_000,
+  )
+  const mayTail = useMay('GET /api/v1/log/topics/:topic/tail')
+  return (
+    <Page title={name} lead={topic.data?.purpose}>
+      <Loaded of={topic}>
+        {(data) => (
+          <>
+            <About topic={data} />
+            <details>
+              <summary>Partitions ({data.partitions.length})</summary>
+              <Table<Partition>
+                label="Partitions"
+                id="p-"
+                columns={columns}
+                rows={data.partitions}
+                keyOf={({ partition }) => String(partition)}
+                empty={<Empty title="No partitions" />}
+              />
+            </details>
+          </>
+        )}
+      </Loaded>
+      <Section title="Live records">
+        {mayTail ? (
+          <Tail topic={name} />
+        ) : (
+          <p className="dim">Records may hold anything: they are shown to admins.</p>
+        )}
+      </Section>
+    </Page>
+  )
+}
+
+function About({ topic }: { topic: Topic }) {
+  return (
+    <Facts
+      of={[
+        ['Records', count(topic.records)],
+        ['Key', topic.key],
+        ['Kept', retentionOf(topic)],
+        ['Schema', <code key="schema">{topic.schema}</code>],
+        ['Written by', topic.writers.join(', ') || 'nobody'],
+        [
+          'Read by',
+          topic.readers.length === 0
+            ? 'nobody'
+            : topic.readers.map(({ service, group }, at) => (
+                <span key={service}>
+                  {at > 0 && ', '}
+                  {group === null ? (
+                    service
+                  ) : (
+                    <Link href={`/groups/${encodeURIComponent(group)}`}>{service}</Link>
+                  )}
+                </span>
+              )),
+        ],
+        ['In the log', <code key="name">{topic.physical_name}</code>],
+      ]}
+    />
+  )
+}
