@@ -82,6 +82,13 @@ export const pages: readonly PageEntry[] = [
     component: lazy(() => import('./pages/dead-letters.tsx')),
   },
   {
+    path: '/search',
+    menu: 'Search',
+    letter: 's',
+    needs: ['GET /api/v1/collections', 'POST /api/v1/collections/:collection/search'],
+    component: lazy(() => import('./pages/search.tsx')),
+  },
+  {
     path: '/notes',
     menu: 'Notes',
     letter: 'n',

@@ -169,6 +169,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/collections/{collection}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Find the points of a collection that are nearest to a text */
+        post: operations["searchCollection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -1040,6 +1057,64 @@ export interface components {
             ok: true;
             data: components["schemas"]["Collections"];
         };
+        Match: {
+            /** @description Equal by value and type; of an array it means "contains". */
+            value: string | number | boolean;
+        };
+        Condition: {
+            /** @description A payload key; a dotted one is a path through objects, not through arrays. */
+            key: string;
+            match: components["schemas"]["Match"];
+        };
+        /**
+         * @example {
+         *       "must": [
+         *         {
+         *           "key": "status",
+         *           "match": {
+         *             "value": "active"
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        Filter: {
+            must: components["schemas"]["Condition"][];
+        };
+        CollectionSearch: {
+            /** @description What is looked for; the platform's embedder makes a vector of it. */
+            text?: string;
+            /**
+             * @description Instead of a text: the id of a point. Its neighbours are found.
+             * @example note-7
+             */
+            like?: string;
+            /** @description By default 10. */
+            limit?: number;
+            /** @description Hits below this score are left out. */
+            score_threshold?: number;
+            filter?: components["schemas"]["Filter"];
+        };
+        FoundPoints: {
+            /** @description By falling score, ties by id. */
+            results: {
+                id: string;
+                /** @description Cosine similarity. */
+                score: number;
+                payload?: {
+                    [key: string]: unknown;
+                };
+            }[];
+            took_ms: number;
+            /** @description Points that were eligible. */
+            records_scanned: number;
+        };
+        /** @description Done. */
+        FoundPointsAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["FoundPoints"];
+        };
         /** @enum {string} */
         Tier: "agent" | "research-agent" | "infra-architect";
         Agent: {
@@ -1806,7 +1881,7 @@ export interface components {
             data: components["schemas"]["RemovedUser"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
+        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
         FieldError: {
             /** @description JSON Pointer of the faulty field. */
             path: string;
@@ -2134,6 +2209,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CollectionsAnswer"];
+                };
+            };
+        };
+    };
+    searchCollection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A collection.
+                 * @example fleet_notes
+                 */
+                collection: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "Where is the courier deployed?",
+                 *       "limit": 5
+                 *     }
+                 */
+                "application/json": components["schemas"]["CollectionSearch"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundPointsAnswer"];
                 };
             };
         };

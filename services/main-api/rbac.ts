@@ -31,6 +31,7 @@ export const rbac: Readonly<Record<string, Least>> = {
 
   'GET /api/v1/brain/state': 'viewer',
   'GET /api/v1/collections': 'viewer',
+  'POST /api/v1/collections/:collection/search': 'viewer',
   'GET /api/v1/agents': 'viewer',
   'GET /api/v1/agents/:agent_id': 'viewer',
   'POST /api/v1/agents': 'admin',

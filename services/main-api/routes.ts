@@ -16,6 +16,7 @@ import { registerAgents } from './routes/agents.ts'
 import { registerProvisioning } from './routes/agents-provision.ts'
 import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
+import { registerCollections } from './routes/collections.ts'
 import { registerDeadLetters } from './routes/dead-letters.ts'
 import { registerHubRecords } from './routes/hub-records.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
@@ -38,6 +39,7 @@ const description =
 /** What operators do and see. */
 const operators = [
   registerState,
+  registerCollections,
   registerAgents,
   registerProvisioning,
   registerHubRecords,

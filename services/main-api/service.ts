@@ -21,7 +21,7 @@ export type MainApiConfig = Static<typeof config>
 export const mainApi = defineIngress({
   name: 'main-api',
   purpose: 'serves /api/v1: agent keys, tokens, who may do what, and what operators do',
-  needs: ['eventLog', 'relational', 'identity', 'vectors'],
+  needs: ['eventLog', 'relational', 'identity', 'vectors', 'embedder'],
   config,
   check(env) {
     keysAtHand(env)

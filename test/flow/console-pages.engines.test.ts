@@ -47,6 +47,8 @@ const pages: [path: string, heading: string, dialogs?: (string | RegExp)[]][] = 
   ['groups/vector-writer', 'vector-writer'],
   ['webhooks', 'Webhook targets'],
   ['dead-letters', 'Dead letters'],
+  ['search', 'Search'],
+  ['search?text=courier', 'Search'],
   ['notes', 'Notes', ['Write a note']],
   ['notes/1', 'Deploying the courier', ['Reply']],
   ['goals', 'Goals', ['Set a goal']],
@@ -65,7 +67,7 @@ for (const { name, options } of shapes) {
     const faults: Record<string, unknown> = {}
     for (const [path, heading, dialogs = []] of pages) {
       await open(page, path, heading)
-      await keepPicture(page, `${name}-${path.replaceAll('/', '-') || 'overview'}`)
+      await keepPicture(page, `${name}-${path.replaceAll(/[/?=]/g, '-') || 'overview'}`)
       await look(page, path, faults)
       for (const dialog of dialogs) {
         await page.getByRole('button', { name: dialog, exact: true }).first().click()

@@ -75,6 +75,14 @@ export const mainApiRefusals: (Partial<DescribedCall> & {
     code: 'dead_letter_not_found',
   },
   {
+    operationId: 'searchCollection',
+    parameters: { path: { collection: 'none' } },
+    status: 404,
+    code: 'collection_not_found',
+  },
+  { operationId: 'searchCollection', body: { like: 'nobody' }, status: 404, code: 'point_not_found' },
+  { operationId: 'searchCollection', body: { limit: 1 }, status: 422, code: 'validation_failed' },
+  {
     operationId: 'tailTopic',
     parameters: { path: { topic: 'no.topic' } },
     status: 404,

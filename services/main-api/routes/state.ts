@@ -1,12 +1,10 @@
-/** /api/v1/brain/state and /api/v1/collections: the platform at a glance. */
+/** /api/v1/brain/state: the platform at a glance. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { statsOperation } from '#operations/stats.ts'
 import { answer, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
-import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
 
 const counts = (description: string) => Type.Record(Type.String(), Type.Integer(), { description })
@@ -41,23 +39,7 @@ const brainState = Type.Object(
   { title: 'BrainState' },
 )
 
-const collections = Type.Object(
-  {
-    collections: Type.Array(
-      Type.Object({
-        collection: Type.String(),
-        points: Type.Integer(),
-        index_bytes: Type.Integer(),
-        index_status: Type.String(),
-        indexed_share: Type.Number(),
-      }),
-    ),
-    as_of: time,
-  },
-  { title: 'Collections' },
-)
-
-export function registerState(scope: FastifyInstance, { context, observed }: MainApi): void {
+export function registerState(scope: FastifyInstance, { observed }: MainApi): void {
   const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
   routes.get(
     '/brain/state',
@@ -80,21 +62,5 @@ export function registerState(scope: FastifyInstance, { context, observed }: Mai
       },
     },
     async () => answer(await observed.brainState.get()),
-  )
-  routes.get(
-    '/collections',
-    {
-      config: { problems: ['forbidden', 'vector_engine_unavailable'] },
-      schema: {
-        operationId: 'listCollections',
-        tags: ['state'],
-        summary: 'The collections and their indexes',
-        response: { 200: enveloped(collections) },
-      },
-    },
-    async (request) => {
-      const { collections: listed, as_of } = await operate(context, request, statsOperation, {})
-      return answer({ collections: listed, as_of })
-    },
   )
 }

@@ -1,0 +1,216 @@
+/** The collections of vector memory, and what is found in them by a text. */
+
+import { type FormEvent, useId } from 'react'
+import { Link, useSearchParams } from 'wouter'
+import { api, type Data, take } from '../data/api.ts'
+import { bytes, count, plural } from '../data/format.ts'
+import { useRead } from '../data/query.ts'
+import { Copyable } from '../ui/copyable.tsx'
+import { Json } from '../ui/facts.tsx'
+import { Empty, Loaded } from '../ui/loaded.tsx'
+import { Page, Section } from '../ui/page.tsx'
+import { type Column, Table } from '../ui/table.tsx'
+
+type Collection = Data['Collections']['collections'][number]
+type Hit = Data['FoundPoints']['results'][number]
+type Condition = NonNullable<Data['CollectionSearch']['filter']>['must'][number]
+
+const columns: readonly Column<Collection>[] = [
+  { name: 'Collection', cell: ({ collection }) => collection, by: ({ collection }) => collection },
+  { name: 'Points', cell: ({ points }) => count(points), by: ({ points }) => points, numeric: true },
+  {
+    name: 'Index',
+    cell: ({ index_status, indexed_share }) =>
+      `${index_status}, ${Math.round(indexed_share * 100)} % indexed`,
+    wide: true,
+  },
+  {
+    name: 'Size',
+    cell: ({ index_bytes }) => bytes(index_bytes),
+    by: ({ index_bytes }) => index_bytes,
+    numeric: true,
+    wide: true,
+  },
+]
+
+export default function Search() {
+  const collections = useRead(['collections'], () => take(api.GET('/api/v1/collections')), 15_000)
+  return (
+    <Page title="Search">
+      <Loaded of={collections}>
+        {({ collections }) => (
+          <>
+            <Question names={collections.map(({ collection }) => collection)} />
+            <Answer first={collections[0]?.collection ?? 'fleet_notes'} />
+            <Section title="Collections">
+              <Table<Collection>
+                label="Collections"
+                id="c-"
+                columns={columns}
+                rows={collections}
+                keyOf={({ collection }) => collection}
+                empty={<Empty title="No collections" />}
+              />
+            </Section>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+const fields = ['text', 'like', 'in', 'where', 'limit', 'least'] as const
+
+/** Its answer is what the address says, so that a link shows the same. */
+function Question({ names }: { names: readonly string[] }) {
+  const [params, setParams] = useSearchParams()
+  const id = useId()
+  function ask(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const given = [...new FormData(event.currentTarget)].map(([name, value]) => [name, String(value).trim()])
+    setParams(new URLSearchParams(given.filter(([, value]) => value !== '') as [string, string][]))
+  }
+  return (
+    <form key={fields.map((field) => params.get(field)).join(' ')} onSubmit={ask}>
+      <div className="field">
+        <label htmlFor={id}>What are you looking for?</label>
+        <input id={id} type="search" name="text" data-filter defaultValue={params.get('text') ?? ''} />
+      </div>
+      <div className="filters">
+        <label>
+          In
+          <select name="in" defaultValue={params.get('in') ?? names[0]}>
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Where
+          <input
+            name="where"
+            size={20}
+            placeholder="status=active"
+            defaultValue={params.get('where') ?? ''}
+          />
+        </label>
+        <label>
+          At most
+          <input name="limit" type="number" min={1} max={100} defaultValue={params.get('limit') ?? '10'} />
+        </label>
+        <label>
+          Least score
+          <input
+            name="least"
+            type="number"
+            min={-1}
+            max={1}
+            step="any"
+            defaultValue={params.get('least') ?? ''}
+          />
+        </label>
+        <button type="submit" className="primary">
+          Search
+        </button>
+      </div>
+    </form>
+  )
+}
+
+/** `key=value`, several with commas; a number or true and false are meant as such. */
+function conditionsOf(where: string): Condition[] {
+  return where
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one.includes('='))
+    .map((one) => {
+      const at = one.indexOf('=')
+      return { key: one.slice(0, at).trim(), match: { value: literalOf(one.slice(at + 1).trim()) } }
+    })
+}
+
+function literalOf(text: string): string | number | boolean {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text
+}
+
+function Answer({ first }: { first: string }) {
+  const [params] = useSearchParams()
+  const [text, like, where, limit, least] = ['text', 'like', 'where', 'limit', 'least'].map(
+    (name) => params.get(name) ?? '',
+  ) as [string, string, string, string, string]
+  const collection = params.get('in') ?? first
+  if (text === '' && like === '') return null
+  const must = conditionsOf(where)
+  const body: Data['CollectionSearch'] = {
+    ...(text === '' ? { like } : { text }),
+    limit: Number(limit) || 10,
+    ...(least === '' ? {} : { score_threshold: Number(least) }),
+    ...(must.length === 0 ? {} : { filter: { must } }),
+  }
+  return <Hits key={JSON.stringify([collection, body])} collection={collection} body={body} />
+}
+
+function Hits({ collection, body }: { collection: string; body: Data['CollectionSearch'] }) {
+  const found = useRead(['search', collection, body], () =>
+    take(api.POST('/api/v1/collections/{collection}/search', { params: { path: { collection } }, body })),
+  )
+  return (
+    <Section title={body.like === undefined ? 'Found' : `Like ${body.like}`}>
+      <Loaded of={found}>
+        {({ results, took_ms, records_scanned }) => (
+          <>
+            <p className="dim" role="status">
+              {plural(results.length, 'hit')} of {plural(records_scanned, 'point')} in {count(took_ms)} ms
+            </p>
+            {results.length === 0 && <Empty title="Nothing is near enough" />}
+            <ol className="records" aria-label="Hits, the best first">
+              {results.map((hit) => (
+                <li key={hit.id}>
+                  <HitEntry hit={hit} collection={collection} />
+                </li>
+              ))}
+            </ol>
+          </>
+        )}
+      </Loaded>
+    </Section>
+  )
+}
+
+function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
+  const { id, score, payload = {} } = hit
+  const { title, status, tags, updated_at } = payload
+  const share = Math.max(0, Math.min(100, score * 100))
+  return (
+    <>
+      <div className="line">
+        <span>
+          <span className="bar" aria-hidden="true">
+            <span style={{ width: `${share}%` }} />
+          </span>
+          <span className="mono">{score.toFixed(3)}</span>
+        </span>
+        {typeof title === 'string' && <strong className="wrap">{title}</strong>}
+        <Copyable text={id} />
+        {typeof status === 'string' && <Value name="status" value={status} />}
+        {Array.isArray(tags) &&
+          tags.map((tag) => typeof tag === 'string' && <Value key={tag} name="tags" value={tag} />)}
+        {typeof updated_at === 'string' && <span className="dim">{updated_at}</span>}
+        <Link href={`/search?in=${collection}&like=${encodeURIComponent(id)}`}>
+          Similar<span className="hidden"> to {id}</span>
+        </Link>
+      </div>
+      <Json label="Payload" value={payload} />
+    </>
+  )
+}
+
+/** Adds itself to the conditions. */
+function Value({ name, value }: { name: string; value: string }) {
+  const [params] = useSearchParams()
+  const next = new URLSearchParams(params)
+  const before = params.get('where')
+  next.set('where', before ? `${before}, ${name}=${value}` : `${name}=${value}`)
+  return <Link href={`/search?${next}`}>{`${name}=${value}`}</Link>
+}

@@ -1,0 +1,253 @@
+/** What people do with the console, in a browser: agents, notes, search, dead letters, lag, and who may do what. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { createClient } from '#client/client.ts'
+import { createWebhookClient } from '#client/webhooks.ts'
+import {
+  type ConsolePlatform,
+  fillSignIn,
+  keepPicture,
+  openConsole,
+  violationsOf,
+} from '../support/console.ts'
+import { eventually } from '../support/eventually.ts'
+import { makePerson } from '../support/people.ts'
+import { openWebhookSink, type WebhookSink } from '../support/webhook-sink.ts'
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 })
+
+let platform: ConsolePlatform
+let receiver: WebhookSink
+let folder: string
+beforeAll(async () => {
+  receiver = await openWebhookSink()
+  folder = mkdtempSync(join(tmpdir(), 'fl-'))
+  const file = join(folder, 'targets.yaml')
+  const target = { url: `${receiver.url}/hook`, events: ['task.completed'], retry: 0, backoff_ms: 10 }
+  writeFileSync(file, JSON.stringify({ targets: { receiver: target } }))
+  platform = await openConsole({ WEBHOOK_TARGETS_FILE: file })
+})
+afterAll(async () => {
+  await platform?.close()
+  await receiver?.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function goTo(page: Page, path: string, heading: string): Promise<void> {
+  await page.goto(platform.consoleUrl + path)
+  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+}
+
+test('an agent is provisioned, and its key opens the vector gateway', async () => {
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'agents', 'Agents')
+  await page.getByRole('button', { name: 'Provision an agent' }).click()
+  await page.getByLabel('Agent id').fill('whale')
+  await page.getByLabel('Role').fill('analyst')
+  await page.getByLabel('Tier').selectOption('research-agent')
+  await page.getByLabel('Quota a day').fill('1234')
+  await page.getByRole('button', { name: 'Provision', exact: true }).click()
+  const dialog = page.getByRole('dialog', { name: 'The private key of whale' })
+  const privateKeyPem = await dialog.locator('pre').innerText()
+  expect(await dialog.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
+  // It is nowhere else: Escape does not lose it.
+  await page.keyboard.press('Escape')
+  expect(await dialog.isVisible()).toBe(true)
+  await dialog.getByRole('button', { name: 'Copy' }).click()
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('link', { name: 'whale' }).click()
+  await page.getByText('0 of 1 234').or(page.getByText('0 of 1\u2009234')).waitFor()
+
+  const client = createClient({ vectorUrl: platform.vectorUrl, agentId: 'whale', privateKeyPem })
+  await client.count('posts')
+  await page.getByText('1 of 1\u2009234').waitFor()
+
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page.getByLabel(/Type whale/).fill('whale')
+  await page.getByRole('button', { name: 'Delete the agent' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
+  await expect(client.count('posts')).rejects.toThrow()
+  expect(await violationsOf(page)).toEqual([])
+})
+
+test('an agent key is issued, traded for a token, and revoked', async () => {
+  await platform.provision({ agentId: 'trader' })
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'agent-keys', 'Agent keys')
+  await page.getByRole('button', { name: 'Issue a key' }).click()
+  await page.getByLabel('Agent id').fill('trader')
+  await page.getByRole('button', { name: 'Issue', exact: true }).click()
+  const key = await page.locator('dialog pre').innerText()
+  const trade = () => platform.call('POST', '/api/v1/auth/agent', { body: { key } })
+  expect((await trade()).status).toBe(200)
+  await page.getByLabel('I have it').check()
+  await page.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('button', { name: /^Revoke/ }).click()
+  await page.getByRole('button', { name: 'Revoke', exact: true }).click()
+  await page.getByText('revoked').waitFor()
+  expect((await trade()).status).toBe(401)
+})
+
+test('a member writes a note, answers it, and finds it', async () => {
+  const page = await platform.signedIn('member')
+  await goTo(page, 'notes', 'Notes')
+  await page.getByRole('button', { name: 'Write a note' }).click()
+  await page.getByLabel('Subject').fill('The lighthouse keeper')
+  await page.getByLabel('Text').fill('Counts the ships at dusk.')
+  await page.getByRole('button', { name: 'Write', exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'The lighthouse keeper' }).waitFor()
+  await page.getByRole('button', { name: 'Reply' }).click()
+  await page.getByLabel('Text').fill('And at dawn.')
+  await page.locator('dialog').getByRole('button', { name: 'Reply' }).click()
+  await page.getByText('And at dawn.').waitFor()
+  await page.getByRole('button', { name: 'Resolve The lighthouse keeper' }).click()
+  await page.getByText('resolved').waitFor()
+  await eventually('it is found', async () => {
+    await goTo(page, 'search?in=fleet_notes&text=lighthouse+keeper', 'Search')
+    await page.getByRole('status').filter({ hasText: 'hit' }).waitFor()
+    return (await page.getByText('The lighthouse keeper', { exact: true }).count()) > 0
+  })
+  await keepPicture(page, 'search')
+})
+
+/** Records that cannot be decoded: the audit-writer parks them. */
+async function park(count: number): Promise<string> {
+  const key = `bad-${Math.random()}`
+  const records = Array.from({ length: count }, () => ({ key: Buffer.from(key), value: Buffer.from('bad') }))
+  await platform.platform.engines.eventLog.append('audit.events', 0, records)
+  return key
+}
+
+test('dead letters: one is replayed, the others discarded by filter, each after a dry run', async () => {
+  const key = await park(3)
+  const page = await platform.signedIn('admin')
+  await goTo(page, `dead-letters?topic=audit.events&key=${key}`, 'Dead letters')
+  const rows = page.locator('tbody tr')
+  await eventually('all are listed', async () => (await rows.count()) === 3)
+  await rows.first().getByRole('checkbox').check()
+  await page.getByRole('button', { name: 'Replay 1 chosen one' }).click()
+  await page.getByText('Dry run: 1 record would be replayed').waitFor()
+  await page.getByRole('button', { name: 'Replay them' }).click()
+  await page.getByText('1 replayed, 0 refused').waitFor()
+  await page.getByRole('button', { name: 'Close' }).click()
+  // It is parked again, because nothing was repaired.
+  await page.getByRole('button', { name: 'Discard all 3' }).click()
+  await page.getByText('Dry run: 3 records would be discarded').waitFor()
+  await keepPicture(page, 'dead-letters-dry-run')
+  await page.getByRole('button', { name: 'Discard them' }).click()
+  await page.getByText('3 discarded, 0 refused').waitFor()
+  await page.getByRole('button', { name: 'Close' }).click()
+  await page.getByText('None is meant by the filter').waitFor()
+})
+
+test('lag rises while a target is away, and falls when it is back', async () => {
+  const page = await platform.signedIn('viewer')
+  await receiver.down()
+  const webhooks = createWebhookClient({ webhookUrl: platform.addresses.webhook_url as string })
+  for (const task of ['1', '2', '3']) {
+    await webhooks.fire({ agent: 'scout', task_id: task, event: 'task.completed', result: {} })
+  }
+  await goTo(page, 'groups/webhook-courier', 'webhook-courier')
+  const lag = (of: string) =>
+    page
+      .locator('dl.facts dd')
+      .nth(1)
+      .filter({ hasText: new RegExp(`^${of}$`) })
+  await lag('3').waitFor()
+  await page.goto(platform.consoleUrl)
+  await page.getByText('1 target away').waitFor()
+  await keepPicture(page, 'overview-away')
+  await receiver.up()
+  await goTo(page, 'groups/webhook-courier', 'webhook-courier')
+  await lag('0').waitFor({ timeout: 90_000 })
+  await page
+    .getByText(/highest 3/)
+    .first()
+    .waitFor()
+})
+
+test('each role sees what it may, the server agrees, and a role that changes shows', async () => {
+  const viewer = await platform.signedIn('viewer')
+  const menu = viewer.getByRole('navigation', { name: 'Pages' })
+  expect(await menu.getByRole('link', { name: 'People' }).count()).toBe(0)
+  await goTo(viewer, 'people', 'People')
+  await viewer.getByText('Your role, viewer, may not see this page').waitFor()
+  await goTo(viewer, 'agents', 'Agents')
+  expect(await viewer.getByRole('button', { name: 'Provision an agent' }).count()).toBe(0)
+  await goTo(viewer, 'topics/agents.changes', 'agents.changes')
+  await viewer.getByText('they are shown to admins').waitFor()
+
+  const person = await makePerson(platform, 'rising@example.com', 'viewer')
+  const page = await platform.newPage()
+  await page.goto(`${platform.consoleUrl}agents`)
+  await fillSignIn(page, person)
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
+  const token = await platform.tokenFor('admin')
+  const change = { token, body: { role: 'admin' } }
+  expect((await platform.call('PATCH', `/api/v1/users/${person.uid}`, change)).status).toBe(200)
+  await page.getByRole('button', { name: 'Provision an agent' }).waitFor()
+  // And back, while a dialog is open: the server decides.
+  await page.getByRole('button', { name: 'Provision an agent' }).click()
+  await page.getByLabel('Agent id').fill('late')
+  await platform.call('PATCH', `/api/v1/users/${person.uid}`, { token, body: { role: 'viewer' } })
+  await page.getByRole('button', { name: 'Provision', exact: true }).click()
+  await page.getByText('This needs the role admin').waitFor()
+})
+
+test('a tail goes on without a gap when its connection is cut', async () => {
+  const cut = await openCutProxy(Number(new URL(platform.baseUrl).port))
+  const page = await platform.newPage()
+  await page.goto(`http://127.0.0.1:${cut.port}/console/topics/hub.records?from=end&q=tailed`)
+  await fillSignIn(page, platform.people.admin)
+  await page.getByText('live', { exact: true }).waitFor()
+  const token = await platform.tokenFor('admin')
+  for (let n = 1; n <= 30; n++) {
+    const body = { subject: `tailed ${n} of all`, body: 'x' }
+    expect((await platform.call('POST', '/api/v1/fleet_notes', { token, body })).status).toBe(201)
+    if (n === 10 || n === 20) cut.cutAll()
+  }
+  const entries = page.getByRole('list', { name: 'Records, the newest first' }).locator('> li')
+  await eventually('all are there', async () => (await entries.count()) >= 30)
+  const texts = await entries.allInnerTexts()
+  const numbers = texts.map((text) => Number(/tailed (\d+) of all/.exec(text)?.[1])).sort((a, b) => a - b)
+  expect(numbers).toEqual(Array.from({ length: 30 }, (_, at) => at + 1))
+  await keepPicture(page, 'tail')
+  await cut.close()
+})
+
+/** Passes bytes on, and cuts all connections on demand. */
+async function openCutProxy(target: number) {
+  const sockets = new Set<Socket>()
+  const server = createServer((from) => {
+    const to = createConnection(target, '127.0.0.1')
+    for (const [one, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      sockets.add(one)
+      one.on('error', () => {})
+      one.on('close', () => {
+        sockets.delete(one)
+        other.destroy()
+      })
+      one.pipe(other)
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const cutAll = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    cutAll,
+    async close() {
+      cutAll()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
