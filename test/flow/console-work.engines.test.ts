@@ -89,7 +89,7 @@ test('an agent key is issued, traded for a token, and revoked', async () => {
   await page.getByRole('button', { name: 'Close' }).click()
   await page.getByRole('button', { name: /^Revoke/ }).click()
   await page.getByRole('button', { name: 'Revoke', exact: true }).click()
-  await page.getByText('revoked').waitFor()
+  await page.getByText('○ revoked').waitFor()
   expect((await trade()).status).toBe(401)
 })
 
@@ -204,7 +204,7 @@ test('a tail goes on without a gap when its connection is cut', async () => {
   const page = await platform.newPage()
   await page.goto(`http://127.0.0.1:${cut.port}/console/topics/hub.records?from=end&q=tailed`)
   await fillSignIn(page, platform.people.admin)
-  await page.getByText('live', { exact: true }).waitFor()
+  await page.getByText('◐ live').waitFor()
   const token = await platform.tokenFor('admin')
   for (let n = 1; n <= 30; n++) {
     const body = { subject: `tailed ${n} of all`, body: 'x' }

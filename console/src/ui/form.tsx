@@ -158,6 +158,9 @@ export interface FormProps {
   children: ReactNode
 }
 
+/** A password may begin and end with blanks. */
+const passwordFields = new Set(['password', 'current', 'new', 'newAgain'])
+
 /** The text of each field, trimmed except passwords; a field that is empty is undefined. */
 export type Values = Record<string, string | undefined>
 
@@ -167,7 +170,7 @@ export function Form({ submit, busy, problem, danger, onCancel, onSubmit, childr
     if (busy) return
     const entries = [...new FormData(event.currentTarget)].map(([name, value]) => [
       name,
-      /password|current|new/i.test(name) ? String(value) : String(value).trim() || undefined,
+      passwordFields.has(name) ? String(value) : String(value).trim() || undefined,
     ])
     onSubmit(Object.fromEntries(entries))
   }
