@@ -114,4 +114,16 @@ export const pages: readonly PageEntry[] = [
     needs: ['GET /api/v1/audit'],
     component: lazy(() => import('./pages/audit.tsx')),
   },
+  {
+    path: '/requests',
+    menu: 'Requests',
+    letter: 'r',
+    needs: ['GET /api/v1/requests/:id'],
+    component: lazy(() => import('./pages/request.tsx')),
+  },
+  {
+    path: '/requests/:id',
+    needs: ['GET /api/v1/requests/:id'],
+    component: lazy(() => import('./pages/request.tsx')),
+  },
 ]

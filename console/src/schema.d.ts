@@ -648,6 +648,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One request, followed through HTTP, the log and its readers
+         * @description Reads at most 20000 records, the newest of each partition. An id that nothing has is no fault: its lists are empty.
+         */
+        get: operations["followRequest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users": {
         parameters: {
             query?: never;
@@ -1785,6 +1805,75 @@ export interface components {
             /** @constant */
             ok: true;
             data: components["schemas"]["AdminActions"];
+        };
+        FollowedRequest: {
+            request_id: string;
+            /** @description Of the vector gateway, from their audit notes, which come a moment later. */
+            calls: {
+                agent: string | null;
+                operation: string;
+                collection: string | null;
+                outcome: string;
+                status_code: number | null;
+                took_ms: number | null;
+                occurred_at: string;
+            }[];
+            /** @description What it changed of the platform. */
+            changes: {
+                /** @description Also the event id of its record in admin.audit. */
+                id: string;
+                actor: {
+                    /** @enum {string} */
+                    kind: "agent" | "person" | "command_line";
+                    /** @description uid; of a command line the user of the system. */
+                    id: string;
+                };
+                action: string;
+                target: string;
+                /** @description Without secrets; null where there is nothing. */
+                before: unknown;
+                /** @description Without secrets; null where there is nothing. */
+                after: unknown;
+                /** @enum {string} */
+                outcome: "done" | "refused" | "failed";
+                /** @description The error code of what was refused or failed. */
+                reason: string | null;
+                request_id: string | null;
+                /** @description Things that it changed, or tries that it sums up. */
+                count: number;
+                /** Format: date-time */
+                occurred_at: string;
+            }[];
+            /** @description In the log, the oldest first. */
+            records: {
+                topic: string;
+                partition: number;
+                offset: number;
+                /** Format: date-time */
+                timestamp: string;
+                key: string | null;
+                agent: string | null;
+                /** @description What each group of readers made of it. */
+                groups: {
+                    group: string;
+                    /** @enum {string} */
+                    state: "handled" | "waiting" | "dead_letter";
+                }[];
+            }[];
+            searched: {
+                /** @description When the request was, as far as its id or its calls say; null: not known. Changes are looked for a minute before and after. */
+                around: string | null;
+                /** @description Records of the log that were read. */
+                records: number;
+                /** @description False: there were more than 20000 records, and those of that time may not be among the newest. */
+                complete: boolean;
+            };
+        };
+        /** @description Done. */
+        FollowedRequestAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["FollowedRequest"];
         };
         User: {
             uid: string;
@@ -3147,6 +3236,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AdminActionsAnswer"];
+                };
+            };
+        };
+    };
+    followRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description X-Request-Id of an answer.
+                 * @example 01932b3f-7b1c-7c3a-9d51-0f2f6f0f9a11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowedRequestAnswer"];
                 };
             };
         };

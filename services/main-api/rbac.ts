@@ -62,6 +62,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/webhooks/targets': 'viewer',
   'GET /api/v1/webhooks/targets/:name/attempts': 'viewer',
   'GET /api/v1/audit': 'admin',
+  'GET /api/v1/requests/:id': 'admin',
 
   'POST /identitytoolkit.googleapis.com/v1/accounts::signInWithCustomToken': 'open',
   'POST /identitytoolkit.googleapis.com/v1/accounts::signInWithPassword': 'open',

@@ -24,6 +24,7 @@ import { registerLog } from './routes/log.ts'
 import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
+import { registerRequests } from './routes/requests.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
 import { registerUsers } from './routes/users.ts'
@@ -48,6 +49,7 @@ const operators = [
   registerDeadLetters,
   registerWebhooks,
   registerAudit,
+  registerRequests,
 ]
 
 export async function registerMainApi(app: FastifyInstance, context: MainApiContext): Promise<Closeable> {

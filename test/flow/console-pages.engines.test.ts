@@ -53,6 +53,7 @@ const pages: [path: string, heading: string, dialogs?: (string | RegExp)[]][] = 
   ['notes/1', 'Deploying the courier', ['Reply']],
   ['goals', 'Goals', ['Set a goal']],
   ['audit', 'Who did what'],
+  ['requests', 'Follow a request'],
 ]
 
 const shapes = [

@@ -30,7 +30,7 @@ beforeAll(async () => {
   const file = join(folder, 'targets.yaml')
   const target = { url: `${receiver.url}/hook`, events: ['task.completed'], retry: 0, backoff_ms: 10 }
   writeFileSync(file, JSON.stringify({ targets: { receiver: target } }))
-  platform = await openConsole({ WEBHOOK_TARGETS_FILE: file })
+  platform = await openConsole({ WEBHOOK_TARGETS_FILE: file }, { mirror: true })
 })
 afterAll(async () => {
   await platform?.close()
@@ -146,7 +146,7 @@ test('dead letters: one is replayed, the others discarded by filter, each after 
 })
 
 test('lag rises while a target is away, and falls when it is back', async () => {
-  const page = await platform.signedIn('viewer')
+  const page = await platform.signedIn('admin')
   await receiver.down()
   const webhooks = createWebhookClient({ webhookUrl: platform.addresses.webhook_url as string })
   for (const task of ['1', '2', '3']) {
@@ -197,6 +197,34 @@ test('each role sees what it may, the server agrees, and a role that changes sho
   await platform.call('PATCH', `/api/v1/users/${person.uid}`, { token, body: { role: 'viewer' } })
   await page.getByRole('button', { name: 'Provision', exact: true }).click()
   await page.getByText('This needs the role admin').waitFor()
+})
+
+test('a request is followed: what it changed, its records, and that they were handled', async () => {
+  const token = await platform.tokenFor('admin')
+  const made = await platform.call('POST', '/api/v1/fleet_notes', {
+    token,
+    body: { subject: 'Followed', body: 'x' },
+  })
+  const id = made.headers.get('x-request-id') as string
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'requests', 'Follow a request')
+  await page.getByLabel('Request id').fill(id)
+  await page.getByRole('button', { name: 'Follow' }).click()
+  await page.getByText('note.create').waitFor()
+  await page.getByRole('link', { name: /^hub\.records/ }).waitFor()
+  await eventually('the note is indexed', async () => {
+    await page.getByRole('button', { name: 'Look again' }).click()
+    return (await page.getByText('note-indexer ● handled').count()) > 0
+  })
+  await page
+    .getByRole('link', { name: /^vectors\.commands/ })
+    .first()
+    .waitFor()
+  expect(await violationsOf(page)).toEqual([])
+  const member = await platform.call('GET', `/api/v1/requests/${id}`, {
+    token: await platform.tokenFor('member'),
+  })
+  expect(member.status).toBe(403)
 })
 
 test('a tail goes on without a gap when its connection is cut', async () => {

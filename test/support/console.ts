@@ -18,8 +18,11 @@ export interface ConsolePlatform extends MainApiPlatform {
   signedIn(role: Access, options?: BrowserContextOptions): Promise<Page>
 }
 
-export async function openConsole(env: Record<string, string> = {}): Promise<ConsolePlatform> {
-  const platform = await openMainApiPlatform(env)
+export async function openConsole(
+  env: Record<string, string> = {},
+  options: Parameters<typeof openMainApiPlatform>[1] = {},
+): Promise<ConsolePlatform> {
+  const platform = await openMainApiPlatform(env, options)
   const executablePath = process.env.CHROMIUM ?? chromiumPath()
   const browser: Browser = await chromium.launch({ executablePath, args: ['--disable-dev-shm-usage'] })
   const people = {

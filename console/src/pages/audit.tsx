@@ -1,10 +1,10 @@
 /** Who did what: every change to the platform, page by page. */
 
 import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { asProblem } from '../data/problem.ts'
-import { Copyable } from '../ui/copyable.tsx'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
@@ -87,7 +87,7 @@ function ActionLine({ action }: { action: Action }) {
         <span className="dim wrap">
           by {actor.kind.replace('_', ' ')} {actor.id}
         </span>
-        {request_id && <Copyable text={request_id} shown={13} />}
+        {request_id && <Link href={`/requests/${encodeURIComponent(request_id)}`}>request</Link>}
       </div>
       {(before !== null || after !== null) && <Json label="Before and after" value={{ before, after }} />}
     </>

@@ -180,7 +180,8 @@ function ShowDialog({ letter, onClose }: { letter: Letter; onClose: () => void }
   const shown = useRead(['dead-letters', 'show', topic, key], () =>
     take(api.GET('/api/v1/dead-letters/show', { params })),
   )
-  const requestId = headers['request-id']
+  const mayFollow = useMay('GET /api/v1/requests/:id')
+  const requestId = mayFollow && headers['request-id']
   return (
     <Dialog title={key} onClose={onClose}>
       <p>

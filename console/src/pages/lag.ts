@@ -32,6 +32,6 @@ function paceOf(samples: readonly LagSample[]): number | null {
 export function clearsIn(samples: readonly LagSample[], lag: number): string {
   const pace = paceOf(samples)
   if (pace === null) return 'not known yet'
-  if (pace <= 0) return pace === 0 ? 'not falling' : `growing (+${count(-pace)}/s)`
+  if (pace <= 0) return pace === 0 ? 'not falling' : `growing (+${Number((-pace).toPrecision(2))}/s)`
   return duration(lag / pace)
 }

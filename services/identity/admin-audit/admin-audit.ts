@@ -158,6 +158,22 @@ export async function listAdminActions(
   return { actions: shown.map(listed), next: rows.length > limit ? cursorOf(shown.at(-1)!.seq) : null }
 }
 
+const ofRequestMax = 100
+
+/** What one request did, the oldest first; `within` keeps the search small. */
+export async function listActionsOf(
+  executor: SqlExecutor,
+  requestId: string,
+  within: { from: Date; to: Date },
+): Promise<ListedAction[]> {
+  const { rows } = await executor.query<ActionRow>(
+    `select seq, id, actor_kind, actor_id, action, target, before, after, outcome, reason, request_id, count, occurred_at
+     from platform.admin_actions where occurred_at between $1 and $2 and request_id = $3 order by seq limit $4`,
+    [within.from, within.to, plainText(requestId, nameLengthMax), ofRequestMax],
+  )
+  return rows.map(listed)
+}
+
 /** Compared as it was written. */
 function asKept(name: string | undefined): string | undefined {
   return name === undefined ? undefined : plainText(name, nameLengthMax)

@@ -20,7 +20,8 @@ const query = Type.Object(
   closed,
 )
 
-const action = Type.Object({
+/** A change as it was noted. */
+export const action = Type.Object({
   id: Type.String({ description: 'Also the event id of its record in admin.audit.' }),
   actor: Type.Object({
     kind: Type.Enum(['agent', 'person', 'command_line'], { type: 'string' }),
