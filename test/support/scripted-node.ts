@@ -175,7 +175,10 @@ class Node implements ScriptedNode {
     const named = this.#options.dialect === 'typescript' ? undefined : (body.sessionId ?? body.session_id)
     const id = inPath ?? named ?? randomUUID()
     const key = JSON.stringify([app, userId, id])
-    if (this.#sessions.has(key)) return this.#refuse(response, 409, `Session already exists: ${id}`)
+    if (this.#sessions.has(key)) {
+      this.#refuse(response, 409, `Session already exists: ${id}`)
+      return
+    }
     this.#sessions.add(key)
     send(response, 200, { id, appName: app, userId, state: {}, events: [], lastUpdateTime: this.#now() })
   }
