@@ -109,16 +109,14 @@ describe('hostile texts', () => {
   it.each(Object.keys(hostile))('%s: four times the length takes at most six times as long', (name) => {
     const make = hostile[name] as (length: number) => string
     const [short, long] = [make(50_000), make(200_000)]
-    for (let n = 0; n < 3; n++) findMentions(long, names)
-    // The least of several: what else the machine does only adds. Below a few milliseconds nothing can be compared.
-    const ratio = leastMs(long) / Math.max(leastMs(short), 2)
-    expect(ratio).toBeLessThanOrEqual(6)
+    // The least of several: what else the machine does only adds. A few milliseconds say nothing.
+    expect(leastMs(long) / Math.max(leastMs(short), 5)).toBeLessThanOrEqual(6)
   })
 })
 
 function leastMs(text: string): number {
   let least = Number.POSITIVE_INFINITY
-  for (let n = 0; n < 7; n++) {
+  for (let n = 0; n < 9; n++) {
     const startedAt = performance.now()
     findMentions(text, names)
     least = Math.min(least, performance.now() - startedAt)
