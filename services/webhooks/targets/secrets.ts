@@ -11,8 +11,6 @@ import type { SchemaName, Topic } from '#topics/topic.ts'
 
 /** Shown in place of a secret. */
 const cut = '[cut]'
-/** Values shorter than this are no secrets: they would be found everywhere. */
-export const secretLengthMin = 8
 /** A text may be escaped inside a text that is escaped: escapes are undone this often. */
 const unescapesMax = 3
 

@@ -1,4 +1,4 @@
-/** Parses a targets file in a thread of its own, so that no text of an operator holds up the requests of this process. */
+/** Parses a YAML file in a thread of its own, so that no text of an operator holds up the requests of this process. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -12,14 +12,14 @@ const heapMbMax = 256
 
 /** As `parseText`. Throws AppError `invalid_configuration` when it takes too long or too much memory. */
 export async function parseInThread(text: string): Promise<Parsed> {
-  const thread = openWorker<ParsingThread>({ entry, name: 'targets file', heapMbMax }, tooMuch)
+  const thread = openWorker<ParsingThread>({ entry, name: 'yaml file', heapMbMax }, tooMuch)
   try {
-    return await withTimeout(thread.call.parse(text), deadlines.targetsParseMs, tooMuch)
+    return await withTimeout(thread.call.parse(text), deadlines.yamlParseMs, tooMuch)
   } finally {
     await thread.terminate()
   }
 }
 
 function tooMuch(): AppError {
-  return new AppError('invalid_configuration', 'The targets file takes too long to read: make it smaller.')
+  return new AppError('invalid_configuration', 'The file takes too long to read: make it smaller.')
 }

@@ -1,4 +1,4 @@
-/** The thread that parses targets files. */
+/** The thread that parses files of operators. */
 
 import { serveWorker } from '#lib/worker-rpc.ts'
 import { parseText } from './located-yaml.ts'

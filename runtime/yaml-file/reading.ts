@@ -1,10 +1,13 @@
-/** Reads single values of a targets file: fills in variables, and collects faults and secrets on the way. */
+/** Reads single values of a YAML file of the operator: fills in variables, and collects faults and secrets on the way. */
 
 import type { Environment } from '#lib/config.ts'
+import { nearestName } from '#lib/nearest-name.ts'
 import type { Fault, Located, Place } from './located-yaml.ts'
-import { secretLengthMin } from './secrets.ts'
 
-export interface TargetReading {
+/** Values shorter than this are no secrets: they would be found everywhere. */
+export const secretLengthMin = 8
+
+export interface FileReading {
   fault(place: Place, message: string): void
   /** A text with its variables filled in, or null after a fault was recorded. */
   text(value: Located): string | null
@@ -23,7 +26,7 @@ export interface NumberLimits {
   integer: boolean
 }
 
-export function createReading(env: Environment, faults: Fault[]): TargetReading {
+export function createReading(env: Environment, faults: Fault[]): FileReading {
   const secrets = new Set<string>()
   const fault = ({ line, path }: Place, message: string) => void faults.push({ line, path, message })
 
@@ -76,6 +79,11 @@ export function createReading(env: Environment, faults: Fault[]): TargetReading 
       return null
     },
   }
+}
+
+export function unknownKey(name: string, known: readonly string[]): string {
+  const meant = nearestName(name, known)
+  return `is not a known key${meant ? `: did you mean ${meant}?` : `; there are ${known.join(', ')}`}`
 }
 
 const reference = /\$\$\{|\$\{([^}]*)\}?/g

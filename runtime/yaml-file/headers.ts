@@ -1,7 +1,7 @@
-/** Reads and checks the `headers` of a target, and names the headers that only the platform may set. */
+/** Reads and checks a map of header names to values. */
 
 import type { Located } from './located-yaml.ts'
-import type { TargetReading } from './target-reading.ts'
+import type { FileReading } from './reading.ts'
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/
 /** What one line of a header can carry; no spaces around it. */
@@ -9,31 +9,12 @@ const headerValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 const headersMax = 64
 const valueLengthMax = 8_192
 
-/** The courier sets these, or the connection needs them; in lower case. */
-export const platformHeaders: ReadonlySet<string> = new Set([
-  'x-idempotency-key',
-  'x-sequence',
-  'x-previous-sequence',
-  'x-attempt',
-  'x-webhook-replay',
-  'webhook-id',
-  'webhook-timestamp',
-  'webhook-signature',
-  'content-type',
-  'content-length',
-  'content-encoding',
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'te',
-  'trailer',
-  'upgrade',
-  'expect',
-])
-
-export function readHeaders(value: Located, reading: TargetReading): Record<string, string> {
+/** `reserved`: names in lower case that only the platform may set. */
+export function readHeaders(
+  value: Located,
+  reading: FileReading,
+  reserved: ReadonlySet<string>,
+): Record<string, string> {
   if (value.kind !== 'map') {
     reading.fault(value.place, 'must be a map of header names to texts')
     return {}
@@ -44,7 +25,7 @@ export function readHeaders(value: Located, reading: TargetReading): Record<stri
   for (const { name, place, value: given } of value.entries.slice(0, headersMax)) {
     const lower = name.toLowerCase()
     if (!headerName.test(name)) reading.fault(place, 'is not a name that a header can have')
-    else if (platformHeaders.has(lower)) reading.fault(place, 'is set by the platform; remove it')
+    else if (reserved.has(lower)) reading.fault(place, 'is set by the platform; remove it')
     else if (seen.has(lower)) reading.fault(place, 'appears twice, in another case; remove one')
     else {
       const text = reading.text(given)

@@ -127,7 +127,7 @@ export function parseLocated(text: string, faults: Fault[]): Located | null {
 
 const tooLarge = 'is too large or too deep: write it out, with fewer aliases'
 
-/** The line at which the text has more tokens, aliases or levels than a file of targets needs; null when it has not. */
+/** The line at which the text has more tokens, aliases or levels than a file of an operator needs; null when it has not. */
 function tooMuchAt(text: string): number | null {
   let [line, tokens, aliases, brackets, indicators] = [1, 0, 0, 0, 0]
   for (const token of new Lexer().lex(text)) {
