@@ -133,9 +133,11 @@ export interface RunCommand {
   slug: string
 }
 
-/** An event of a run, or a change of its status. The rows are the truth: a record may be missing, or come twice. */
+/** An event of a run, or a change of its status or of its dispatch. The rows are the truth: a record may be missing, or come twice. */
 export interface RunEventRecord {
+  /** empty where only the dispatch changed */
   run_id: string
+  /** empty where only the dispatch changed */
   root_run_id: string
   goal_id: number | null
   /** events of an attempt before the newest one are void */
@@ -150,6 +152,8 @@ export interface RunEventRecord {
   status: string | null
   /** no run of the tree is queued or running any more */
   tree_ended: boolean
+  /** of the dispatch, where it changed */
+  goal_status: string | null
 }
 
 /** One point to be written. The record's key names the collection and the point id; a null value deletes the point. */

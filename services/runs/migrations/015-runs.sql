@@ -20,12 +20,13 @@ create table platform.runs (
   request_id text,
   traceparent text,
   -- What the node is given. Of a report run: null, its text is made from the row of its report.
-  message jsonb,
+  -- json, not jsonb: texts of users may hold what jsonb refuses.
+  message json,
   -- Of a mention: the codename of the agent that wrote the message, or 'user'.
   message_author text,
   streaming boolean not null default false,
-  state_delta jsonb,
-  custom_metadata jsonb,
+  state_delta json,
+  custom_metadata json,
   -- Attempts that were begun.
   attempt integer not null default 0,
   error jsonb,
@@ -93,7 +94,7 @@ create table platform.dispatches (
   goal_id bigint primary key,
   user_id text not null,
   session_id text not null,
-  message jsonb not null,
+  message json not null,
   caller_uid text not null,
   request_id text,
   status text not null check (status in ('running', 'completed', 'partial', 'failed', 'canceled')),

@@ -75,7 +75,7 @@ async function insertDispatch(
 ): Promise<Date | undefined> {
   const { rows } = await tx.query<{ deadline: Date }>(
     `insert into platform.dispatches (goal_id, user_id, session_id, message, caller_uid, request_id, status, deadline)
-     values ($1, $2, $3, $4::jsonb, $5, $6, 'running', clock_timestamp() + make_interval(secs => $7::float8 / 1000))
+     values ($1, $2, $3, $4::json, $5, $6, 'running', clock_timestamp() + make_interval(secs => $7::float8 / 1000))
      on conflict (goal_id) do nothing returning deadline`,
     [
       goalId,

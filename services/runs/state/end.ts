@@ -93,7 +93,7 @@ const fleetEvent = `jsonb_build_object('event', case status when 'completed' the
 
 const endEvent = `jsonb_build_object('run_id', e.run_id, 'root_run_id', e.root_run_id, 'goal_id', e.goal_id,
   'attempt', e.attempt, 'seq', null, 'goal_seq', null, 'event', null, 'status', e.status,
-  'tree_ended', trees.open_runs = 0)`
+  'tree_ended', trees.open_runs = 0, 'goal_status', null)`
 
 const outboxColumns = 'platform.outbox (topic, key, event_id, value, headers)'
 const headers = `jsonb_strip_nulls(jsonb_build_object('agent', agent, 'request-id', request_id, 'traceparent', traceparent))`

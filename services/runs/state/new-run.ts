@@ -120,7 +120,7 @@ with lane as (
 made as (
   insert into platform.runs (run_id, slug, agent, user_id, session_id, status, trigger, caller_uid, request_id, traceparent,
     message, message_author, streaming, state_delta, custom_metadata, parent_run_id, root_run_id, goal_id, depth, deadline)
-  select $1, $2, $3, $4, $5, 'queued', $6, $7, $8, $9, $10::jsonb, $11, $12::boolean, $13::jsonb, $14::jsonb, $15, $16,
+  select $1, $2, $3, $4, $5, 'queued', $6, $7, $8, $9, $10::json, $11, $12::boolean, $13::json, $14::json, $15, $16,
     $17::bigint, $18::integer, $19::timestamptz
   from lane
   where case when $21::boolean then waiting < ${waitingMax} and not ($20::boolean and open > 0) else open < ${laneMax} end

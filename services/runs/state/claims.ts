@@ -1,0 +1,121 @@
+/** Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. */
+
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import { sqlState } from '#engines/relational/port.ts'
+import { type ClaimedRun, claimedColumns } from './columns.ts'
+
+export interface ClaimRequest {
+  slug: string
+  /** Runs of the node at once, over all dispatchers. */
+  concurrency: number
+  /** Of this dispatcher. */
+  holder: string
+  leaseMs: number
+  /** Runs that this dispatcher takes on at most. */
+  max: number
+}
+
+const uniqueViolation = '23505'
+
+/**
+ * Claims the oldest queued runs of lanes that have none running, as long as the node has free slots. Another dispatcher that
+ * claims at the same time waits for the node's row, so slots are never counted twice.
+ */
+export async function claimRuns(relational: Relational, request: ClaimRequest): Promise<ClaimedRun[]> {
+  // One session: a single statement sees everything that was committed.
+  if (relational.driver === 'embedded') return claim(relational, request)
+  try {
+    return await relational.transaction(async (tx) => {
+      await tx.query('select 1 from platform.run_nodes where slug = $1 for no key update', [request.slug])
+      return claim(tx, request)
+    })
+  } catch (error) {
+    // A run of a lane was accepted under a lower id while a later one of it was claimed: the lane is busy after all.
+    if (sqlState(error) === uniqueViolation) return []
+    throw error
+  }
+}
+
+async function claim(executor: SqlExecutor, request: ClaimRequest): Promise<ClaimedRun[]> {
+  const { rows } = await executor.query<ClaimedRun>(claimStatement, [
+    request.slug,
+    request.concurrency,
+    request.max,
+    request.holder,
+    request.leaseMs,
+  ])
+  return rows
+}
+
+const claimStatement = `
+with next as materialized (
+  select q.run_id from platform.runs q
+  where q.slug = $1 and q.status = 'queued' and (q.not_before is null or q.not_before <= clock_timestamp())
+    and not exists (
+      select from platform.runs o where o.lane = q.lane and o.status in ('queued', 'running')
+        and (o.status = 'running' or o.id < q.id))
+  order by q.id
+  limit (select greatest(0, least($3::integer, $2::integer - count(*))) from platform.runs
+         where slug = $1 and status = 'running'))
+update platform.runs r set status = 'running', attempt = r.attempt + 1, epoch = r.epoch + 1, shown = false,
+  holder = $4, lease_until = clock_timestamp() + make_interval(secs => $5::float8 / 1000),
+  started_at = coalesce(r.started_at, clock_timestamp())
+from next, platform.run_trees t
+where r.run_id = next.run_id and r.status = 'queued' and t.root_run_id = r.root_run_id
+returning ${claimedColumns()}`
+
+/** A run of which this dispatcher still has the lease. */
+export interface Renewed {
+  runId: string
+  epoch: number
+  canceled: boolean
+}
+
+/** Of those named; a run that is missing in the answer is no longer this dispatcher's. */
+export async function renewRuns(
+  executor: SqlExecutor,
+  { holder, runIds, leaseMs }: { holder: string; runIds: string[]; leaseMs: number },
+): Promise<Renewed[]> {
+  const { rows } = await executor.query<Renewed>(
+    `update platform.runs set lease_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
+     where run_id = any($2::text[]) and holder = $1 and status = 'running'
+     returning run_id as "runId", epoch, cancel_requested_at is not null as canceled`,
+    [holder, runIds, leaseMs],
+  )
+  return rows
+}
+
+/** Running runs of the dispatcher that somebody canceled. */
+export async function canceledRuns(executor: SqlExecutor, holder: string): Promise<string[]> {
+  const { rows } = await executor.query<{ run_id: string }>(
+    `select run_id from platform.runs
+     where status = 'running' and holder = $1 and cancel_requested_at is not null`,
+    [holder],
+  )
+  return rows.map((row) => row.run_id)
+}
+
+/**
+ * Why a run goes back into its queue:
+ * - `unavailable`: nothing of it began at the node, so the attempt does not count, and its time to start goes on;
+ * - `lost`: the node was lost in an attempt that had shown nothing;
+ * - `stopped`: the dispatcher ends, and the attempt does not count.
+ */
+export type GiveBack = 'unavailable' | 'lost' | 'stopped'
+
+/** False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more. */
+export async function giveBackRun(
+  executor: SqlExecutor,
+  { runId, epoch, why, waitMs }: { runId: string; epoch: number; why: GiveBack; waitMs: number },
+): Promise<boolean> {
+  const { rowCount } = await executor.query(
+    `update platform.runs set status = 'queued', holder = null, lease_until = null,
+       attempt = attempt - case $3 when 'lost' then 0 else 1 end,
+       started_at = case when attempt = 1 and $3 <> 'lost' then null else started_at end,
+       head_at = case $3 when 'unavailable' then coalesce(head_at, clock_timestamp()) end,
+       not_before = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
+     where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null`,
+    [runId, epoch, why, waitMs],
+  )
+  return rowCount === 1
+}
