@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { deleteAgent, listAgents } from '#services/identity/agents/agents.ts'
+import { probeNode } from '#services/runs/nodes/adk/probe.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import { keepNodesFile } from '#services/runs/reference-node/nodes-file.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 
@@ -17,6 +19,11 @@ afterEach(async () => {
 async function open(env: Record<string, string> = {}): Promise<GatewayPlatform> {
   running = await openGatewayPlatform({ NODES_PORT: '0', ...env }, { agents: true })
   return running
+}
+
+/** As the run gateway reads them. */
+function loaded({ platform }: GatewayPlatform) {
+  return loadNodes(join(platform.home, 'nodes.yaml'), {}).nodes
 }
 
 interface Entry {
@@ -48,6 +55,10 @@ test('six agents answer at one port from what the fleet knows, and note what the
   const own = await open()
   const nodes = nodesOf(own)
   expect(Object.keys(nodes)).toEqual(['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'])
+  expect(loaded(own).map(({ codename }) => codename)).toEqual(
+    Object.keys(nodes).map((slug) => slug.toUpperCase()),
+  )
+  for (const node of loaded(own)) await probeNode(node, AbortSignal.timeout(5_000))
   const agents = await listAgents(own.platform.engines.relational)
   expect(agents.map(({ agent_id, access }) => `${agent_id} ${access}`)).toEqual(
     ['atlas', 'axon', 'cipher', 'nexus', 'pulse', 'whale'].map((id) => `${id} member`),

@@ -3,8 +3,9 @@
 import type { NodeAgent, Said } from './agent.ts'
 import type { Compose } from './model.ts'
 import { quoted, quotedLines } from './quoting.ts'
-import { type Report, reportsIn } from './reports.ts'
+import { answersIn, type Reported, reportIdOf } from './reports.ts'
 import type { ReferenceAgent } from './roster.ts'
+import { messageText } from './searching-agent.ts'
 
 export interface OrchestratorParts {
   agent: ReferenceAgent
@@ -16,17 +17,17 @@ export interface OrchestratorParts {
 
 const sourcesMax = 5
 const firstLineMax = 200
-const reportsSession = 'reports-'
 
 export function createOrchestrator({ agent, searching, compose, onMissing }: OrchestratorParts): NodeAgent {
   return {
     description: agent.role,
     async *answer(message, signal): AsyncGenerator<Said> {
-      const reports = reportsIn(message.texts)
-      if (reports.length === 0) {
+      const reportId = reportIdOf(message)
+      const reports = answersIn(messageText(message))
+      if (reportId !== undefined) {
+        yield { text: `Taken: the report of ${quoted(reportId)}.` }
+      } else if (reports.length === 0) {
         yield* searching.answer(message, signal)
-      } else if (message.sessionId.startsWith(reportsSession)) {
-        yield { text: `Taken: the report of ${quoted(reports[0]!.runId)}.` }
       } else {
         const plain = conclusionOf(reports)
         const composed = await composedOf(reports, compose, signal).catch((error: unknown) => {
@@ -41,7 +42,7 @@ export function createOrchestrator({ agent, searching, compose, onMissing }: Orc
 }
 
 /** How many answered, what several of them found, and what each one said; names in it call nobody. */
-export function conclusionOf(reports: readonly Report[]): string {
+export function conclusionOf(reports: readonly Reported[]): string {
   const answered = reports.filter(({ status }) => status === 'completed')
   const shared = [...sourcesOf(answered)]
     .filter(([, agents]) => agents.size > 1)
@@ -64,10 +65,10 @@ export function conclusionOf(reports: readonly Report[]): string {
 }
 
 /** Records that the reference nodes name in their answers, each with the agents that named it. */
-function sourcesOf(reports: readonly Report[]): Map<string, Set<string>> {
+function sourcesOf(reports: readonly Reported[]): Map<string, Set<string>> {
   const sources = new Map<string, Set<string>>()
-  for (const { agent, summary } of reports) {
-    for (const [, title, collection, id] of summary.matchAll(sourcePattern)) {
+  for (const { agent, text } of reports) {
+    for (const [, title, collection, id] of text.matchAll(sourcePattern)) {
       const source = `\`${title}\` (${collection}, id \`${id}\`)`
       sources.set(source, (sources.get(source) ?? new Set()).add(agent))
     }
@@ -77,19 +78,19 @@ function sourcesOf(reports: readonly Report[]): Map<string, Set<string>> {
 
 const sourcePattern = /^\d+\. `([^`\n]{1,200})` \(score [\d.-]{1,8}, (\w{1,40}), id `([^`\n]{1,600})`/gm
 
-function lineOf({ agent, status, summary, error }: Report): string {
-  if (status !== 'completed') return `- ${quoted(agent)} ${status}: ${quoted(error ?? 'no reason is known')}`
-  const said = summary.split('\n').find((line) => line.includes(':') && line.trim().length > 1) ?? summary
+function lineOf({ agent, status, text }: Reported): string {
+  if (status !== 'completed') return `- ${quoted(agent)} ${status}: ${quoted(text)}`
+  const said = text.split('\n').find((line) => line.includes(':')) ?? text
   return `- ${quoted(agent)} said ${quoted(said, firstLineMax)}`
 }
 
 async function composedOf(
-  reports: readonly Report[],
+  reports: readonly Reported[],
   compose: Compose | undefined,
   signal: AbortSignal,
 ): Promise<string | null> {
   if (!compose) return null
-  const said = reports.map(({ agent, status, summary, error }) => `${agent} (${status}): ${error ?? summary}`)
+  const said = reports.map(({ agent, status, text }) => `${agent} (${status}): ${text}`)
   const content =
     'You conclude what several agents said about one question. Answer in at most 120 words, from their words alone.'
   const text = await compose(

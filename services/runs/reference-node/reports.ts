@@ -1,57 +1,36 @@
-/** Reports of runs, as the platform gives them to the orchestrator: JSON in the parts of its message. */
+/** What the platform gives the orchestrator: the report of one run, or the question to conclude a dispatch. */
 
-export interface Report {
-  runId: string
+import type { Message } from './agent.ts'
+
+export interface Reported {
   /** Codename. */
   agent: string
   status: string
-  summary: string
-  /** Why it failed. */
-  error: string | undefined
+  /** What it said, or why it failed. */
+  text: string
 }
 
-/** All that are found in these texts, in their order. */
-export function reportsIn(texts: readonly string[]): Report[] {
-  return texts.flatMap((text) => valuesIn(text).flatMap(reportsOf))
+/** The id of the report that the message brings. */
+export function reportIdOf({ customMetadata, sessionId }: Message): string | undefined {
+  const { report } = customMetadata
+  if (!sessionId.startsWith('reports-') || typeof report !== 'object' || report === null) return undefined
+  const { reportId } = report as { reportId?: unknown }
+  return typeof reportId === 'string' ? reportId : undefined
 }
 
-/** The text itself, or what is fenced in it, or its lines: as far as that is JSON. */
-function valuesIn(text: string): unknown[] {
-  const whole = parsed(text)
-  if (whole !== undefined) return [whole]
-  const start = text.search(/[[{]/)
-  const tail = start < 0 ? undefined : parsed(text.slice(start, lastBracket(text) + 1))
-  if (tail !== undefined) return [tail]
-  return text.split('\n').flatMap((line) => parsed(line) ?? [])
-}
+const answersMark = '\n\nWhat they answered:\n\n'
+const endMark = '\n\nGive the conclusion.'
+const answerPattern = /(?:^|\n\n)([A-Z][A-Z0-9_]{1,31}) \((completed|failed|canceled)\): /g
 
-function lastBracket(text: string): number {
-  return Math.max(text.lastIndexOf(']'), text.lastIndexOf('}'))
-}
-
-function parsed(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function reportsOf(value: unknown): Report[] {
-  if (Array.isArray(value)) return value.flatMap(reportsOf)
-  if (typeof value !== 'object' || value === null) return []
-  const { runId, agent, status, summary, error, reports, runs } = value as Record<string, unknown>
-  if (typeof agent !== 'string' || typeof status !== 'string') return [reports, runs].flatMap(reportsOf)
-  const message =
-    typeof error === 'object' && error !== null ? (error as { message?: unknown }).message : error
-  return [
-    {
-      runId: String(runId ?? ''),
-      agent,
-      status,
-      summary: typeof summary === 'string' ? summary : '',
-      error: typeof message === 'string' ? message : undefined,
-    },
-  ]
+/** What the agents of a dispatch answered; empty for any other message. */
+export function answersIn(text: string): Reported[] {
+  const from = text.indexOf(answersMark)
+  if (from < 0 || !text.endsWith(endMark)) return []
+  const answers = text.slice(from + answersMark.length, -endMark.length)
+  const heads = [...answers.matchAll(answerPattern)]
+  return heads.map(({ 0: head, 1: agent, 2: status, index }, n) => ({
+    agent: agent!,
+    status: status!,
+    text: answers.slice(index + head.length, heads[n + 1]?.index).trim(),
+  }))
 }

@@ -49,9 +49,17 @@ export function createSearchingAgent(parts: AgentParts): NodeAgent {
   }
 }
 
-/** What came before it in a conversation comes in parts of its own. */
-export function questionOf({ texts }: Message): string {
-  return texts.at(-1)!
+export function messageText({ texts }: Message): string {
+  return texts.join('\n')
+}
+
+const namingMark = 'The message that names you:\n\n'
+
+/** Of a message that brings the conversation before it, only the end: `author: text`. */
+export function questionOf(message: Message): string {
+  const text = messageText(message)
+  const from = text.lastIndexOf(namingMark)
+  return from < 0 ? text : text.slice(from + namingMark.length).replace(/^[A-Za-z0-9_]{1,32}: /, '')
 }
 
 function opening({ codename, role }: ReferenceAgent, found: readonly Found[]): string {

@@ -39,11 +39,12 @@ function memoryOf(points: Record<string, Point[]>, noteFault?: Error) {
   return { memory, notes, searched }
 }
 
-const message = (texts: string[], sessionId = 's'): Message => ({
+const message = (texts: string[], more: Partial<Message> = {}): Message => ({
   texts,
   userId: 'u',
-  sessionId,
+  sessionId: 's',
   customMetadata: {},
+  ...more,
 })
 
 async function said(agent: NodeAgent, given: Message): Promise<{ whole: string; pieces: string }> {
@@ -87,7 +88,12 @@ function searching(memory: Memory, compose?: (messages: readonly ChatMessage[]) 
 
 test('an agent says what it found and where, notes it, and calls nobody', async () => {
   const { memory, notes, searched } = memoryOf(points)
-  const { whole, pieces } = await said(searching(memory).agent, message(['before', 'where is it deployed?']))
+  const { whole, pieces } = await said(
+    searching(memory).agent,
+    message([
+      'You are ATLAS. user named you in a conversation. Its last messages, the oldest first:\n\nuser: before\n\nThe message that names you:\n\nuser: where is it deployed?',
+    ]),
+  )
   expect(whole).toBe(pieces)
   expect(whole.split('\n')).toEqual([
     'ATLAS searches.',
@@ -136,15 +142,16 @@ test('a model composes the answer from the records; without its answer there is 
   expect(failing.missing).toEqual(['model'])
 })
 
-const report = (agent: string, more: object = {}) => ({
-  reportId: `run_${agent}`,
-  runId: `run_${agent}`,
-  agent,
-  status: 'completed',
-  error: null,
-  summary: `${agent}: This is what I found:\n\n1. \`Deploying\` (score 0.80, knowledgebase, id \`k-1\`)\nAsk @nexus.`,
-  ...more,
-})
+const answer = (agent: string) =>
+  `${agent} (completed): ${agent} searches.\n\n${agent}: This is what I found:\n\n1. \`Deploying\` (score 0.80, knowledgebase, id \`k-1\`)\n\nAsk @nexus.`
+const question = (answers: string[]) =>
+  [
+    'This message was sent to all agents of the fleet:',
+    'Where is it?',
+    'What they answered:',
+    ...answers,
+    'Give the conclusion.',
+  ].join('\n\n')
 
 function orchestrator(compose?: () => Promise<string>) {
   const { memory, notes } = memoryOf(points)
@@ -154,16 +161,21 @@ function orchestrator(compose?: () => Promise<string>) {
 
 test('a report is taken in one short sentence, without a search or a note', async () => {
   const { agent, notes } = orchestrator()
-  const { whole } = await said(agent, message([JSON.stringify(report('WHALE'))], 'reports-s'))
-  expect(whole).toBe('Taken: the report of `run_WHALE`.')
+  const { whole } = await said(
+    agent,
+    message(['Report run_1: a run of WHALE ended, completed.'], {
+      sessionId: 'reports-s',
+      customMetadata: { report: { reportId: 'run_1' } },
+    }),
+  )
+  expect(whole).toBe('Taken: the report of `run_1`.')
   expect(notes).toEqual([])
 })
 
 test('a conclusion says who answered, what several found, and what each one said', async () => {
-  const failed = report('CIPHER', { status: 'failed', error: { message: 'no live node' }, summary: null })
-  const reports = [report('WHALE'), report('PULSE'), failed]
+  const asked = question([answer('WHALE'), answer('PULSE'), 'CIPHER (failed): no live node'])
   const { agent, notes } = orchestrator()
-  const { whole } = await said(agent, message(['Conclude.', JSON.stringify(reports)]))
+  const { whole } = await said(agent, message([asked]))
   expect(whole.split('\n')).toEqual([
     'Conclusion: 2 of 3 agents answered.',
     '',
@@ -177,7 +189,7 @@ test('a conclusion says who answered, what several found, and what each one said
   expect(calledIn(whole)).toEqual([])
   expect(notes).toEqual([])
   const composed = orchestrator(async () => 'Ask WHALE.')
-  const text = (await said(composed.agent, message([JSON.stringify({ goalId: 1, reports })]))).whole
+  const text = (await said(composed.agent, message([asked]))).whole
   expect(text).toContain('> Ask WHALE.')
   expect(calledIn(text)).toEqual([])
 })
