@@ -4,7 +4,7 @@ import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { runsControl } from '#topics/catalog.ts'
 import { type EndedRun, endRuns } from './end.ts'
-import { wakeDispatchers } from './notice.ts'
+import { cancelNotice, wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Run } from './types.ts'
 
@@ -23,7 +23,7 @@ export async function cancelRun(
   runId: string,
   headers: CancelHeaders = {},
 ): Promise<Run> {
-  const { run, ended, slug } = await relational.transaction(async (tx) => {
+  const { run, ended } = await relational.transaction(async (tx) => {
     const done = await cancelWithin(
       tx,
       `with recursive below as (
@@ -35,9 +35,9 @@ export async function cancelRun(
     )
     const found = await readRun(tx, runId)
     if (!found) throw new AppError('run_not_found', `There is no run ${runId.slice(0, 64).toWellFormed()}.`)
-    return { run: found, ended: done, slug: found.slug }
+    return { run: found, ended: done }
   })
-  if (ended.length > 0 || run.cancelRequestedAt) wakeDispatchers(relational, slug)
+  if (ended.length > 0 || run.cancelRequestedAt) wakeDispatchers(relational, cancelNotice)
   return run
 }
 

@@ -49,6 +49,10 @@ export interface ClaimedRun extends Run {
   customMetadata: Record<string, unknown> | null
   traceparent: string | null
   deadline: Date | null
+  /** Since its first start. */
+  elapsedMs: number
+  /** Until its deadline. */
+  leftMs: number | null
 }
 
 /** Of `r`, a row of platform.runs; `lastEventId` is SQL, by default of `t`, its row of platform.run_trees. */
@@ -57,7 +61,9 @@ export function runColumns(lastEventId = 't.last_event_id'): string {
 }
 
 export function claimedColumns(): string {
-  return `${runColumns()}, ${listed(claimedFields)}`
+  const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
+  return `${runColumns()}, ${listed(claimedFields)}, ${ms('clock_timestamp() - r.started_at')} as "elapsedMs",
+    ${ms('r.deadline - clock_timestamp()')} as "leftMs"`
 }
 
 export const runsWithTrees = 'platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id'

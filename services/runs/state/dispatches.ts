@@ -9,7 +9,7 @@ import { queueFull } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import { insertRun, lockLanes } from './new-run.ts'
-import { wakeDispatchers } from './notice.ts'
+import { cancelNotice, wakeDispatchers } from './notice.ts'
 import type { Content, Dispatch, Run } from './types.ts'
 
 export { readDispatchEvents } from './read.ts'
@@ -147,7 +147,7 @@ export async function cancelDispatch(
   })
   const dispatch = await readDispatch(relational, goalId)
   if (!dispatch) throw new AppError('dispatch_not_found', `There is no dispatch ${goalId}.`)
-  if (canceled) wakeDispatchers(relational, '')
+  if (canceled) wakeDispatchers(relational, cancelNotice)
   return dispatch
 }
 

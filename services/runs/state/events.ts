@@ -9,6 +9,14 @@ export interface Held {
   epoch: number
 }
 
+/** What the writer of an event knows: with it a statement that is sent again stores nothing twice. */
+export interface NewEvent {
+  /** JSON. */
+  event: string
+  /** Durable events of the run so far. */
+  before: number
+}
+
 export interface StoredPosition {
   seq: number
   /** Within the dispatch, for runs that belong to one. */
@@ -18,27 +26,50 @@ export interface StoredPosition {
 }
 
 /**
- * Stores an event (JSON) under the run's present epoch, behind all others of its tree. Null when the run is not held
- * under this epoch any more, has ended, or has reached its bounds.
+ * Stores an event under the run's present epoch, behind all others of its tree. Null when the run is not held under this
+ * epoch any more, has ended, has reached its bounds, or has the event already: `eventRefused` says which.
  */
 export async function storeEvent(
   executor: SqlExecutor,
   { runId, epoch }: Held,
-  event: string,
+  { event, before }: NewEvent,
 ): Promise<StoredPosition | null> {
   const { rows } = await executor.query<StoredPosition>(statement, [
     runId,
     epoch,
     event,
     Buffer.byteLength(event),
+    before,
   ])
   return rows[0] ?? null
+}
+
+/** Why `storeEvent` gave null; the position of an event that was stored after all. */
+export async function eventRefused(
+  executor: SqlExecutor,
+  { runId, epoch }: Held,
+  { before }: NewEvent,
+): Promise<'not_held' | 'too_many' | StoredPosition> {
+  const { rows } = await executor.query<{
+    events: number
+    seq: number
+    goalSeq: number | null
+    canceled: boolean
+  }>(
+    `select r.events, e.seq, e.goal_seq as "goalSeq", r.cancel_requested_at is not null as canceled
+     from platform.runs r left join platform.run_events e on e.root_run_id = r.root_run_id and e.run_id = r.run_id
+     where r.run_id = $1 and r.epoch = $2 and r.status = 'running' order by e.seq desc nulls last limit 1`,
+    [runId, epoch],
+  )
+  const row = rows[0]
+  if (!row) return 'not_held'
+  return row.events > before ? row : 'too_many'
 }
 
 const statement = `
 with run as (
   update platform.runs set events = events + 1, event_bytes = event_bytes + $4::bigint, shown = true
-  where run_id = $1 and epoch = $2 and status = 'running'
+  where run_id = $1 and epoch = $2 and status = 'running' and events = $5
     and events < ${eventLimits.events} and event_bytes + $4::bigint <= ${eventLimits.bytes}
   returning root_run_id, goal_id, cancel_requested_at is not null as canceled),
 tree as (
@@ -60,13 +91,4 @@ export async function markShown(executor: SqlExecutor, { runId, epoch }: Held): 
     [runId, epoch],
   )
   return rowCount === 1
-}
-
-/** True while the run is held under this epoch: an event that was refused has reached the bounds then. */
-export async function isHeld(executor: SqlExecutor, { runId, epoch }: Held): Promise<boolean> {
-  const { rows } = await executor.query(
-    `select from platform.runs where run_id = $1 and epoch = $2 and status = 'running'`,
-    [runId, epoch],
-  )
-  return rows.length === 1
 }

@@ -2,15 +2,17 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 
-/** Its payload is the slug of the node for which a run waits. */
+/** Its payload is the slug of the node for which a run waits, or `cancelNotice`. */
 export const runsChannel = 'flotilla_runs'
+/** No slug. */
+export const cancelNotice = '!cancel'
 
 /**
  * A statement of its own: a NOTIFY inside of a transaction makes all commits of the database wait for each other. One that
  * fails delays the run until the next sweep.
  */
-export function wakeDispatchers(relational: Pick<Relational, 'query'>, slug: string): void {
+export function wakeDispatchers(relational: Pick<Relational, 'query'>, payload: string): void {
   relational
-    .query(`select pg_notify('${runsChannel}', $1), pg_notify('flotilla_outbox', '')`, [slug])
+    .query(`select pg_notify('${runsChannel}', $1), pg_notify('flotilla_outbox', '')`, [payload])
     .catch(() => {})
 }

@@ -1,0 +1,111 @@
+/** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
+
+import { sleep } from '#lib/backoff.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
+import { withLease } from '#runtime/leases.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+import type { EndedRun } from '../state/end.ts'
+import { pruneRuns } from '../state/sweeps.ts'
+import { Claimer } from './claimer.ts'
+import type { DispatcherParts, RunHost } from './parts.ts'
+import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
+import type { Heard } from './wakeups.ts'
+
+const pruneEveryMs = 3_600_000
+const pruneFirstAfterMs = 60_000
+const pruneLeaseMs = 60_000
+
+export interface DispatcherOptions {
+  /** How long `close` lets runs go on. */
+  drainMs: number
+  retentionDays: number
+}
+
+export interface Dispatcher extends Closeable, Heard {
+  /** Probes the nodes now: of a nodes file that changed. */
+  probe(): void
+  /** Runs that it works on. */
+  readonly size: number
+}
+
+export function startDispatcher(parts: DispatcherParts, options: DispatcherOptions): Dispatcher {
+  const { log, times, relational, holder } = parts
+  const health = new NodeHealth()
+  const stopping = new AbortController()
+  const sweeping = createWakeup()
+  const probing = createWakeup()
+  let resting = false
+  let woken = false
+
+  const host: RunHost = {
+    ...parts,
+    wake(slug) {
+      claimer.wake(slug)
+      woken = true
+      if (resting) sweeping.wake()
+    },
+    async ended(runs: readonly EndedRun[]) {
+      for (const run of runs) parts.news.ended(run)
+      for (const slug of slugsToWake(runs)) claimer.wake(slug)
+      const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
+      for (const goalId of goals) await advance(host, health, goalId)
+    },
+  }
+  const claimer = new Claimer(host)
+
+  const loops = [
+    startRepeating({ what: 'probes of nodes', log, wakeup: probing, everyMs: probeEveryMs }, () =>
+      health.probe(host, stopping.signal),
+    ),
+    startRepeating({ what: 'sweep of runs', log, wakeup: sweeping, everyMs: sweepEveryMs }, async () => {
+      woken = false
+      const { queued, running, dispatching } = await sweep(host, health)
+      resting = !(queued || running || dispatching || woken)
+      await claimer.stopCanceled()
+    }),
+    startRepeating({ what: 'old runs', log, everyMs: pruneEveryMs, firstAfterMs: pruneFirstAfterMs }, prune),
+  ]
+  const renewing = startRepeating({ what: 'leases of runs', log, everyMs: times.renewMs }, () =>
+    claimer.renew(),
+  )
+
+  function sweepEveryMs(): number {
+    return resting ? times.restMs : times.sweepMs
+  }
+
+  function probeEveryMs(): number {
+    return resting ? times.probeRestMs : times.probeMs
+  }
+
+  async function prune(): Promise<void> {
+    const lease = { name: 'runs.prune', holder, ttlMs: pruneLeaseMs }
+    await withLease(relational, lease, async ({ signal }) => {
+      while (!signal.aborted && !stopping.signal.aborted) {
+        if ((await pruneRuns(relational, options.retentionDays)) === 0) return
+      }
+    })
+  }
+
+  return {
+    run(slug, runId) {
+      if (runId === null || !claimer.has(runId)) host.wake(slug)
+    },
+    cancel: () => void claimer.stopCanceled().catch(() => {}),
+    again: () => sweeping.wake(),
+    probe: () => probing.wake(),
+    get size() {
+      return claimer.size
+    },
+    async close() {
+      stopping.abort()
+      claimer.rest()
+      await Promise.all(loops.map((loop) => loop.close()))
+      await Promise.race([claimer.idle(), sleep(options.drainMs)])
+      claimer.stop()
+      await claimer.idle()
+      await renewing.close()
+      await parts.news.close()
+    },
+  }
+}
