@@ -1,13 +1,8 @@
-/** Who a caller is to notes and goals. */
+/** Keeps people who signed in with a first password from everything but changing it. */
 
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '#lib/errors.ts'
-import type { Author } from '#services/goals/records/kind.ts'
-import { type Caller, callerOf } from '#services/identity/access/caller.ts'
-
-export function authorOf({ agentId, uid, access }: Caller): Author {
-  return { name: agentId, uid, isAdmin: access === 'admin' }
-}
+import { callerOf } from './caller.ts'
 
 /** Behind the credential: whoever signed in with a first password may do nothing but change it. */
 export function refuseFirstPasswords(scope: FastifyInstance): void {

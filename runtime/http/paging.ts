@@ -1,8 +1,29 @@
-/** Pages of a list: cursors, and the header that names the next page. */
+/** Pages of a list: their parameters, cursors, and the header that names the next page. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { validationFailed } from '#runtime/http/validation.ts'
-import { limitDefault } from './schemas.ts'
+import { Type } from 'typebox'
+import { shownAs } from './api/shown-as.ts'
+import { validationFailed } from './validation.ts'
+
+const limitMax = 1_000
+const limitDefault = 100
+
+/** Of lists, in the address: there numbers are texts. */
+export const page = {
+  limit: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      pattern: '^([1-9]\\d{0,2}|1000)$',
+      ...shownAs(Type.Integer({ minimum: 1, maximum: limitMax, default: limitDefault })),
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      description: 'From the `Link` of the page before; opaque.',
+    }),
+  ),
+}
 
 const mark = 'id:'
 
