@@ -4,7 +4,7 @@ import { describeError } from '#lib/errors.ts'
 import { NodeFault, type RunNode } from '../nodes/types.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
 import { endRuns } from '../state/end.ts'
-import { nodeLost, runTimeout } from '../state/sweeps.ts'
+import { nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
 import type { RunError } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
 import { type RunHost, RunStopped } from './parts.ts'
@@ -116,7 +116,7 @@ async function conclude(
   if (outcome.kind === 'gone') return
   if (outcome.kind === 'again') {
     if (await givenBack(host, control, outcome.why)) return host.wake(run.slug)
-    return conclude(host, control, events, await failedOrCanceled(host, control))
+    return conclude(host, control, events, await failedOrCanceled(host, control, outcome.why))
   }
   const ended = await persist(control, () =>
     endRuns(host.relational, {
@@ -134,18 +134,19 @@ async function conclude(
 async function givenBack(host: RunHost, control: RunControl, why: GiveBack): Promise<boolean> {
   const { runId, epoch, attempt } = control.run
   if (why === 'lost' && attempt >= attemptsMax) return false
-  const waitMs = why === 'unavailable' ? host.times.retryMs : 0
-  return persist(control, () => giveBackRun(host.relational, { runId, epoch, why, waitMs }))
+  const { retryMs, startMs } = host.times
+  const waitMs = why === 'unavailable' ? retryMs : 0
+  return persist(control, () => giveBackRun(host.relational, { runId, epoch, why, waitMs, startMs }))
 }
 
-async function failedOrCanceled(host: RunHost, control: RunControl): Promise<Outcome> {
+async function failedOrCanceled(host: RunHost, control: RunControl, why: GiveBack): Promise<Outcome> {
   const { rows } = await persist(control, () =>
     host.relational.query<{ canceled: boolean }>(
       'select cancel_requested_at is not null as canceled from platform.runs where run_id = $1',
       [control.run.runId],
     ),
   )
-  return rows[0]?.canceled
-    ? { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
-    : { kind: 'ended', status: 'failed', error: nodeLost, reportedBy: 'gateway' }
+  if (rows[0]?.canceled) return { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
+  const error = why === 'unavailable' ? nodeUnavailable : nodeLost
+  return { kind: 'ended', status: 'failed', error, reportedBy: 'gateway' }
 }

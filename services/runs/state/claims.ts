@@ -103,19 +103,25 @@ export async function canceledRuns(executor: SqlExecutor, holder: string): Promi
  */
 export type GiveBack = 'unavailable' | 'lost' | 'stopped'
 
-/** False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more. */
+/**
+ * False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more; and where no
+ * node has taken it for `startMs`.
+ */
 export async function giveBackRun(
   executor: SqlExecutor,
-  { runId, epoch, why, waitMs }: { runId: string; epoch: number; why: GiveBack; waitMs: number },
+  given: { runId: string; epoch: number; why: GiveBack; waitMs: number; startMs: number },
 ): Promise<boolean> {
+  const { runId, epoch, why, waitMs, startMs } = given
   const { rowCount } = await executor.query(
     `update platform.runs set status = 'queued', holder = null, lease_until = null,
        attempt = attempt - case $3 when 'lost' then 0 else 1 end,
        started_at = case when attempt = 1 and $3 <> 'lost' then null else started_at end,
        head_at = case $3 when 'unavailable' then coalesce(head_at, clock_timestamp()) end,
        not_before = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
-     where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null`,
-    [runId, epoch, why, waitMs],
+     where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null
+       and ($3 <> 'unavailable' or head_at is null
+         or head_at > clock_timestamp() - make_interval(secs => $5::float8 / 1000))`,
+    [runId, epoch, why, waitMs, startMs],
   )
   return rowCount === 1
 }
