@@ -6,6 +6,7 @@ import { hub } from '#services/hub/api/service.ts'
 import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { runDispatcher } from '#services/runs/dispatcher/service.ts'
 import { referenceNodes } from '#services/runs/reference-node/service.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
@@ -26,4 +27,5 @@ export const services: readonly Service[] = [
   referenceNodes,
   webhookRelay,
   webhookCourier,
+  runDispatcher,
 ]

@@ -1,6 +1,8 @@
 /** The worker that runs agents: claims what waits, calls the nodes, keeps and publishes what they answer. */
 
 import { type Static, Type } from 'typebox'
+import { loadConfig } from '#lib/config.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { lookSeldomMs } from '#runtime/notices.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -28,8 +30,8 @@ const config = Type.Object({
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
-/** In a process with other services: as long as their stop allows. */
-const sharedDrainMs = 2_500
+/** In a process with other services: as long as their stop allows, and what is left then is to be written down. */
+const sharedDrainMs = deadlines.stop.workersMs - 1_000
 
 export const runDispatcher = defineWorker({
   name: 'run-dispatcher',
@@ -38,6 +40,7 @@ export const runDispatcher = defineWorker({
   config,
   check: checkNodesFile,
   load: () => import('./dispatcher.ts'),
+  drainMs: (env) => loadConfig(config, env).DRAIN_S * 1_000,
   start: startRunDispatcher,
 })
 
@@ -65,7 +68,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       // Within a process no notice is lost.
       times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
     },
-    { drainMs: sharedDrainMs, retentionDays: settings.RUN_RETENTION_DAYS },
+    { drainMs: context.drainMs ?? sharedDrainMs, retentionDays: settings.RUN_RETENTION_DAYS },
   )
   watched.onChange(dispatcher.probe)
   let heard: Closeable
