@@ -58,7 +58,7 @@ export function conclusionOf(reports: readonly Reported[]): string {
     head,
     shared.length > 0 ? `Found by several of them:\n${shared.join('\n')}` : '',
     shared.length === 0 && found.length > 0 ? `Found: ${found.slice(0, sourcesMax).join('; ')}.` : '',
-    reports.map(lineOf).join('\n'),
+    linesOf(reports).join('\n'),
   ]
     .filter((paragraph) => paragraph !== '')
     .join('\n\n')
@@ -78,10 +78,18 @@ function sourcesOf(reports: readonly Reported[]): Map<string, Set<string>> {
 
 const sourcePattern = /^\d+\. `([^`\n]{1,200})` \(score [\d.-]{1,8}, (\w{1,40}), id `([^`\n]{1,600})`/gm
 
-function lineOf({ agent, status, text }: Reported): string {
-  if (status !== 'completed') return `- ${quoted(agent)} ${status}: ${quoted(text)}`
-  const said = text.split('\n').find((line) => line.includes(':')) ?? text
-  return `- ${quoted(agent)} said ${quoted(said, firstLineMax)}`
+/** Agents that said the same share a line. */
+function linesOf(reports: readonly Reported[]): string[] {
+  const agents = new Map<string, string[]>()
+  for (const { agent, status, text } of reports) {
+    const line = text.split('\n').find((one) => one.trim() !== '') ?? ''
+    const said =
+      status === 'completed'
+        ? `said ${quoted(line, firstLineMax)}`
+        : `${status}: ${quoted(text, firstLineMax)}`
+    agents.set(said, [...(agents.get(said) ?? []), quoted(agent)])
+  }
+  return [...agents].map(([said, names]) => `- ${names.join(', ')} ${said}`)
 }
 
 async function composedOf(

@@ -25,14 +25,11 @@ export function createSearchingAgent(parts: AgentParts): NodeAgent {
     async *answer(message, signal): AsyncGenerator<Said> {
       const question = questionOf(message)
       const shared = await memory()
-      yield { text: `${agent.codename} searches.\n\n`, partial: true }
       const found = await recall(shared, question, signal)
       const composed = await composedOf(parts, question, found, signal)
-      const answer = [
-        opening(agent, found),
-        ...(composed === null ? [] : [composed]),
-        ...sourcesOf(found),
-      ].join('\n\n')
+      const answer = [opening(found), ...(composed === null ? [] : [composed]), ...sourcesOf(found)].join(
+        '\n\n',
+      )
       yield { text: answer, partial: true }
       let end = ''
       try {
@@ -44,7 +41,7 @@ export function createSearchingAgent(parts: AgentParts): NodeAgent {
         end = '\n\nIt could not be noted.'
       }
       yield { text: end, partial: true }
-      yield { text: `${agent.codename} searches.\n\n${answer}${end}` }
+      yield { text: `${answer}${end}` }
     },
   }
 }
@@ -62,12 +59,10 @@ export function questionOf(message: Message): string {
   return from < 0 ? text : text.slice(from + namingMark.length).replace(/^[A-Za-z0-9_]{1,32}: /, '')
 }
 
-function opening({ codename, role }: ReferenceAgent, found: readonly Found[]): string {
-  const what =
-    found.length === 0
-      ? 'I found nothing about it in the knowledgebase or in the notes.'
-      : `This is what I found in the knowledgebase and in the notes:`
-  return `${codename} (${role.toLowerCase()}): ${what}`
+function opening(found: readonly Found[]): string {
+  return found.length === 0
+    ? 'I found nothing about it in the knowledgebase or in the notes.'
+    : 'This is what I found in the knowledgebase and in the notes:'
 }
 
 /** Titles are quoted: names in them call nobody. */

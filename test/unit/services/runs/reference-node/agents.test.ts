@@ -96,9 +96,7 @@ test('an agent says what it found and where, notes it, and calls nobody', async 
   )
   expect(whole).toBe(pieces)
   expect(whole.split('\n')).toEqual([
-    'ATLAS searches.',
-    '',
-    'ATLAS (documentation and memory): This is what I found in the knowledgebase and in the notes:',
+    'This is what I found in the knowledgebase and in the notes:',
     '',
     '1. `Deploying` (score 0.80, knowledgebase, id `k-1`, `docs/deploy.md`)',
     '2. `It was deployed` (score 0.60, fleet_notes, id `note-7`)',
@@ -143,7 +141,7 @@ test('a model composes the answer from the records; without its answer there is 
 })
 
 const answer = (agent: string) =>
-  `${agent} (completed): ${agent} searches.\n\n${agent}: This is what I found:\n\n1. \`Deploying\` (score 0.80, knowledgebase, id \`k-1\`)\n\nAsk @nexus.`
+  `${agent} (completed): This is what I found:\n\n1. \`Deploying\` (score 0.80, knowledgebase, id \`k-1\`)\n\nAsk @nexus.`
 const question = (answers: string[]) =>
   [
     'This message was sent to all agents of the fleet:',
@@ -182,8 +180,7 @@ test('a conclusion says who answered, what several found, and what each one said
     'Found by several of them:',
     '- `Deploying` (knowledgebase, id `k-1`), by 2 of 2',
     '',
-    '- `WHALE` said `WHALE: This is what I found:`',
-    '- `PULSE` said `PULSE: This is what I found:`',
+    '- `WHALE`, `PULSE` said `This is what I found:`',
     '- `CIPHER` failed: `no live node`',
   ])
   expect(calledIn(whole)).toEqual([])
