@@ -81,7 +81,17 @@ describe('flotilla with a running platform', () => {
       1,
     )
     expect(again.error.code).toBe('agent_exists')
-    expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
+    const { agents } = await json<{ agents: AgentDocument[] }>(['agents', 'list'], home)
+    // The six of the reference nodes, too.
+    expect(agents.map(({ agent_id }) => agent_id)).toEqual([
+      'atlas',
+      'axon',
+      'cipher',
+      'nexus',
+      'pulse',
+      'Scout',
+      'whale',
+    ])
     expect(await json(['agents', 'tier', 'scout', 'agent'], home)).toMatchObject({ tier: 'agent' })
     const figures = ['--burst', '60', '--concurrent', '7', '--quota', '600', '--name', 'The scout']
     expect(await json(['agents', 'update', 'scout', ...figures], home)).toMatchObject({
