@@ -7,6 +7,7 @@ import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 import { runDispatcher } from '#services/runs/dispatcher/service.ts'
+import { runGateway } from '#services/runs/gateway/service.ts'
 import { referenceNodes } from '#services/runs/reference-node/service.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
@@ -18,6 +19,7 @@ export const services: readonly Service[] = [
   vectorGateway,
   mainApi,
   hub,
+  runGateway,
   vectorWriter,
   relationalWriter,
   auditWriter,

@@ -18,6 +18,8 @@ export interface RunQuery {
   userId?: string
   /** Everybody's, reports to AXON as well. */
   all?: boolean
+  /** Of these runs, those of this user. */
+  ofUser?: string
   agent?: string
   status?: RunStatus
   sessionId?: string
@@ -50,6 +52,7 @@ export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<
     ]
     conditions.push(own.length === 0 ? 'false' : `(${own.join(' or ')})`)
   }
+  where((p) => `r.user_id = ${p}`, query.ofUser)
   where((p) => `r.slug = lower(${p})`, query.agent)
   where((p) => `r.status = ${p}`, query.status)
   where((p) => `r.session_id = ${p}`, query.sessionId)
