@@ -81,8 +81,9 @@ export class Claimer {
     this.#running.set(run.runId, control)
     const task = workOn(this.#host, control, node).finally(() => {
       this.#tasks.delete(task)
+      const wasFull = this.#running.size >= runsMax
       if (this.#running.get(run.runId) === control) this.#running.delete(run.runId)
-      this.wake(run.slug)
+      if (wasFull) this.wake(run.slug)
     })
     this.#tasks.add(task)
   }

@@ -47,7 +47,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
     },
     async ended(runs: readonly EndedRun[]) {
       for (const run of runs) parts.news.ended(run)
-      for (const slug of slugsToWake(runs)) claimer.wake(slug)
+      for (const slug of slugsToWake(host, runs)) claimer.wake(slug)
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },

@@ -84,7 +84,16 @@ export async function advance(host: RunHost, health: NodeHealth, goalId: number)
   if (ended) news.dispatchEnded(goalId, ended)
 }
 
-/** Slugs where the end of these runs may have made room, or brought work. */
-export function slugsToWake(runs: readonly EndedRun[]): Set<string> {
-  return new Set(runs.flatMap(({ slug, reportRunId }) => (reportRunId ? [slug, axon.slug] : [slug])))
+/**
+ * Slugs where the end of these runs made room for others, or brought work. With several sessions a run that was accepted
+ * meanwhile may have been overlooked, so there every slug counts.
+ */
+export function slugsToWake({ relational }: RunHost, runs: readonly EndedRun[]): Set<string> {
+  const all = relational.driver !== 'embedded'
+  return new Set(
+    runs.flatMap(({ slug, reportRunId, othersWait }) => [
+      ...(all || othersWait ? [slug] : []),
+      ...(reportRunId ? [axon.slug] : []),
+    ]),
+  )
 }

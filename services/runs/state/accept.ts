@@ -47,11 +47,13 @@ export class SessionBusyError extends AppError {
  */
 export async function acceptRun(relational: Relational, run: NewRun): Promise<Run> {
   const { onBusy = 'enqueue', ...row } = run
+  // With one session no other commit waits for the notice.
+  const notify = relational.driver === 'embedded'
   const made = await inLanes(relational, [run], (executor) =>
-    insertRun(executor, row satisfies NewRunRow, onBusy === 'reject'),
+    insertRun(executor, row satisfies NewRunRow, { reject: onBusy === 'reject', notify }),
   )
   if (made.run) {
-    wakeDispatchers(relational, run.slug)
+    if (!notify) wakeDispatchers(relational, run.slug)
     return made.run
   }
   const known = await readRun(relational, run.runId)

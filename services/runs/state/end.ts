@@ -45,6 +45,8 @@ export interface EndedRun {
   treeEnded: boolean
   /** The run that brings AXON the report. */
   reportRunId: string | null
+  /** Other runs wait at its node, or in its lane. */
+  othersWait: boolean
 }
 
 /** The runs that were ended: none where another terminal state was first. */
@@ -131,7 +133,8 @@ fleet as (
   from ended where trigger <> 'report' and status <> 'canceled')
 ${announce ? announced : ''}
 select e.run_id as "runId", e.root_run_id as "rootRunId", e.slug, e.goal_id as "goalId", e.trigger, e.attempt, e.status,
-  coalesce(trees.open_runs = 0, true) as "treeEnded", reports.report_run_id as "reportRunId"
+  coalesce(trees.open_runs = 0, true) as "treeEnded", reports.report_run_id as "reportRunId",
+  exists (select from platform.runs q where q.slug = e.slug and q.status = 'queued') as "othersWait"
 from ended e left join trees on trees.root_run_id = e.root_run_id left join reports on reports.run_id = e.run_id`
 }
 

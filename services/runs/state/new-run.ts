@@ -5,6 +5,7 @@ import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relationa
 import { headerNames } from '#runtime/messages.ts'
 import { runsCommands } from '#topics/catalog.ts'
 import { runColumns } from './columns.ts'
+import { runsChannel } from './notice.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 
 /** Runs of callers that wait in one lane. */
@@ -77,9 +78,14 @@ export async function lockLanes(
 
 /**
  * Inserts the run, unless its lane is full, or busy and `reject` is set. Runs of mentions and of the platform itself are
- * refused only by a lane that is far too long.
+ * refused only by a lane that is far too long. `notify` wakes the dispatchers with the commit: only where no other commit
+ * waits for it.
  */
-export async function insertRun(executor: SqlExecutor, run: NewRunRow, reject = false): Promise<Inserted> {
+export async function insertRun(
+  executor: SqlExecutor,
+  run: NewRunRow,
+  { reject = false, notify = false }: { reject?: boolean; notify?: boolean } = {},
+): Promise<Inserted> {
   const { rows } = await executor.query<
     Run & { made: string | null; active: string | null; waiting: number }
   >(statement, [
@@ -105,6 +111,7 @@ export async function insertRun(executor: SqlExecutor, run: NewRunRow, reject = 
     reject,
     run.trigger === 'api' || run.trigger === 'dispatch',
     JSON.stringify(headersOf(run)),
+    notify,
   ])
   const { made, active, waiting, ...row } = rows[0]!
   return made === null ? { run: null, active, waiting } : { run: row as Run }
@@ -131,7 +138,11 @@ sent as (
   insert into platform.outbox (topic, key, event_id, value, headers)
   select '${runsCommands.name}', slug, gen_random_uuid()::text,
     jsonb_build_object('command', 'start', 'run_id', run_id, 'slug', slug), $22::jsonb from made)
-select r.run_id as made, lane.active, lane.waiting, ${runColumns('0')} from lane left join made r on true`
+select r.run_id as made, lane.active, lane.waiting, ${runColumns('0')}
+from lane left join made r on true
+left join lateral (
+  select pg_notify('${runsChannel}', r.slug), pg_notify('flotilla_outbox', '') where $23::boolean and r.run_id is not null
+) as noticed on true`
 
 function headersOf(run: NewRunRow): Record<string, string> {
   return {
