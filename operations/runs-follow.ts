@@ -7,13 +7,13 @@ import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
+import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { readDispatchEvents } from '#services/runs/state/dispatches.ts'
 import { readEvents, readRun, treeStatus } from '#services/runs/state/read.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
-import { type DispatchView, type RunView, viewOfDispatch, viewOfRun } from './run-views.ts'
-import { dispatchOf, goalIdOf } from './runs.ts'
+import { type DispatchView, dispatchOf, goalIdOf, type RunView } from './runs.ts'
 
 /** `partial`: a piece of a text that comes as a whole later. */
 export type FollowedItem =
@@ -48,7 +48,7 @@ interface Target {
   /** Whether a record of runs.events is about it. */
   isOf(record: { root_run_id: string; goal_id: number | null }): boolean
   after(seq: number): Promise<StoredEvent[]>
-  /** What happened besides the events, since the last call. */
+  /** Agents that will not answer, since the last call. */
   changes(): Promise<FollowedItem[]>
   /** Undefined until all has ended. */
   outcome(): Promise<{ run: RunView } | { dispatch: DispatchView } | undefined>
@@ -73,15 +73,17 @@ async function targetOf(relational: Relational, id: string): Promise<Target> {
 
 async function dispatchTarget(relational: Relational, goalId: number): Promise<Target> {
   await dispatchOf(relational, goalId)
-  const seen = new Map<string, string>()
+  const seen = new Set<string>()
   return {
     isOf: ({ goal_id }) => goal_id === goalId,
     after: (after) => readDispatchEvents(relational, { goalId, after, limit: pageMax }),
     async changes() {
       const { runs } = await dispatchOf(relational, goalId)
-      const changed = runs.filter(({ runId, status }) => seen.get(runId) !== status)
-      for (const { runId, status } of changed) seen.set(runId, status)
-      return changed.map(({ agent, status, error }) => ({
+      const fallen = runs.filter(
+        ({ runId, status }) => (status === 'failed' || status === 'canceled') && !seen.has(runId),
+      )
+      for (const { runId } of fallen) seen.add(runId)
+      return fallen.map(({ agent, status, error }) => ({
         kind: 'status',
         agent,
         status,
@@ -132,8 +134,8 @@ async function follow(
         if (item === 'rows') await giveRows()
         else await output.item(item)
       }
-      await giveRows()
       for (const change of await target.changes()) await output.item(change)
+      await giveRows()
       if (outcome) return { ...outcome, events }
       await wakeup.sleep(lookMs, signal)
     }

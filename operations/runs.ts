@@ -6,6 +6,8 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
+import { checkedId, checkedMessage } from '#services/runs/gateway/requests/fields.ts'
+import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import { nodesFileOf } from '#services/runs/nodes/settings.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
@@ -14,19 +16,18 @@ import { cancelRun } from '#services/runs/state/cancel.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { axon } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { type Content, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { operator } from './hub-changes.ts'
 import { defineOperation } from './operation.ts'
-import { type DispatchView, type RunView, viewOfDispatch, viewOfRun } from './run-views.ts'
 
-const textBytesMax = 32 * 1024
 const dispatchMs = 300_000
 /** Shown at once; the stream of the gateway has all. */
 const eventsMax = 1_000
-const idLengthMax = 512
+export type RunView = ReturnType<typeof viewOfRun>
+export type DispatchView = ReturnType<typeof viewOfDispatch>
 
-const text = Type.Optional(Type.String({ minLength: 1, maxLength: idLengthMax }))
+const text = Type.Optional(Type.String({ minLength: 1 }))
 const messageArgs = { text: Type.String(), userId: text, sessionId: text }
 
 export const startRunOperation = defineChange({
@@ -46,7 +47,7 @@ export const startRunOperation = defineChange({
       trigger: 'api',
       callerUid: operator.uid,
       requestId: context.requestId ?? null,
-      message: messageOf(given.text),
+      message: checkedMessage(given.text, 'text'),
       streaming,
     })
     context.describe({ target: run.runId })
@@ -67,7 +68,7 @@ export const startDispatchOperation = defineChange({
     if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
     const dispatch = await acceptDispatch(engines.relational, {
       ...addressOf(given),
-      message: messageOf(given.text),
+      message: checkedMessage(given.text, 'text'),
       callerUid: operator.uid,
       author: operator,
       requestId: context.requestId ?? null,
@@ -100,14 +101,12 @@ export const listRunsOperation = defineOperation({
     { platform },
     { limit = 100, all = false, userId, ...filters }: Static<typeof listArgs>,
   ): Promise<{ runs: RunView[] }> {
-    const { relational } = platform.engines
-    const wanted = (run: RunView) =>
-      (all || run.trigger !== 'report') && (userId === undefined || run.userId === userId)
+    const query = { all: true, limit, ...filters, ...(userId === undefined ? {} : { ofUser: userId }) }
     const runs: RunView[] = []
     let cursor: string | undefined
     do {
-      const page = await listRuns(relational, { all: true, limit, ...filters, ...(cursor ? { cursor } : {}) })
-      runs.push(...page.runs.map(viewOfRun).filter(wanted))
+      const page = await listRuns(platform.engines.relational, { ...query, ...(cursor ? { cursor } : {}) })
+      runs.push(...page.runs.filter(({ trigger }) => all || trigger !== 'report').map(viewOfRun))
       cursor = page.next ?? undefined
     } while (cursor !== undefined && runs.length < limit)
     return { runs: runs.slice(0, limit) }
@@ -183,15 +182,8 @@ function nodeNamed(nodes: NodeSet, name: string): RunNode {
 }
 
 function addressOf({ userId, sessionId }: { userId?: string; sessionId?: string }) {
-  return { userId: userId ?? operator.uid, sessionId: sessionId ?? randomUUID() }
-}
-
-function messageOf(given: string): Content {
-  if (given.trim() === '' || !given.isWellFormed() || given.includes('\0')) {
-    throw new AppError('bad_request', 'The text must not be empty, and must be Unicode without NUL.')
+  return {
+    userId: checkedId(userId, 'userId') ?? operator.uid,
+    sessionId: checkedId(sessionId, 'sessionId') ?? randomUUID(),
   }
-  if (Buffer.byteLength(given) > textBytesMax) {
-    throw new AppError('payload_too_large', `A message has at most ${textBytesMax} bytes.`)
-  }
-  return { role: 'user', parts: [{ text: given }] }
 }

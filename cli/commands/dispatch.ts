@@ -1,7 +1,7 @@
 /** `flotilla dispatch`: sends a message to all agents as one goal and shows each one's progress, and the conclusion. */
 
 import type { Command as Program } from 'commander'
-import type { DispatchView } from '#operations/run-views.ts'
+import type { DispatchView } from '#operations/runs.ts'
 import { startDispatchOperation } from '#operations/runs.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'
@@ -21,6 +21,7 @@ export function registerDispatch(program: Program, cli: Cli): void {
         console.log(json ? JSON.stringify({ dispatch: started }) : fields(shortOf(started)))
         return
       }
+      if (!json) console.log(beginningOf(started))
       const followed = await followToEnd(cli, String(started.goalId), json)
       if (!('dispatch' in followed)) return
       console.log(json ? JSON.stringify(followed) : endOf(followed.dispatch))
@@ -31,6 +32,10 @@ export function registerDispatch(program: Program, cli: Cli): void {
 
 function shortOf({ goalId, sessionId, status, runs }: DispatchView) {
   return { dispatch: goalId, session: sessionId, status, agents: runs.map(({ agent }) => agent).join(', ') }
+}
+
+function beginningOf({ goalId, runs }: DispatchView): string {
+  return `[dispatch ${goalId} to ${runs.map(({ agent }) => agent).join(', ')}]`
 }
 
 /** The conclusion was shown as what the orchestrator said. */

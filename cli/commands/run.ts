@@ -1,7 +1,7 @@
 /** `flotilla run`: sends a message to an agent and shows what it, and those that it names, say. */
 
 import type { Command as Program } from 'commander'
-import type { RunView } from '#operations/run-views.ts'
+import type { RunView } from '#operations/runs.ts'
 import { startRunOperation } from '#operations/runs.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'

@@ -1,7 +1,7 @@
 /** `flotilla runs`: runs and dispatches that were started, and canceling them. */
 
 import { InvalidArgumentError, Option, type Command as Program } from 'commander'
-import type { DispatchView, RunView } from '#operations/run-views.ts'
+import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
 import { type RunStatus, runStatuses } from '#services/runs/state/types.ts'
 import { type Cli, describe } from '../cli.ts'

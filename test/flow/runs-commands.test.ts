@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import type { DispatchView, RunView } from '#operations/run-views.ts'
+import type { DispatchView, RunView } from '#operations/runs.ts'
 import type { StoredEvent } from '#services/runs/state/types.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
@@ -57,7 +57,7 @@ test('what an agent says is shown as it comes, and once', async () => {
     0,
     expect.stringMatching(/^WHALE: one two\n\[run_[0-9a-f]{32} completed; session s1\]\n$/),
   ])
-  expect(node.runs.at(-1)).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
+  expect(node.runs[0]).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
 })
 
 test('as one document: the run and its events, those of agents that were named, too', async () => {
@@ -90,7 +90,7 @@ test('what cannot be sent is refused', async () => {
   const codeOf = async (args: string[], code: number) =>
     (await runJson<{ error: { code: string } }>(args, env, code)).error.code
   expect(await codeOf(['run', 'NOBODY', 'hello'], 1)).toBe('agent_not_found')
-  expect(await codeOf(['run', 'WHALE', ' '], 2)).toBe('bad_request')
+  expect(await codeOf(['run', 'WHALE', ' '], 2)).toBe('validation_failed')
   expect(await codeOf(['run', 'WHALE', 'x'.repeat(40_000)], 1)).toBe('payload_too_large')
   expect(await codeOf(['runs', 'show', 'run_0'], 1)).toBe('run_not_found')
   expect(await codeOf(['runs', 'show', '999'], 1)).toBe('dispatch_not_found')
@@ -143,9 +143,11 @@ test('a dispatch shows what each agent says, and how it ends; its conclusion is 
 test('a dispatch that is followed shows the conclusion last', async () => {
   node.scripts.set('cipher', echoScript)
   node.scripts.set('pulse', echoScript)
+  node.scripts.set('atlas', () => [{ raise: 'no atlas today' }])
   const { code, stdout } = await runCommand(['dispatch', 'Report.'], env)
-  expect(code).toBe(0)
+  expect(code).toBe(1)
   expect(stdout).toContain('PULSE: pulse heard: Report.\n')
-  expect(stdout).toContain('[ATLAS completed]\n')
-  expect(stdout).toMatch(/AXON: All is said\.\n\[dispatch \d+ completed: 5 of 5 agents answered\]\n$/)
+  expect(stdout).toMatch(/^\[dispatch \d+ to WHALE, PULSE, NEXUS, ATLAS, CIPHER\]\n/)
+  expect(stdout).toContain('[ATLAS failed: ')
+  expect(stdout).toMatch(/AXON: All is said\.\n\[dispatch \d+ partial: 4 of 5 agents answered\]\n$/)
 })

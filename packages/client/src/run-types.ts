@@ -59,6 +59,7 @@ export interface Run {
   createdAt: string
   startedAt: string | null
   endedAt: string | null
+  cancelRequestedAt: string | null
   lastEventId: number
 }
 

@@ -133,14 +133,14 @@ function eventsOf<R>(
       if (kind !== 'message') continue
       const event = JSON.parse(data) as RunEvent
       const outcome = outcomeOf<R>(event, name)
-      if (!event.partial) {
-        const number = Number(id)
-        if (outcome === undefined && number <= state.lastEventId) continue
-        if (number > state.lastEventId) state.lastEventId = number
-      }
       if (outcome !== undefined) {
         state.result = outcome
         return
+      }
+      if (!event.partial) {
+        const number = Number(id)
+        if (number <= state.lastEventId) continue
+        state.lastEventId = number
       }
       yield event
     }
