@@ -10,7 +10,8 @@ import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/sta
 import { readEvents } from '#services/runs/state/read.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
-import { fleet, nodesAt, openRunWorld, type RunWorld } from '../support/run-dispatchers.ts'
+import { openRunWorld, type RunWorld } from '../support/run-dispatchers.ts'
+import { fleet, nodesAt } from '../support/run-nodes.ts'
 import { echoScript, openScriptedNode, type Script, type ScriptedNode } from '../support/scripted-node.ts'
 
 export function describeDispatcher(name: string, open: () => Promise<Relational>): void {

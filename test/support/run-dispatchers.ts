@@ -4,49 +4,17 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { type Dispatcher, startDispatcher } from '#services/runs/dispatcher/dispatcher.ts'
 import { createRunNews } from '#services/runs/dispatcher/news.ts'
-import { type RunTimes, runTimes } from '#services/runs/dispatcher/times.ts'
+import type { RunTimes } from '#services/runs/dispatcher/times.ts'
 import { createCallNode } from '#services/runs/nodes/adk/call.ts'
 import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
-import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
-import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+import type { NodeSet } from '#services/runs/nodes/types.ts'
 import { acceptRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Run, StoredEvent } from '#services/runs/state/types.ts'
 import { eventually } from './eventually.ts'
 import { silentLog } from './relational.ts'
+import { nodesAt, shortTimes } from './run-nodes.ts'
 import type { ScriptedNode } from './scripted-node.ts'
-
-export const fleet = ['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'] as const
-
-/** Times that let a test see what happens at their end. */
-export const shortTimes: RunTimes = {
-  ...runTimes,
-  sweepMs: 100,
-  restMs: 100,
-  retryMs: 100,
-  probeMs: 200,
-  probeRestMs: 200,
-}
-
-export function nodesAt(
-  url: string,
-  slugs: readonly string[] = fleet,
-  given: Partial<RunNode> = {},
-): NodeSet {
-  return nodeSetOf(
-    slugs.map((slug) => ({
-      slug,
-      codename: slug.toUpperCase(),
-      role: 'test',
-      url,
-      app: slug,
-      headers: {},
-      timeoutMs: 300_000,
-      concurrency: 4,
-      ...given,
-    })),
-  )
-}
 
 export interface RunWorld {
   relational: Relational

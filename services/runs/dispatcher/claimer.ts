@@ -3,6 +3,7 @@
 import { describeError } from '#lib/errors.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
+import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
 import { workOn } from './run-task.ts'
@@ -14,6 +15,8 @@ export class Claimer {
   readonly #tasks = new Set<Promise<void>>()
   /** Slugs that are being claimed for; true: there is more by now. */
   readonly #claiming = new Map<string, boolean>()
+  /** Slugs whose nodes have a row, which claims lock. */
+  readonly #known = new Set<string>()
   #stopped = false
 
   constructor(host: RunHost) {
@@ -57,6 +60,8 @@ export class Claimer {
     const node = this.#host.nodes().bySlug(slug)
     const max = runsMax - this.#running.size
     if (!node || max <= 0) return
+    if (!this.#known.has(slug)) await ensureNodes(relational, [node])
+    this.#known.add(slug)
     const askedAt = performance.now()
     const runs = await claimRuns(relational, {
       slug,

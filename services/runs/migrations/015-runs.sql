@@ -129,3 +129,29 @@ create table platform.run_nodes (
   -- agent.spawned was the last event of it, not agent.terminated.
   alive boolean not null default false
 );
+
+-- Claims the oldest queued runs of lanes that have none running, as long as the node has free slots: slots_max over all
+-- dispatchers. Another dispatcher waits for the node's row, and looks only then, so no slot is counted twice. A function,
+-- because the lock must not wait for a client that was paused in the midst of a transaction.
+create function platform.claim_runs(
+  of_slug text, slots_max integer, runs_max integer, claimant text, lease_ms double precision
+) returns setof platform.runs language plpgsql as $$
+begin
+  perform from platform.run_nodes n where n.slug = of_slug for no key update;
+  return query
+    with next as materialized (
+      select q.run_id from platform.runs q
+      where q.slug = of_slug and q.status = 'queued' and (q.not_before is null or q.not_before <= clock_timestamp())
+        and not exists (
+          select from platform.runs o where o.lane = q.lane and o.status in ('queued', 'running')
+            and (o.status = 'running' or o.id < q.id))
+      order by q.id
+      limit (select greatest(0, least(runs_max, slots_max - count(*))) from platform.runs c
+             where c.slug = of_slug and c.status = 'running'))
+    update platform.runs r set status = 'running', attempt = r.attempt + 1, epoch = r.epoch + 1, shown = false,
+      holder = claimant, lease_until = clock_timestamp() + make_interval(secs => lease_ms / 1000),
+      started_at = coalesce(r.started_at, clock_timestamp())
+    from next where r.run_id = next.run_id and r.status = 'queued'
+    returning r.*;
+end
+$$;

@@ -1,7 +1,6 @@
 /** Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. */
 
-import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import { sqlState } from '#engines/relational/port.ts'
+import { type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { type ClaimedRun, claimedColumns } from './columns.ts'
 
 export interface ClaimRequest {
@@ -17,52 +16,21 @@ export interface ClaimRequest {
 
 const uniqueViolation = '23505'
 
-/**
- * Claims the oldest queued runs of lanes that have none running, as long as the node has free slots. Another dispatcher that
- * claims at the same time waits for the node's row, so slots are never counted twice.
- */
-export async function claimRuns(relational: Relational, request: ClaimRequest): Promise<ClaimedRun[]> {
-  // One session: a single statement sees everything that was committed.
-  if (relational.driver === 'embedded') return claim(relational, request)
+/** Claims the oldest queued runs of lanes that have none running, as long as the node has free slots. */
+export async function claimRuns(executor: SqlExecutor, request: ClaimRequest): Promise<ClaimedRun[]> {
   try {
-    return await relational.transaction(async (tx) => {
-      await tx.query('select 1 from platform.run_nodes where slug = $1 for no key update', [request.slug])
-      return claim(tx, request)
-    })
+    const { rows } = await executor.query<ClaimedRun>(
+      `select ${claimedColumns()} from platform.claim_runs($1, $2, $3, $4, $5) r
+       join platform.run_trees t on t.root_run_id = r.root_run_id order by r.id`,
+      [request.slug, request.concurrency, request.max, request.holder, request.leaseMs],
+    )
+    return rows
   } catch (error) {
     // A run of a lane was accepted under a lower id while a later one of it was claimed: the lane is busy after all.
     if (sqlState(error) === uniqueViolation) return []
     throw error
   }
 }
-
-async function claim(executor: SqlExecutor, request: ClaimRequest): Promise<ClaimedRun[]> {
-  const { rows } = await executor.query<ClaimedRun>(claimStatement, [
-    request.slug,
-    request.concurrency,
-    request.max,
-    request.holder,
-    request.leaseMs,
-  ])
-  return rows
-}
-
-const claimStatement = `
-with next as materialized (
-  select q.run_id from platform.runs q
-  where q.slug = $1 and q.status = 'queued' and (q.not_before is null or q.not_before <= clock_timestamp())
-    and not exists (
-      select from platform.runs o where o.lane = q.lane and o.status in ('queued', 'running')
-        and (o.status = 'running' or o.id < q.id))
-  order by q.id
-  limit (select greatest(0, least($3::integer, $2::integer - count(*))) from platform.runs
-         where slug = $1 and status = 'running'))
-update platform.runs r set status = 'running', attempt = r.attempt + 1, epoch = r.epoch + 1, shown = false,
-  holder = $4, lease_until = clock_timestamp() + make_interval(secs => $5::float8 / 1000),
-  started_at = coalesce(r.started_at, clock_timestamp())
-from next, platform.run_trees t
-where r.run_id = next.run_id and r.status = 'queued' and t.root_run_id = r.root_run_id
-returning ${claimedColumns()}`
 
 /** A run of which this dispatcher still has the lease. */
 export interface Renewed {

@@ -126,7 +126,8 @@ export async function endOverdueRuns(executor: SqlExecutor, graceMs: number): Pr
 
 async function idsOf(executor: SqlExecutor, condition: string): Promise<string[]> {
   const { rows } = await executor.query<{ run_id: string }>(
-    `select run_id from platform.runs where ${condition} order by id limit ${batchMax}`,
+    // Whoever holds a row just now changes it, or was paused: the next sweep sees.
+    `select run_id from platform.runs where ${condition} order by id limit ${batchMax} for no key update skip locked`,
   )
   return rows.map((row) => row.run_id)
 }
