@@ -18,6 +18,7 @@ export const adkAgents = [
   'echo',
   'other',
   'caller',
+  'concludes',
   'pieces',
   'raises',
   'raises_at_once',

@@ -37,7 +37,13 @@ async def echo(ctx):
 
 
 async def other(ctx):
-    yield event(ctx, "other", f"joined: {text_of(ctx)}")
+    # Not the text itself: names in it would call others.
+    asked = "asked" if "Let OTHER have a look." in text_of(ctx) else "not asked"
+    yield event(ctx, "other", f"joined, {asked}")
+
+
+async def concludes(ctx):
+    yield event(ctx, "concludes", "all is said" if "Give the conclusion." in text_of(ctx) else "taken")
 
 
 async def caller(ctx):
@@ -87,10 +93,9 @@ async def state(ctx):
     yield event(ctx, "state", f"theme is {ctx.session.state.get('theme')}")
 
 
-AGENTS = {
-    one.__name__: one
-    for one in (two, echo, other, caller, pieces, raises, raises_at_once, says_error, says_nothing, slow, state)
-}
+NAMED = (two, echo, other, caller, concludes, pieces)
+FAULTY = (raises, raises_at_once, says_error, says_nothing, slow, state)
+AGENTS = {one.__name__: one for one in NAMED + FAULTY}
 
 
 class Scripted(BaseAgent):
