@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
@@ -207,6 +208,28 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(await reports()).toHaveLength(3)
     })
 
+    test('cancel against completion, a thousand times: one end and one report each', async () => {
+      script('whale', ({ number }) => [{ text: 'one' }, { waitMs: number % 12 }, { text: 'two' }])
+      const dispatcher = world.start({ nodes: nodesAt(node.url, ['whale'], { concurrency: 32 }) })
+      const seen = { completed: 0, canceled: 0, failed: 0 }
+      async function race(lane: number): Promise<void> {
+        for (let n = 0; n < 40; n++) {
+          const { runId } = await world.accept('go', { sessionId: `s${lane}` })
+          await new Promise((resolve) => setTimeout(resolve, (n * 7) % 60))
+          const answered = await cancelRun(relational, runId)
+          dispatcher.cancel()
+          const { status } = await world.ended(runId)
+          if (answered.endedAt) expect(status).toBe(answered.status)
+          seen[status as keyof typeof seen]++
+        }
+      }
+      await Promise.all(Array.from({ length: 25 }, (_, lane) => race(lane)))
+      expect(seen.completed + seen.canceled).toBe(1_000)
+      expect(await reports()).toHaveLength(1_000)
+      for (const statuses of endsOf(world.news).values()) expect(statuses.size).toBe(1)
+      expect(await fleetEvents()).toHaveLength(seen.completed)
+    }, 120_000)
+
     test('named agents join the conversation', async () => {
       script('whale', () => [{ text: 'I ask PULSE.' }])
       script('pulse', () => [{ text: 'Here I am, WHALE.' }])
@@ -338,4 +361,14 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(await world.ended(silent.runId)).toMatchObject({ status: 'completed', attempt: 1 })
     })
   })
+}
+
+/** The terminal states that were published of each run. */
+function endsOf(news: readonly RunEventRecord[]): Map<string, Set<string>> {
+  const ends = new Map<string, Set<string>>()
+  for (const { run_id, status } of news) {
+    if (status === null || status === 'running') continue
+    ends.set(run_id, (ends.get(run_id) ?? new Set()).add(status))
+  }
+  return ends
 }

@@ -6,7 +6,7 @@ import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import type { EndedRun } from '../state/end.ts'
-import { pruneRuns } from '../state/sweeps.ts'
+import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
@@ -37,6 +37,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   const probing = createWakeup()
   let resting = false
   let woken = false
+  let begun = false
 
   const host: RunHost = {
     ...parts,
@@ -60,6 +61,8 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
     ),
     startRepeating({ what: 'sweep of runs', log, wakeup: sweeping, everyMs: sweepEveryMs }, async () => {
       woken = false
+      if (!begun) await restartWaiting(relational)
+      begun = true
       const { queued, running, dispatching } = await sweep(host, health)
       resting = !(queued || running || dispatching || woken)
       await claimer.stopCanceled()

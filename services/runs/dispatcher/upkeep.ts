@@ -18,10 +18,11 @@ const overdueGraceMs = 2_000
 
 /** What the last probes found. */
 export class NodeHealth {
-  #up = new Set<string>()
+  #up: ReadonlySet<string> | null = null
 
+  /** Before the first probes it counts as live: nothing is given up for it then. */
   get axonIsLive(): boolean {
-    return this.#up.has(axon.slug)
+    return this.#up === null || this.#up.has(axon.slug)
   }
 
   /** Asks every node, and writes down what it found. */

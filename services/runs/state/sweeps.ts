@@ -82,6 +82,13 @@ export const runTimeout = {
   retryable: true,
 }
 
+/** At the start of a dispatcher: while none was there, no node could take a run. */
+export async function restartWaiting(executor: SqlExecutor): Promise<void> {
+  await executor.query(
+    `update platform.runs set head_at = clock_timestamp() where status = 'queued' and head_at is not null`,
+  )
+}
+
 /**
  * Ends runs that have waited too long at the head of their lanes. Reports do not wait for each other: while AXON is away,
  * each has its own time.
