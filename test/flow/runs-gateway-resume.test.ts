@@ -62,7 +62,7 @@ describe('a reader whose gateway is gone', () => {
     expect(reader.end().run).toMatchObject({ runId, status: 'completed', lastEventId: 60 })
   })
 
-  it('is told nothing but the end of the connection when the gateway stops', async () => {
+  it('learns nothing but the end of the connection when the gateway stops', async () => {
     platform.script('whale', () => talkative(20, 50))
     const third = await openSecondRunGateway(platform.platform)
     const key = await platform.memberKey()
@@ -81,7 +81,7 @@ describe('a reader whose gateway is gone', () => {
     await reader.over
     expect(reader.end()).toBeUndefined()
     expect(reader.frames.every(({ data }) => data.author === 'WHALE')).toBe(true)
-    // Whoever waited for the whole answer is told where it will be.
+    // Whoever waited for the whole answer learns where it will be.
     const answer = await waiting
     expect(answer.status).toBe(202)
     const { runId } = (await answer.json()) as { runId: string }

@@ -80,7 +80,7 @@ const backTick = 0x60
 const bracket = 0x5d
 const parenthesis = 0x28
 
-/** Beside a name these make of it a part of something longer: a path, a variable, a tag. */
+/** Next to a name these make of it a part of something longer: a path, a variable, a tag. */
 const joinedBefore = new Set('/\\$#%=')
 const joinedBehind = new Set('/\\$%=')
 

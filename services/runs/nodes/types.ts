@@ -1,4 +1,4 @@
-/** What a node is, and how the dispatcher talks to one, whatever protocol stands behind. */
+/** What a node is, and how the dispatcher talks to one, whatever its protocol is. */
 
 import type { Content, RunEvent } from '../state/types.ts'
 

@@ -34,7 +34,7 @@ export function brokenCall(error: unknown): NodeFault {
 /** Of an answer to a run that is no stream of events. */
 export function refusedRun(status: number): NodeFault {
   const message = `The node answered HTTP ${status}.`
-  // 4xx of the address or credential, too many requests, and what stands before the node.
+  // 4xx of the address or credential, too many requests, and proxies in front of the node.
   const neverBegan = status < 400 || [401, 403, 404, 405, 408, 421, 425, 429, 502, 503, 504].includes(status)
   return new NodeFault(neverBegan ? 'unavailable' : 'agent_error', message)
 }

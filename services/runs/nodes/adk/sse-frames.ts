@@ -51,7 +51,7 @@ export class SseFrames {
     this.#line = []
     this.#lineBytes = 0
     if (isEmpty) return this.#endFrame()
-    // What is too large counts as data: only its size is told.
+    // What is too large counts as data: only its size is reported.
     if (this.#frameBytes > frameBytesMax) this.#hasData = true
     else this.#addLine(line)
     return null
