@@ -8,7 +8,7 @@ import { freePort, removeAtEnd, type ServerChild, startChild, untilReady } from 
 import { installPythonPackage } from './install.ts'
 
 const version = '2.13.0'
-/** With other jobs beside it, it was seen to need half a minute. */
+/** On a busy machine it was seen to need half a minute. */
 const readyMs = 120_000
 const scriptedFolder = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'test', 'data', 'adk')
 

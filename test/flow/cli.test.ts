@@ -263,6 +263,7 @@ const freePorts = {
   VECTOR_GATEWAY_PORT: '0',
   MAIN_API_PORT: '0',
   HUB_PORT: '0',
+  RUN_GATEWAY_PORT: '0',
   WEBHOOK_GATEWAY: 'localhost:0',
 }
 

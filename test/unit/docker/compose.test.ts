@@ -9,6 +9,7 @@ import type { Service } from '#runtime/service.ts'
 import { wantedPorts } from '#runtime/start/ingress.ts'
 import type { WantedPort } from '#runtime/start/ports.ts'
 import { services as all } from '#services/index.ts'
+import { parseNodes } from '#services/runs/nodes/nodes-file.ts'
 import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
 import { projectFolder } from '../../support/pages.ts'
 
@@ -118,4 +119,21 @@ test('relay, courier and command line read one targets file, which is sound as i
     expect(volumes).toContain('./docker/webhooks:/etc/flotilla:ro')
   }
   expect(parseTargets(read('docker/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
+})
+
+test('gateway, dispatcher and command line of runs read one nodes file, which names the six agents as it is shipped', () => {
+  for (const name of ['run-gateway', 'run-dispatcher', 'cli']) {
+    const { environment, volumes } = containers[name]!
+    expect(environment).toMatchObject({ RUN_NODES_FILE: '/etc/flotilla-nodes/nodes.yaml' })
+    expect(volumes).toContain('./docker/nodes:/etc/flotilla-nodes:ro')
+  }
+  const { nodes } = parseNodes(read('docker/nodes/nodes.yaml'), {}, 'nodes.yaml')
+  expect(nodes.map(({ codename }) => codename)).toEqual([
+    'WHALE',
+    'PULSE',
+    'CIPHER',
+    'ATLAS',
+    'NEXUS',
+    'AXON',
+  ])
 })

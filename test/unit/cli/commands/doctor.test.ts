@@ -25,6 +25,7 @@ describe('flotilla doctor', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
     }
     const { code, printed } = await run(['doctor', '--json'], env)
@@ -53,6 +54,7 @@ describe('flotilla doctor where nothing runs', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
     }
     const { code, checks } = await checksOf({ ...ports, ...env })
     const faults = checks.filter(({ status }) => status === 'fail')
@@ -71,6 +73,7 @@ describe('flotilla doctor where nothing runs', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
       GATEWAY_KEY_TTL_S: '777',
       KAFKA_BROKER: 'log:9092',
