@@ -3,13 +3,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Run } from '../../state/types.ts'
 
-export const runHeaders = {
-  'X-Run-Id': 'The id of the run.',
-  'X-Session-Id': 'Its session; percent-encoded where it is not visible ASCII.',
-  'X-User-Id': 'Its user; percent-encoded where it is not visible ASCII.',
-  Location: 'Where the run is shown.',
-}
-
 export function tellRun(reply: FastifyReply, run: Pick<Run, 'runId' | 'sessionId' | 'userId'>): void {
   reply.header('x-run-id', run.runId)
   reply.header('x-session-id', headerText(run.sessionId))

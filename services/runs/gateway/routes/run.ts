@@ -2,7 +2,6 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { describeScope } from '#runtime/http/api/facts.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/identity/access/idempotent.ts'
 import { leastAccess } from '#services/identity/access/least-access.ts'
@@ -14,7 +13,7 @@ import { preferHeaders, wantedBy } from '../requests/prefer.ts'
 import { readRunRequest, runRequest } from '../requests/run-request.ts'
 import { eventStream, joinQuery, run, runEvents, streamText } from '../schemas.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
-import { runHeaders, tellRun } from './headers.ts'
+import { tellRun } from './headers.ts'
 import { type StartedRun, startRun } from './start-run.ts'
 import { answerEvents } from './stream.ts'
 import { answerWhole } from './whole.ts'
@@ -24,61 +23,61 @@ ADK's \`/run\` does, once the agent and all that joined it are done; what failed
 the run. With \`Accept: text/event-stream\` or \`streaming: true\` they come as they happen. A run that takes longer than a minute
 is answered 202, and goes on. Runs of one agent, user and session go one after the other.
 
+The headers \`X-Run-Id\`, \`X-Session-Id\`, \`X-User-Id\` (percent-encoded where an id is not visible ASCII) and \`Location\` say which
+run it is, whatever becomes of it.
+
 ${streamText}`
 
-export function registerRun(parent: FastifyInstance, gateway: RunGateway): void {
-  parent.register(async (scope) => {
-    describeScope(scope, { headers: runHeaders })
-    scope.route({
-      method: 'POST',
-      url: '/:slug/run',
-      bodyLimit: bodyBytesMax,
-      onRequest: leastAccess('member'),
-      config: {
-        operation: 'run',
-        problems: [
-          'forbidden',
-          'agent_not_found',
-          'app_name_mismatch',
-          'user_mismatch',
-          'session_busy',
-          'session_queue_full',
-          'too_many_streams',
-          'agent_error',
-          'node_lost',
-          'node_unavailable',
-          'run_timeout',
-          'run_canceled',
-          'run_not_found',
-          'too_many_events',
-          ...idempotencyProblems,
-        ],
-      },
-      schema: {
-        operationId: 'runAgent',
-        tags: ['runs'],
-        summary: 'Send a message to an agent',
-        description,
-        params: Type.Object({
-          slug: Type.String({ description: 'The agent, in lower case.', examples: ['whale'] }),
-        }),
-        querystring: Type.Object({ join: joinQuery }),
-        headers: Type.Object({ ...idempotencyHeaders.properties, ...preferHeaders.properties }),
-        body: runRequest,
-        response: {
-          200: {
-            content: {
-              'application/json': { schema: runEvents },
-              ...eventStream('').content,
-            },
-            title: 'RunEvents',
-            description: 'The events, as JSON or as they come.',
+export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
+  scope.route({
+    method: 'POST',
+    url: '/:slug/run',
+    bodyLimit: bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'run',
+      problems: [
+        'forbidden',
+        'agent_not_found',
+        'app_name_mismatch',
+        'user_mismatch',
+        'session_busy',
+        'session_queue_full',
+        'too_many_streams',
+        'agent_error',
+        'node_lost',
+        'node_unavailable',
+        'run_timeout',
+        'run_canceled',
+        'run_not_found',
+        'too_many_events',
+        ...idempotencyProblems,
+      ],
+    },
+    schema: {
+      operationId: 'runAgent',
+      tags: ['runs'],
+      summary: 'Send a message to an agent',
+      description,
+      params: Type.Object({
+        slug: Type.String({ description: 'The agent, in lower case.', examples: ['whale'] }),
+      }),
+      querystring: Type.Object({ join: joinQuery }),
+      headers: Type.Object({ ...idempotencyHeaders.properties, ...preferHeaders.properties }),
+      body: runRequest,
+      response: {
+        200: {
+          content: {
+            'application/json': { schema: runEvents },
+            ...eventStream('').content,
           },
-          202: run,
+          title: 'RunEvents',
+          description: 'The events, as JSON or as they come.',
         },
+        202: run,
       },
-      handler: (request, reply) => handle(gateway, request, reply),
-    })
+    },
+    handler: (request, reply) => handle(gateway, request, reply),
   })
 }
 
