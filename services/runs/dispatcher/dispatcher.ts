@@ -17,6 +17,8 @@ const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
 
 export interface DispatcherOptions {
+  /** Hears of every run that ended here. */
+  onEnded?(run: EndedRun): void
   /** How long `close` lets runs go on. */
   drainMs: number
   retentionDays: number
@@ -47,7 +49,12 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       if (resting) sweeping.wake()
     },
     async ended(runs: readonly EndedRun[]) {
-      for (const run of runs) parts.news.ended(run)
+      for (const run of runs) {
+        parts.news.ended(run)
+        options.onEnded?.(run)
+        const { runId, slug, trigger, status, attempt } = run
+        log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
+      }
       for (const slug of slugsToWake(host, runs)) claimer.wake(slug)
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)

@@ -20,7 +20,7 @@ const waitingBytesMax = 16 * 1024 * 1024
 const batchMax = 500
 const batchBytesMax = 1024 * 1024
 const publishTimeoutMs = 2_000
-/** A durable event waits this long for room. */
+/** A durable event waits this long for room, unless the log is away. */
 const roomMs = 1_000
 const roomLookMs = 20
 

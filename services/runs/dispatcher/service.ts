@@ -9,6 +9,7 @@ import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { watchNodes } from '../nodes/nodes-file.ts'
 import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
 import { createRunNews } from './news.ts'
+import { createRunMetrics } from './run-metrics.ts'
 import { runTimes } from './times.ts'
 
 const config = Type.Object({
@@ -45,7 +46,7 @@ export const runDispatcher = defineWorker({
 })
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
-  const { env, log, engines, publisher, codec, instanceId, config: settings } = context
+  const { env, log, engines, publisher, codec, metrics, instanceId, config: settings } = context
   const [{ startDispatcher }, { hearOfRuns }, { callNode }, { probeNode }] = await Promise.all([
     import('./dispatcher.ts'),
     import('./wakeups.ts'),
@@ -56,6 +57,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
   const { relational, eventLog } = engines
+  const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
     {
       relational,
@@ -68,7 +70,11 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       // Within a process no notice is lost.
       times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
     },
-    { drainMs: context.drainMs ?? sharedDrainMs, retentionDays: settings.RUN_RETENTION_DAYS },
+    {
+      drainMs: context.drainMs ?? sharedDrainMs,
+      retentionDays: settings.RUN_RETENTION_DAYS,
+      onEnded: figures.ended,
+    },
   )
   watched.onChange(dispatcher.probe)
   let heard: Closeable

@@ -51,6 +51,7 @@ export interface EndedRun {
 
 /** The runs that were ended: none where another terminal state was first. */
 export async function endRuns(executor: SqlExecutor, end: RunEnd): Promise<EndedRun[]> {
+  if (end.runIds.length === 0) return []
   const { rows } = await executor.query<EndedRun>(endStatement(end), [
     end.runIds,
     end.status,
@@ -100,12 +101,17 @@ const endEvent = `jsonb_build_object('run_id', e.run_id, 'root_run_id', e.root_r
 const outboxColumns = 'platform.outbox (topic, key, event_id, value, headers)'
 const headers = `jsonb_strip_nulls(jsonb_build_object('agent', agent, 'request-id', request_id, 'traceparent', traceparent))`
 
-function endStatement({ when, announce }: RunEnd): string {
+function endStatement({ runIds, when, announce }: RunEnd): string {
+  // Several are locked in one order, so that nobody waits for each other.
+  const which =
+    runIds.length === 1
+      ? 'r.run_id = any($1::text[])'
+      : 'r.run_id in (select run_id from platform.runs where run_id = any($1::text[]) order by id for no key update)'
   return `
 with ended as (
   update platform.runs r set status = $2, error = $3::jsonb, summary = coalesce($4, r.summary),
     ended_at = greatest(clock_timestamp(), r.created_at, r.started_at), holder = null, lease_until = null
-  where r.run_id = any($1::text[]) and ${conditionOf(when)} returning *),
+  where ${which} and ${conditionOf(when)} returning *),
 trees as (
   update platform.run_trees t set open_runs = t.open_runs - n.ended
   from (select root_run_id, count(*)::integer as ended from ended group by root_run_id) n
