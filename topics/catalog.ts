@@ -220,7 +220,10 @@ export const runsEvents = defineTopic({
   retentionMs: 7 * day,
   deadLetters: false,
   writers: ['run-dispatcher', 'outbox-publisher'],
-  readers: [{ service: 'run-gateway', tail: 'end' }],
+  readers: [
+    { service: 'run-gateway', tail: 'end' },
+    { service: 'main-api', tail: 'end' },
+  ],
 })
 
 const main = [

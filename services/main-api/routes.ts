@@ -22,6 +22,7 @@ import { registerLog } from './routes/log.ts'
 import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
+import { registerRunRecords } from './routes/runs.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
 import { registerUsers } from './routes/users.ts'
@@ -40,6 +41,7 @@ const operators = [
   registerAgents,
   registerProvisioning,
   registerHubRecords,
+  registerRunRecords,
   registerLog,
   registerLogTail,
   registerDeadLetters,
@@ -67,6 +69,8 @@ export async function registerMainApi(app: FastifyInstance, context: MainApiCont
       { name: 'agents', description: 'Who may use the platform' },
       { name: 'notes', description: 'Notes of the hub and their threads' },
       { name: 'goals', description: 'Goals of the hub and their states' },
+      { name: 'runs', description: 'Messages to one agent' },
+      { name: 'dispatches', description: 'Messages to all agents' },
       { name: 'log', description: 'Topics and reader groups' },
       { name: 'dead letters', description: 'What the workers gave up on' },
       { name: 'webhooks', description: 'Targets and their attempts' },

@@ -59,6 +59,8 @@ export async function runSpecials(
   ]
   return {
     dispatch: { status: 202, streams: false },
+    createFleetRun: { status: 202 },
+    createFleetDispatch: { status: 202 },
     ...Object.fromEntries([...ofMark(''), ...ofMark('Fleet')]),
   }
 }
@@ -81,6 +83,8 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
     },
     { operationId: 'runAgent', body: {}, status: 422, code: 'validation_failed' },
     { operationId: 'dispatch', body: {}, status: 422, code: 'validation_failed' },
+    { operationId: 'createFleetRun', body: {}, status: 422, code: 'validation_failed' },
+    { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'followRun', parameters: noRun, status: 404, code: 'run_not_found' },
     {

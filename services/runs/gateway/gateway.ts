@@ -28,11 +28,15 @@ export interface RunParts extends FollowParts {
   log: Logger
 }
 
-export interface RunGateway extends RunParts, Closeable {
+/** What those need that start runs. */
+export interface StartParts extends RunParts {
+  nodes: Pick<WatchedNodes, 'current'>
+}
+
+export interface RunGateway extends StartParts, Closeable {
   keys: GatewayKeys
   tokens: Tokens
   limiter: Limiter
-  nodes: WatchedNodes
   places: StreamPlaces
   waits: Waits
 }

@@ -10,8 +10,16 @@ export interface RunSurface {
   mark: string
   schemaOf(data: TSchema): TSchema
   answer(data: object): object
-  /** Runs a change of what `target` names, and notes who did it where the interface does so. */
-  change<T>(request: FastifyRequest, action: string, target: string, work: () => Promise<T>): Promise<T>
+  /**
+   * Runs a change of what `target` names, and notes who did it where the interface does so. `named` says what it made, which
+   * is the target then.
+   */
+  change<T>(
+    request: FastifyRequest,
+    action: string,
+    target: string,
+    work: (named: (target: string) => void) => Promise<T>,
+  ): Promise<T>
 }
 
 export const bareSurface: RunSurface = {
@@ -19,5 +27,5 @@ export const bareSurface: RunSurface = {
   mark: '',
   schemaOf: (data) => data,
   answer: (data) => data,
-  change: (_request, _action, _target, work) => work(),
+  change: (_request, _action, _target, work) => work(() => {}),
 }

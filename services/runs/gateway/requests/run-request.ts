@@ -13,6 +13,7 @@ import {
   checkedId,
   checkedMessage,
   content,
+  faulty,
   fieldOf,
   id,
   object,
@@ -58,11 +59,12 @@ export interface RunRequest {
   join: boolean
 }
 
-/** Throws AppError `agent_not_found`, `app_name_mismatch`, `user_mismatch`, `validation_failed`, `payload_too_large`. */
-export function readRunRequest(nodes: NodeSet, request: FastifyRequest): RunRequest {
+/** Without a slug `appName` names the agent. Throws AppError `agent_not_found`, `app_name_mismatch`, `user_mismatch`, `validation_failed`, `payload_too_large`. */
+export function readRunRequest(nodes: NodeSet, request: FastifyRequest, slug?: string): RunRequest {
   const body = request.body as Record<string, unknown>
-  const node = nodeOf(nodes, (request.params as { slug: string }).slug)
-  checkAppName(fieldOf(body, 'appName'), node)
+  const appName = fieldOf<string>(body, 'appName')
+  const node = slug === undefined ? nodeNamed(nodes, appName) : nodeOf(nodes, slug)
+  checkAppName(appName, node)
   return {
     node,
     userId: userFor(callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
@@ -74,6 +76,11 @@ export function readRunRequest(nodes: NodeSet, request: FastifyRequest): RunRequ
     onBusy: fieldOf(body, 'onBusy') ?? 'enqueue',
     join: (request.query as { join?: string }).join !== 'false',
   }
+}
+
+function nodeNamed(nodes: NodeSet, appName: string | undefined): RunNode {
+  if (appName === undefined) throw faulty('appName', 'is required')
+  return nodes.byCodename(appName) ?? nodeOf(nodes, appName.toLowerCase())
 }
 
 function nodeOf(nodes: NodeSet, slug: string): RunNode {

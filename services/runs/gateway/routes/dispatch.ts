@@ -16,11 +16,12 @@ import { runIdOf } from '../../state/new-run.ts'
 import type { Dispatch } from '../../state/types.ts'
 import { openFollow } from '../follow/follow.ts'
 import { dispatchOf } from '../follow/subjects.ts'
-import type { RunGateway } from '../gateway.ts'
+import type { RunGateway, StartParts } from '../gateway.ts'
 import { dispatchRequest, readDispatchRequest } from '../requests/dispatch-request.ts'
 import { bodyBytesMax } from '../requests/fields.ts'
 import { acceptsEvents } from '../requests/prefer.ts'
 import { dispatch, eventStream, streamText } from '../schemas.ts'
+import { bareSurface, type RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { answerEvents } from './stream.ts'
 
@@ -67,7 +68,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
       const streaming = acceptsEvents(request.headers.accept)
       const place = streaming ? gateway.places.take(callerOf(request).uid) : undefined
       try {
-        const made = await startDispatch(gateway, request, reply)
+        const made = await startDispatch(gateway, bareSurface, request, reply)
         reply.header('location', `/dispatches/${made.goalId}`)
         reply.header('cache-control', 'no-store')
         if (place) {
@@ -89,28 +90,33 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
 }
 
 /** Accepts the dispatch, or finds the one that was accepted under the request's Idempotency-Key. */
-async function startDispatch(
-  gateway: RunGateway,
+export async function startDispatch(
+  parts: StartParts,
+  surface: RunSurface,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Dispatch> {
   let made: Dispatch | undefined
-  const { goalId } = await idempotent(gateway, request, reply, async (seed) => {
-    made = await accept(gateway, request, seed)
+  const { goalId } = await idempotent(parts, request, reply, async (seed) => {
+    made = await surface.change(request, 'dispatch.create', 'goal', async (named) => {
+      const accepted = await accept(parts, request, seed)
+      named(`goal/${accepted.goalId}`)
+      return accepted
+    })
     return { goalId: made.goalId }
   })
-  const found = made ?? (await readDispatch(gateway.relational, goalId))
+  const found = made ?? (await readDispatch(parts.relational, goalId))
   if (found) return found
   throw new AppError('dispatch_not_found', 'The dispatch of this Idempotency-Key is not kept any more.')
 }
 
-function accept(gateway: RunGateway, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
+function accept(parts: StartParts, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
   const caller = callerOf(request)
   const { userId, sessionId, message } = readDispatchRequest(request)
-  const nodes = gateway.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)
+  const nodes = parts.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)
   if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
   const idFor = (purpose: string) => (seed === undefined ? randomUUID() : idOfSeed(seed, purpose))
-  return acceptDispatch(gateway.relational, {
+  return acceptDispatch(parts.relational, {
     userId,
     sessionId: sessionId ?? idFor('session'),
     message,

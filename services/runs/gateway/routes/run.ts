@@ -12,6 +12,7 @@ import { bodyBytesMax } from '../requests/fields.ts'
 import { preferHeaders, wantedBy } from '../requests/prefer.ts'
 import { readRunRequest, runRequest } from '../requests/run-request.ts'
 import { eventStream, joinQuery, run, runEvents, streamText } from '../schemas.ts'
+import { bareSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { tellRun } from './headers.ts'
 import { type StartedRun, startRun } from './start-run.ts'
@@ -83,14 +84,14 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
 
 async function handle(gateway: RunGateway, request: FastifyRequest, reply: FastifyReply) {
   const caller = callerOf(request)
-  const asked = readRunRequest(gateway.nodes.current(), request)
+  const asked = readRunRequest(gateway.nodes.current(), request, (request.params as { slug: string }).slug)
   const wanted = wantedBy(request, asked.streaming)
   if (wanted.applied !== undefined) reply.header('preference-applied', wanted.applied)
   // Before the run is made: who finds no place starts nothing.
   const place = wanted.stream || wanted.waitMs > 0 ? gateway.places.take(caller.uid) : undefined
   let started: StartedRun
   try {
-    started = await startRun(gateway, request, reply, asked)
+    started = await startRun(gateway, bareSurface, request, reply, asked)
   } catch (error) {
     place?.release()
     throw error

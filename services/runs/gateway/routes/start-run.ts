@@ -12,8 +12,9 @@ import { readRun } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import { type Follow, openFollow } from '../follow/follow.ts'
 import { runAlone, treeOf } from '../follow/subjects.ts'
-import type { RunGateway } from '../gateway.ts'
+import type { StartParts } from '../gateway.ts'
 import type { RunRequest } from '../requests/run-request.ts'
+import type { RunSurface } from '../surface.ts'
 
 export interface StartedRun {
   run: Run
@@ -26,30 +27,35 @@ export interface StartedRun {
 
 /** Throws AppError `session_busy`, `session_queue_full`, and what an Idempotency-Key is refused with. */
 export async function startRun(
-  gateway: RunGateway,
+  parts: StartParts,
+  surface: RunSurface,
   request: FastifyRequest,
   reply: FastifyReply,
   asked: RunRequest,
 ): Promise<StartedRun> {
   let made: StartedRun | undefined
   const { runId } = await idempotent(
-    gateway,
+    parts,
     request,
     reply,
     async (seed) => {
-      made = await accept(gateway, request, asked, seed)
+      made = await surface.change(request, 'run.create', asked.node.slug, async (named) => {
+        const started = await accept(parts, request, asked, seed)
+        named(started.run.runId)
+        return started
+      })
       return { runId: made.run.runId }
     },
     asked.node.slug,
   )
   if (made) return made
-  const run = await readRun(gateway.relational, runId)
+  const run = await readRun(parts.relational, runId)
   if (!run) throw new AppError('run_not_found', 'The run of this Idempotency-Key is not kept any more.')
-  return { run, follow: followRun(gateway, runId, asked.join), fresh: false, join: asked.join }
+  return { run, follow: followRun(parts, runId, asked.join), fresh: false, join: asked.join }
 }
 
 async function accept(
-  gateway: RunGateway,
+  parts: StartParts,
   request: FastifyRequest,
   asked: RunRequest,
   seed: string | undefined,
@@ -57,9 +63,9 @@ async function accept(
   const { node, userId, message, streaming, stateDelta, customMetadata, onBusy, join } = asked
   const runId = seed === undefined ? newRunId() : runIdOf('idempotency', seed)
   const newSession = () => (seed === undefined ? randomUUID() : idOfSeed(seed, 'session'))
-  const follow = followRun(gateway, runId, join)
+  const follow = followRun(parts, runId, join)
   try {
-    const run = await acceptRun(gateway.relational, {
+    const run = await acceptRun(parts.relational, {
       runId,
       slug: node.slug,
       agent: node.codename,
@@ -85,7 +91,7 @@ async function accept(
   }
 }
 
-function followRun(gateway: RunGateway, runId: string, join: boolean): Follow<Run> {
-  const { relational } = gateway
-  return openFollow(gateway, join ? treeOf(relational, runId) : runAlone(relational, runId, runId))
+function followRun(parts: StartParts, runId: string, join: boolean): Follow<Run> {
+  const { relational } = parts
+  return openFollow(parts, join ? treeOf(relational, runId) : runAlone(relational, runId, runId))
 }
