@@ -309,13 +309,12 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       const { goalId } = await dispatch()
       expect(await dispatched(goalId)).toMatchObject({ status: 'completed', result: 'All is well.' })
       expect(await goalStatus(goalId)).toBe('completed')
-      const runs = (await world.all()).filter(({ trigger }) => trigger !== 'report')
-      expect(runs.map(({ agent, trigger }) => [agent, trigger])).toEqual([
-        ['WHALE', 'dispatch'],
-        ['PULSE', 'dispatch'],
-        ['CIPHER', 'dispatch'],
-        ['AXON', 'synthesis'],
-      ])
+      const { runs } = (await readDispatch(relational, goalId))!
+      expect(runs.map(({ agent }) => agent)).toEqual(['WHALE', 'PULSE', 'CIPHER'])
+      const others = (await world.all()).filter(
+        ({ trigger }) => trigger !== 'report' && trigger !== 'dispatch',
+      )
+      expect(others.map(({ agent, trigger }) => [agent, trigger])).toEqual([['AXON', 'synthesis']])
     })
 
     test('a dispatch without AXON, with one dead and one late agent, ends partial', async () => {

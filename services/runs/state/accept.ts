@@ -2,7 +2,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { inLanes, insertRun, type NewRunRow } from './new-run.ts'
+import { insertRun, type NewRunRow } from './new-run.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
@@ -49,9 +49,7 @@ export async function acceptRun(relational: Relational, run: NewRun): Promise<Ru
   const { onBusy = 'enqueue', ...row } = run
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
-  const made = await inLanes(relational, [run], (executor) =>
-    insertRun(executor, row satisfies NewRunRow, { reject: onBusy === 'reject', notify }),
-  )
+  const made = await insertRun(relational, row satisfies NewRunRow, { reject: onBusy === 'reject', notify })
   if (made.run) {
     if (!notify) wakeDispatchers(relational, run.slug)
     return made.run

@@ -74,8 +74,9 @@ async function hasOpenRuns(tx: SqlTransaction, goalId: number): Promise<boolean>
 
 async function readMembers(tx: SqlTransaction, goalId: number): Promise<Member[]> {
   const { rows } = await tx.query<Member>(
-    `select agent, status, summary, error from platform.runs
-     where goal_id = $1 and trigger = 'dispatch' order by id`,
+    `select r.agent, r.status, r.summary, r.error
+     from platform.runs r join platform.dispatches d on d.goal_id = r.goal_id
+     where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
     [goalId],
   )
   return rows

@@ -8,7 +8,7 @@ import type { Author } from '#services/goals/records/kind.ts'
 import { queueFull } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
-import { insertRun, lockLanes } from './new-run.ts'
+import { insertRun } from './new-run.ts'
 import { cancelNotice, wakeDispatchers } from './notice.ts'
 import type { Content, Dispatch, Run } from './types.ts'
 
@@ -34,12 +34,7 @@ export interface NewDispatch {
 
 /** The goal, its dispatch and the runs commit together. Throws AppError `session_queue_full`. */
 export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
-  const { userId, sessionId } = given
   const goalId = await relational.transaction(async (tx) => {
-    await lockLanes(
-      tx,
-      given.runs.map(({ slug }) => ({ slug, userId, sessionId })),
-    )
     const goal = await createGoal(tx, goalOf(given), given.author, headersOf(given))
     const deadline = await insertDispatch(tx, goal.id, given)
     if (deadline) await insertRuns(tx, goal.id, deadline, given)
@@ -74,8 +69,10 @@ async function insertDispatch(
   given: NewDispatch,
 ): Promise<Date | undefined> {
   const { rows } = await tx.query<{ deadline: Date }>(
-    `insert into platform.dispatches (goal_id, user_id, session_id, message, caller_uid, request_id, status, deadline)
-     values ($1, $2, $3, $4::json, $5, $6, 'running', clock_timestamp() + make_interval(secs => $7::float8 / 1000))
+    `insert into platform.dispatches (goal_id, user_id, session_id, message, caller_uid, request_id, run_ids, status,
+       deadline)
+     values ($1, $2, $3, $4::json, $5, $6, $7::text[], 'running',
+       clock_timestamp() + make_interval(secs => $8::float8 / 1000))
      on conflict (goal_id) do nothing returning deadline`,
     [
       goalId,
@@ -84,6 +81,7 @@ async function insertDispatch(
       JSON.stringify(given.message),
       given.callerUid,
       given.requestId,
+      given.runs.map(({ runId }) => runId),
       given.deadlineMs,
     ],
   )
@@ -97,7 +95,9 @@ async function insertRuns(
   given: NewDispatch,
 ): Promise<void> {
   const { userId, sessionId, message, callerUid, requestId, traceparent } = given
-  for (const { slug, agent, runId } of given.runs) {
+  // Their lanes are locked in one order, so that two dispatches never wait for each other.
+  const bySlug = given.runs.toSorted((a, b) => (a.slug < b.slug ? -1 : 1))
+  for (const { slug, agent, runId } of bySlug) {
     const made = await insertRun(tx, {
       runId,
       slug,
@@ -129,7 +129,8 @@ export async function readDispatch(executor: SqlExecutor, goalId: number): Promi
   const row = rows[0]
   if (!row) return null
   const runs = await executor.query<Run>(
-    `select ${runColumns()} from ${runsWithTrees} where r.goal_id = $1 and r.trigger = 'dispatch' order by r.id`,
+    `select ${runColumns()} from ${runsWithTrees} join platform.dispatches d on d.goal_id = r.goal_id
+     where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
     [goalId],
   )
   return { ...row, runs: runs.rows }

@@ -34,13 +34,7 @@ export async function storeEvent(
   { runId, epoch }: Held,
   { event, before }: NewEvent,
 ): Promise<StoredPosition | null> {
-  const { rows } = await executor.query<StoredPosition>(statement, [
-    runId,
-    epoch,
-    event,
-    Buffer.byteLength(event),
-    before,
-  ])
+  const { rows } = await executor.query<StoredPosition>(statement, [runId, epoch, event, before])
   return rows[0] ?? null
 }
 
@@ -66,23 +60,8 @@ export async function eventRefused(
   return row.events > before ? row : 'too_many'
 }
 
-const statement = `
-with run as (
-  update platform.runs set events = events + 1, event_bytes = event_bytes + $4::bigint, shown = true
-  where run_id = $1 and epoch = $2 and status = 'running' and events = $5
-    and events < ${eventLimits.events} and event_bytes + $4::bigint <= ${eventLimits.bytes}
-  returning root_run_id, goal_id, cancel_requested_at is not null as canceled),
-tree as (
-  update platform.run_trees t set last_event_id = t.last_event_id + 1 from run
-  where t.root_run_id = run.root_run_id returning t.last_event_id),
-dispatch as (
-  update platform.dispatches d set last_event_id = d.last_event_id + 1 from run, tree
-  where d.goal_id = run.goal_id returning d.last_event_id),
-stored as (
-  insert into platform.run_events (root_run_id, seq, run_id, goal_id, goal_seq, event)
-  select run.root_run_id, tree.last_event_id, $1, run.goal_id, dispatch.last_event_id, $3
-  from run cross join tree left join dispatch on true returning seq, goal_seq)
-select stored.seq, stored.goal_seq as "goalSeq", run.canceled from stored cross join run`
+const statement = `select seq, goal_seq as "goalSeq", canceled
+  from platform.store_run_event($1, $2, $3, $4, ${eventLimits.events}, ${eventLimits.bytes}) where seq is not null`
 
 /** Before the first partial event is published: from then on the attempt is not repeated. False as `storeEvent` gives null. */
 export async function markShown(executor: SqlExecutor, { runId, epoch }: Held): Promise<boolean> {

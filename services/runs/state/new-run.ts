@@ -1,11 +1,8 @@
 /** Writes the row of a new run, with its tree and the record that wakes the dispatchers, in one statement. */
 
 import { createHash, randomBytes } from 'node:crypto'
-import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { headerNames } from '#runtime/messages.ts'
-import { runsCommands } from '#topics/catalog.ts'
-import { runColumns } from './columns.ts'
-import { runsChannel } from './notice.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 
 /** Runs of callers that wait in one lane. */
@@ -37,7 +34,7 @@ export interface NewRunRow {
 
 export type Inserted =
   | { run: Run }
-  /** Nothing was written: the lane has `open` runs, of which `active` is the first, or the run exists already. */
+  /** Nothing was written: the run exists, or its lane takes no more. `active` is the lane's run that is to end first. */
   | { run: null; active: string | null; waiting: number }
 
 /** A new random id. */
@@ -50,32 +47,6 @@ export function runIdOf(...parts: string[]): string {
   return `run_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 32)}`
 }
 
-/** Runs `work` while no other one accepts a run into these lanes. The embedded engine has one session: there a single statement needs no lock. */
-export function inLanes<T>(
-  relational: Relational,
-  lanes: Pick<NewRunRow, 'slug' | 'userId' | 'sessionId'>[],
-  work: (executor: SqlExecutor) => Promise<T>,
-): Promise<T> {
-  if (relational.driver === 'embedded') return work(relational)
-  return relational.transaction(async (tx) => {
-    await lockLanes(tx, lanes)
-    return work(tx)
-  })
-}
-
-/** Always in the same order, so that nobody waits for each other. */
-export async function lockLanes(
-  tx: SqlTransaction,
-  lanes: Pick<NewRunRow, 'slug' | 'userId' | 'sessionId'>[],
-): Promise<void> {
-  const names = lanes.map(({ slug, userId, sessionId }) => JSON.stringify([slug, userId, sessionId]))
-  await tx.query(
-    `select pg_advisory_xact_lock(key) from (
-       select distinct hashtextextended(name, 0) as key from unnest($1::text[]) as name order by 1) as keys`,
-    [names],
-  )
-}
-
 /**
  * Inserts the run, unless its lane is full, or busy and `reject` is set. Runs of mentions and of the platform itself are
  * refused only by a lane that is far too long. `notify` wakes the dispatchers with the commit: only where no other commit
@@ -86,9 +57,13 @@ export async function insertRun(
   run: NewRunRow,
   { reject = false, notify = false }: { reject?: boolean; notify?: boolean } = {},
 ): Promise<Inserted> {
-  const { rows } = await executor.query<
-    Run & { made: string | null; active: string | null; waiting: number }
-  >(statement, [
+  const rootRunId = run.rootRunId ?? run.runId
+  const { rows } = await executor.query<{
+    made: string | null
+    active: string | null
+    waiting: number
+    accepted_at: Date
+  }>(statement, [
     run.runId,
     run.slug,
     run.agent,
@@ -104,7 +79,7 @@ export async function insertRun(
     json(run.stateDelta),
     json(run.customMetadata),
     run.parentRunId ?? null,
-    run.rootRunId ?? run.runId,
+    rootRunId,
     run.goalId ?? null,
     run.depth ?? 0,
     run.deadline ?? null,
@@ -113,36 +88,43 @@ export async function insertRun(
     JSON.stringify(headersOf(run)),
     notify,
   ])
-  const { made, active, waiting, ...row } = rows[0]!
-  return made === null ? { run: null, active, waiting } : { run: row as Run }
+  const { made, active, waiting, accepted_at: createdAt } = rows[0]!
+  return made === null ? { run: null, active, waiting } : { run: acceptedRun(run, rootRunId, createdAt) }
 }
 
-const statement = `
-with lane as (
-  select count(*) filter (where status = 'queued' and trigger in ('api', 'dispatch')) as waiting, count(*) as open,
-    (array_agg(run_id order by status = 'running' desc, id))[1] as active
-  from platform.runs
-  where status in ('queued', 'running')
-    and lane = md5($2::text || '/' || length($4::text) || '/' || $4::text || '/' || $5::text)::uuid),
-made as (
-  insert into platform.runs (run_id, slug, agent, user_id, session_id, status, trigger, caller_uid, request_id, traceparent,
-    message, message_author, streaming, state_delta, custom_metadata, parent_run_id, root_run_id, goal_id, depth, deadline)
-  select $1, $2, $3, $4, $5, 'queued', $6, $7, $8, $9, $10::json, $11, $12::boolean, $13::json, $14::json, $15, $16,
-    $17::bigint, $18::integer, $19::timestamptz
-  from lane
-  where case when $21::boolean then waiting < ${waitingMax} and not ($20::boolean and open > 0) else open < ${laneMax} end
-  on conflict (run_id) do nothing returning *),
-tree as (
-  insert into platform.run_trees (root_run_id, goal_id) select run_id, goal_id from made where root_run_id = run_id),
-sent as (
-  insert into platform.outbox (topic, key, event_id, value, headers)
-  select '${runsCommands.name}', slug, gen_random_uuid()::text,
-    jsonb_build_object('command', 'start', 'run_id', run_id, 'slug', slug), $22::jsonb from made)
-select r.run_id as made, lane.active, lane.waiting, ${runColumns('0')}
-from lane left join made r on true
-left join lateral (
-  select pg_notify('${runsChannel}', r.slug), pg_notify('flotilla_outbox', '') where $23::boolean and r.run_id is not null
-) as noticed on true`
+const statement = `select made, active, waiting, accepted_at
+  from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23)`
+
+/** As `readRun` would read it now. */
+function acceptedRun(run: NewRunRow, rootRunId: string, createdAt: Date): Run {
+  const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
+  return {
+    runId,
+    slug,
+    agent,
+    userId,
+    sessionId,
+    status: 'queued',
+    trigger,
+    parentRunId: run.parentRunId ?? null,
+    rootRunId,
+    goalId: run.goalId ?? null,
+    depth: run.depth ?? 0,
+    attempt: 0,
+    error: null,
+    joined: [],
+    skipped: [],
+    summary: null,
+    callerUid,
+    requestId,
+    cancelRequestedAt: null,
+    createdAt,
+    startedAt: null,
+    endedAt: null,
+    lastEventId: 0,
+  }
+}
 
 function headersOf(run: NewRunRow): Record<string, string> {
   return {
