@@ -152,6 +152,8 @@ export interface RunEventRecord {
   status: string | null
   /** no run of the tree is queued or running any more */
   tree_ended: boolean
+  /** of the last durable event of the tree, where a run ended */
+  last_seq: number | null
   /** of the dispatch, where it changed */
   goal_status: string | null
 }

@@ -90,7 +90,8 @@ export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger
         await sleep(roomLookMs)
       add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event })
     },
-    ended: (run) => add(run.slug, { ...of(run), status: run.status, tree_ended: run.treeEnded }),
+    ended: (run) =>
+      add(run.slug, { ...of(run), status: run.status, tree_ended: run.treeEnded, last_seq: run.lastEventId }),
     dispatchEnded: (goalId, status) => add('', { goal_id: goalId, goal_status: status }),
     async close() {
       closed = true
@@ -109,6 +110,7 @@ const nothing: RunEventRecord = {
   event: null,
   status: null,
   tree_ended: false,
+  last_seq: null,
   goal_status: null,
 }
 

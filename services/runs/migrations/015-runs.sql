@@ -242,7 +242,7 @@ create function platform.end_runs(
   announces boolean
 ) returns table (
   "runId" text, "rootRunId" text, slug text, "goalId" bigint, trigger text, attempt integer, status text,
-  "treeEnded" boolean, "reportRunId" text, "othersWait" boolean
+  "treeEnded" boolean, "lastEventId" bigint, "reportRunId" text, "othersWait" boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -263,7 +263,7 @@ begin
   trees as (
     update platform.run_trees t set open_runs = t.open_runs - n.ended
     from (select root_run_id, count(*)::integer as ended from ended group by root_run_id) n
-    where t.root_run_id = n.root_run_id returning t.root_run_id, t.open_runs),
+    where t.root_run_id = n.root_run_id returning t.root_run_id, t.open_runs, t.last_event_id),
   delivered as (
     update platform.run_reports p set state = case e.status when 'completed' then 'delivered' else 'undelivered' end
     from ended e where e.trigger = 'report' and p.report_run_id = e.run_id),
@@ -298,10 +298,10 @@ begin
     select 'runs.events', e.slug, gen_random_uuid()::text,
       jsonb_build_object('run_id', e.run_id, 'root_run_id', e.root_run_id, 'goal_id', e.goal_id, 'attempt', e.attempt,
         'seq', null, 'goal_seq', null, 'event', null, 'status', e.status, 'tree_ended', t.open_runs = 0,
-        'goal_status', null), '{}'
+        'last_seq', t.last_event_id, 'goal_status', null), '{}'
     from ended e join trees t on t.root_run_id = e.root_run_id where announces)
   select e.run_id, e.root_run_id, e.slug, e.goal_id, e.trigger, e.attempt, e.status, coalesce(t.open_runs = 0, true),
-    p.report_run_id, exists (select from platform.runs q where q.slug = e.slug and q.status = 'queued')
+    coalesce(t.last_event_id, 0), p.report_run_id, exists (select from platform.runs q where q.slug = e.slug and q.status = 'queued')
   from ended e left join trees t on t.root_run_id = e.root_run_id left join reports p on p.run_id = e.run_id;
 end
 $$;

@@ -42,6 +42,8 @@ export interface EndedRun {
   status: RunStatus
   /** No run of its tree is queued or running any more. */
   treeEnded: boolean
+  /** Of its tree. */
+  lastEventId: number
   /** The run that brings AXON the report. */
   reportRunId: string | null
   /** Other runs wait at its node, or in its lane. */

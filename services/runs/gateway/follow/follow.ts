@@ -32,15 +32,21 @@ export interface FollowedEvent {
 
 export interface Follow<T> {
   /**
-   * Events behind `after` until the end; then gives what was followed as it is in the end, or undefined when the signal
+   * Events behind `after` until the end; then says how it ended, or undefined when the signal
    * aborted. `fresh`: it did not exist before `openFollow`, so that the rows need not be read at first. Once only.
    */
   events(options: {
     after: number
     fresh?: boolean
     signal: AbortSignal
-  }): AsyncGenerator<FollowedEvent, T | undefined>
+  }): AsyncGenerator<FollowedEvent, Ending<T> | undefined>
   close(): void
+}
+
+export interface Ending<T> {
+  /** True where it is known that it completed, without reading it. */
+  completed: boolean
+  read(): Promise<T>
 }
 
 /** Hears of everything from now on. Close it, whether its events were read or not. */
@@ -61,7 +67,7 @@ async function* follow<T>(
   subject: Subject<T>,
   news: News<T>,
   { after, fresh = false, signal }: { after: number; fresh?: boolean; signal: AbortSignal },
-): AsyncGenerator<FollowedEvent, T | undefined> {
+): AsyncGenerator<FollowedEvent, Ending<T> | undefined> {
   news.last = after
   news.behind = !fresh
   signal.addEventListener('abort', () => news.wake(), { once: true })
@@ -70,7 +76,7 @@ async function* follow<T>(
       news.behind = false
       yield* eventsOfRows(subject, news, signal)
       const end = signal.aborted ? undefined : await endOf(subject, news)
-      if (end) return end.value
+      if (end) return end
       continue
     }
     const record = news.next()
@@ -81,8 +87,12 @@ async function* follow<T>(
     const event = news.take(record)
     if (event) yield event
     if (!subject.endsWith(record) || news.behind) continue
+    const { last_seq: lastSeq } = record
+    if (lastSeq !== null && lastSeq === news.last && news.status === 'completed') {
+      return endingOf(subject, true)
+    }
     const { value, lastEventId } = await subject.readEnded()
-    if (lastEventId <= news.last) return value
+    if (lastEventId <= news.last) return { completed: false, read: async () => value }
     news.behind = true
   }
   return undefined
@@ -105,10 +115,14 @@ async function* eventsOfRows<T>(
 }
 
 /** What was followed, when it has ended and all its events were given. */
-async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<{ value: T } | undefined> {
+async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<Ending<T> | undefined> {
   const look = await subject.lookNow()
   if (look.lastEventId > news.last) news.behind = true
-  return look.ended && !news.behind ? { value: (await subject.readEnded()).value } : undefined
+  return look.ended && !news.behind ? endingOf(subject, false) : undefined
+}
+
+function endingOf<T>(subject: Subject<T>, completed: boolean): Ending<T> {
+  return { completed, read: async () => (await subject.readEnded()).value }
 }
 
 /** What has come and was not given out. */
@@ -117,6 +131,8 @@ class News<T> {
   last = 0
   /** Events are in the rows that did not come here. */
   behind = false
+  /** Of what is followed, as far as its records have said it. */
+  status: string | null = null
   readonly #subject: Subject<T>
   #waiting: RunEventRecord[] = []
   #bytes = 0
@@ -160,6 +176,7 @@ class News<T> {
   /** The event of a record, unless it was given out before, is void, or others are missing in front of it. */
   take(record: RunEventRecord): FollowedEvent | undefined {
     const { run_id: runId, event: json, attempt } = record
+    this.status = this.#subject.statusIn(record) ?? this.status
     if (json === null) return undefined
     const seq = this.#subject.seqOf(record)
     if (seq === null) {

@@ -16,6 +16,8 @@ export interface Subject<T> {
   look: LookKey
   /** The number of a record's event, as this subject counts. */
   seqOf(record: RunEventRecord): number | null
+  /** The status that a record gives it. */
+  statusIn(record: RunEventRecord): string | null
   /** Whether it is over with this record. */
   endsWith(record: RunEventRecord): boolean
   /** Whether the events of this run are among those that are shown. */
@@ -30,7 +32,7 @@ export interface Subject<T> {
 /** The events of a run and of all that joined it. */
 export function treeOf(relational: Relational, rootRunId: string): Subject<Run> {
   return {
-    ...ofTree(relational, rootRunId),
+    ...ofTree(relational, rootRunId, rootRunId),
     look: { tree: rootRunId },
     endsWith: (record) => record.tree_ended,
     shows: () => true,
@@ -42,7 +44,7 @@ export function treeOf(relational: Relational, rootRunId: string): Subject<Run> 
 /** The events of one run of a tree; their numbers are those of the tree. */
 export function runAlone(relational: Relational, runId: string, rootRunId: string): Subject<Run> {
   return {
-    ...ofTree(relational, rootRunId),
+    ...ofTree(relational, runId, rootRunId),
     look: { run: runId },
     endsWith: ({ run_id: id, status }) => id === runId && isTerminal(status),
     shows: (id) => id === runId,
@@ -58,6 +60,7 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
     feed: { goalId },
     look: { dispatch: goalId },
     seqOf: (record) => record.goal_seq,
+    statusIn: (record) => record.goal_status,
     endsWith: ({ goal_status: status }) => status !== null && status !== 'running',
     shows: () => true,
     eventsAfter: (after, limit) => readDispatchEvents(relational, { goalId, after, limit }),
@@ -71,10 +74,11 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
   }
 }
 
-function ofTree(relational: Relational, rootRunId: string) {
+function ofTree(relational: Relational, runId: string, rootRunId: string) {
   return {
     feed: { rootRunId },
     seqOf: (record: RunEventRecord) => record.seq,
+    statusIn: (record: RunEventRecord) => (record.run_id === runId ? record.status : null),
     eventsAfter: (after: number, limit: number) => readEvents(relational, { rootRunId, after, limit }),
   }
 }

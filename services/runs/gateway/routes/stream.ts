@@ -44,7 +44,7 @@ async function sendEvents<T>(
     for (;;) {
       const { done, value } = await events.next()
       if (done) {
-        if (value !== undefined) stream.end(endOf(value, lastId))
+        if (value !== undefined) stream.end(endOf(await value.read(), lastId))
         return
       }
       const { seq, json } = value

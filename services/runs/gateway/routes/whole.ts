@@ -27,7 +27,7 @@ export async function answerWhole(
       const { done, value } = await events.next()
       if (done) {
         if (value === undefined) return false
-        const failure = failureOf(value)
+        const failure = value.completed ? undefined : failureOf(await value.read())
         if (failure) throw failure
         reply.type('application/json; charset=utf-8')
         reply.send(

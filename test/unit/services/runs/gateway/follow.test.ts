@@ -39,6 +39,7 @@ function createTree() {
     feed: { rootRunId: 'r' },
     look: { tree: 'r' },
     seqOf: ({ seq }) => seq,
+    statusIn: ({ status }) => status,
     endsWith: (record) => record.tree_ended,
     shows: (runId) => runId !== 'hidden',
     async eventsAfter(after, limit) {
@@ -58,6 +59,7 @@ function createTree() {
     event: null,
     status: null,
     tree_ended: false,
+    last_seq: null,
     goal_status: null,
     ...fields,
   })
@@ -74,7 +76,11 @@ function createTree() {
       record({ event: JSON.stringify(text), ...fields }),
     end(): RunEventRecord {
       ended = true
-      return record({ tree_ended: true, status: 'completed' })
+      return record({
+        tree_ended: true,
+        status: 'completed',
+        last_seq: Math.random() < 0.5 ? rows.length : null,
+      })
     },
     hear: (heard: RunEventRecord) => listener(heard),
     look: async () => looker(await lookNow()),
@@ -93,7 +99,7 @@ function following({ parts, subject }: Tree, options: { after?: number; fresh?: 
     const events = follow.events({ after: 0, fresh: true, signal: stop.signal, ...options })
     for (;;) {
       const { done, value } = await events.next()
-      if (done) return value
+      if (done) return value?.read()
       seen.push(value.seq ?? JSON.parse(value.json))
     }
   })()
