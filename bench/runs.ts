@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'undici'
 import { stringify } from 'yaml'
+import type { NodeAgent } from '#services/runs/reference-node/agent.ts'
+import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { type AdkServer, openAdkServer } from '../scripts/servers/adk.ts'
 import { findQdrant } from '../scripts/servers/qdrant.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
@@ -29,9 +31,10 @@ export const runsBench: Bench = {
   async run(report) {
     const folder = mkdtempSync(join(tmpdir(), 'fl-bench-'))
     const adk = await openAdkServer()
+    const axon = await openOrchestrator()
     const nodesFile = join(folder, 'nodes.yaml')
     const node = { url: adk.url, concurrency: 2 * manyClients }
-    writeFileSync(nodesFile, stringify({ nodes: { [agent]: node } }))
+    writeFileSync(nodesFile, stringify({ nodes: { [agent]: node, axon: { url: axon.url } } }))
     try {
       report('  the api_server of Google ADK serves')
       const embedded = await onEmbedded(nodesFile, (gateway) =>
@@ -43,9 +46,22 @@ export const runsBench: Bench = {
       return [...embedded, ...distributed, await referenceRow()]
     } finally {
       await adk.close()
+      await axon.close()
       rmSync(folder, { recursive: true, force: true })
     }
   },
+}
+
+/** It gets a report of each run, as everywhere, and costs next to nothing. */
+function openOrchestrator(): Promise<NodeServer> {
+  const axon: NodeAgent = {
+    description: '',
+    async *answer() {
+      yield { text: 'Taken.' }
+    },
+  }
+  const agents = new Map([['axon', axon]])
+  return openNodeServer({ agents, host: '127.0.0.1', port: 0, token: undefined, onFault() {} })
 }
 
 interface Gateway {
