@@ -1,6 +1,7 @@
 /** A node on a free port that speaks the protocol of ADK's api_server; what its agents do is a script of the test. */
 
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -43,7 +44,7 @@ export interface ScriptedRun {
   aborted: boolean
 }
 
-export type Script = (run: ScriptedRun) => readonly Step[] | AsyncIterable<Step>
+export type Script = (run: ScriptedRun) => Iterable<Step> | AsyncIterable<Step>
 
 export interface ScriptedNode {
   /** Stays the same over `down` and `up`. */
@@ -224,7 +225,9 @@ class Node implements ScriptedNode {
       else if ('hang' in step) await pause(600_000, undefined, { signal }).catch(() => {})
       else if ('cut' in step) return void response.socket?.resetAndDestroy()
       else if ('raise' in step) return raise(step.raise, response)
-      else write(response, 'raw' in step ? step.raw : frame(this.#event(run, invocationId, step)))
+      else if (!write(response, 'raw' in step ? step.raw : frame(this.#event(run, invocationId, step)))) {
+        await once(response, 'drain', { signal }).catch(() => {})
+      }
     }
     run.aborted = signal.aborted
     if (signal.aborted) return
@@ -267,9 +270,10 @@ class Node implements ScriptedNode {
 
 const streamHead = { 'content-type': 'text/event-stream; charset=utf-8' }
 
-function write(response: ServerResponse, bytes: string | Buffer): void {
+/** False when the other side takes nothing for now. */
+function write(response: ServerResponse, bytes: string | Buffer): boolean {
   if (!response.headersSent) response.writeHead(200, streamHead)
-  response.write(bytes)
+  return response.write(bytes)
 }
 
 function frame(value: unknown): string {

@@ -1,6 +1,7 @@
 /** Makes of what a node sends the events that clients see: one dialect, our ids, bounded in size. */
 
 import { randomUUID } from 'node:crypto'
+import { isTooDeep } from '#runtime/http/json-body.ts'
 import type { Content, Part, RunEvent } from '../../state/types.ts'
 import { NodeFault } from '../types.ts'
 
@@ -24,6 +25,8 @@ export function eventOf(data: string, owner: EventOwner, clean: (text: string) =
     throw new NodeFault('agent_error', 'The node sent something that is no event.')
   }
   if (!isObject(given)) throw new NodeFault('agent_error', 'The node sent something that is no event.')
+  if (isTooDeep(data, given))
+    throw new NodeFault('agent_error', 'The node sent an event that is nested too deep.')
   if ('error' in given && !('id' in given) && !('content' in given)) {
     throw new NodeFault('agent_error', clean(messageOf(given.error)))
   }
