@@ -1,18 +1,15 @@
 /** Runs through the run gateway compared with the same agent of Google ADK asked directly, its session made in both. */
 
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'undici'
 import { stringify } from 'yaml'
-import type { NodeAgent } from '#services/runs/reference-node/agent.ts'
-import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { type AdkServer, openAdkServer } from '../scripts/servers/adk.ts'
-import { findQdrant } from '../scripts/servers/qdrant.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
-import { openDistributedStage, provision } from './distributed-stage.ts'
-import { keyOf, openPlatformStage } from './platform-stage.ts'
+import { openPlatformStage } from './platform-stage.ts'
+import { type Gateway, onDistributed, onEmbedded, openOrchestrator } from './runs-stage.ts'
 
 const manyClients = 64
 const manyRuns = 320
@@ -20,8 +17,6 @@ const manyRounds = 3
 const oneRuns = 60
 const oneRounds = 5
 const referenceRuns = 60
-/** A caller may have ten runs open. */
-const callers = 8
 const agent = 'two'
 
 export const runsBench: Bench = {
@@ -50,60 +45,6 @@ export const runsBench: Bench = {
       rmSync(folder, { recursive: true, force: true })
     }
   },
-}
-
-/** It gets a report of each run, as everywhere, and costs next to nothing. */
-function openOrchestrator(): Promise<NodeServer> {
-  const axon: NodeAgent = {
-    description: '',
-    async *answer() {
-      yield { text: 'Taken.' }
-    },
-  }
-  const agents = new Map([['axon', axon]])
-  return openNodeServer({ agents, host: '127.0.0.1', port: 0, token: undefined, onFault() {} })
-}
-
-interface Gateway {
-  url: string
-  /** Of several agents without limits. */
-  keys: string[]
-}
-
-async function onEmbedded<T>(nodesFile: string, work: (gateway: Gateway) => Promise<T>): Promise<T> {
-  const more = { RUN_NODES_FILE: nodesFile, BENCH_CALLERS: String(callers) }
-  const stage = await openPlatformStage(['relational-writer'], more)
-  try {
-    const keys = stage.callers.map((one) => keyOf(stage, one.agentId, one.privateKeyFile))
-    return await work({ url: stage.runUrl, keys: await Promise.all(keys) })
-  } finally {
-    await stage.close()
-  }
-}
-
-/** No rows where no qdrant executable is on the PATH. */
-async function onDistributed(
-  nodesFile: string,
-  folder: string,
-  report: (text: string) => void,
-  work: (gateway: Gateway) => Promise<BenchRow[]>,
-): Promise<BenchRow[]> {
-  if (findQdrant() === null) return []
-  const more = { RUN_NODES_FILE: nodesFile }
-  const stage = await openDistributedStage(report, ['relational-writer', 'reference-nodes'], more)
-  try {
-    const { home, vectorUrl } = stage.platform
-    const addresses = JSON.parse(readFileSync(join(home, 'run', 'addresses.json'), 'utf8'))
-    const keys: string[] = []
-    for (let n = 0; n < callers; n++) {
-      const agentId = `caller-${n}`
-      const file = await provision(stage.processes, join(folder, agentId), agentId)
-      keys.push(await keyOf({ vectorUrl }, agentId, file))
-    }
-    return await work({ url: addresses.agent_gateway_url, keys })
-  } finally {
-    await stage.close()
-  }
 }
 
 async function compare(
