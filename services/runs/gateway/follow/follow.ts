@@ -13,7 +13,7 @@ import type { Subject } from './subjects.ts'
 
 /** News that wait for a reader that is slow. Beyond that it reads the rows, and misses pieces. */
 const waitingMax = 256
-const waitingBytesMax = 1024 * 1024
+const waitingBytesMax = 256 * 1024
 /** Events may have half a megabyte each. */
 const pageMax = 16
 

@@ -9,7 +9,7 @@ import { failureOf } from '../views.ts'
 import type { StartedRun } from './start-run.ts'
 
 /** Of events that are kept until the end; longer answers are read from the rows again. */
-const keptBytesMax = 1024 * 1024
+const keptBytesMax = 256 * 1024
 const pageMax = 16
 
 /** False when the signal aborted first. Throws the problem of a run that has not completed. */
