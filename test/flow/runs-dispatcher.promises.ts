@@ -111,6 +111,21 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(node.runs).toHaveLength(24)
     })
 
+    test('of many that come at once none is overlooked, or begun twice', async () => {
+      script('whale', () => [{ text: 'done' }])
+      const nodes = nodesAt(node.url, ['whale'], { concurrency: 64 })
+      world.start({ nodes })
+      world.start({ nodes })
+      const client = async (n: number) => {
+        for (let k = 0; k < 12; k++) {
+          const { runId } = await world.accept('go', { sessionId: `s${n}.${k}` })
+          expect(await world.ended(runId)).toMatchObject({ status: 'completed', attempt: 1 })
+        }
+      }
+      await Promise.all(Array.from({ length: 40 }, (_, n) => client(n)))
+      expect(node.runs).toHaveLength(480)
+    }, 60_000)
+
     test('a node that loses its connection before it said anything gets the run again, once', async () => {
       script('whale', ({ number }) => (number === 1 ? [{ cut: true }] : [{ text: 'second try' }]))
       script('pulse', () => [{ cut: true }])

@@ -60,9 +60,10 @@ export function runColumns(lastEventId = 't.last_event_id'): string {
   return `${listed(runFields)}, ${lastEventId} as "lastEventId"`
 }
 
+/** Of `r` alone: `lastEventId` is 0. */
 export function claimedColumns(): string {
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
-  return `${runColumns()}, ${listed(claimedFields)}, ${ms('clock_timestamp() - r.started_at')} as "elapsedMs",
+  return `${runColumns('0')}, ${listed(claimedFields)}, ${ms('clock_timestamp() - r.started_at')} as "elapsedMs",
     ${ms('r.deadline - clock_timestamp()')} as "leftMs"`
 }
 
