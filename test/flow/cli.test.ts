@@ -141,7 +141,11 @@ describe('flotilla with a running platform', () => {
       privateKeyFile: private_key_file,
     })
     await client.count('posts')
-    const lag = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
+    // The relational-writer joins once there is something to mirror.
+    const lag = await eventually('every group has a member', async () => {
+      const found = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
+      return found.groups.every(({ members }) => members > 0) ? found : null
+    })
     expect(lag.groups.map(({ group, members }) => [group, members])).toEqual([
       ['vector-writer', 1],
       ['relational-writer', 1],
