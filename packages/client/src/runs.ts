@@ -21,10 +21,12 @@ import type { Answer, Call, OpenAnswer } from './transport.ts'
 
 export const defaultRunUrl = 'http://127.0.0.1:8082'
 
-/** Sends calls to the run gateway with a credential. */
-export interface GatewayCalls {
+/** Sends calls with a credential to the run gateway, or to the main API. */
+export interface RunTransport {
   respond<T>(call: Call): Promise<Answer<T>>
   open(call: Call): Promise<OpenAnswer>
+  /** At the main API a run is made first, and its events are read afterwards. */
+  atMainApi?: boolean
 }
 
 /** How long a stream is tried again without an event between: a gateway needs a moment to start. */
@@ -39,7 +41,7 @@ const statusOf: Readonly<Record<string, number>> = {
   too_many_events: 502,
 }
 
-export function runsOver(calls: GatewayCalls): RunCalls {
+export function runsOver(calls: RunTransport): RunCalls {
   const runs: RunCalls['runs'] = {
     get: async (runId) => (await calls.respond<Run>(getCall(pathOf(runId)))).data,
     list: (filter = {}) => pageOf(calls, filter),
@@ -69,7 +71,8 @@ export function runsOver(calls: GatewayCalls): RunCalls {
       return Object.assign(eventsOf<Run>(calls, source, options), { runId })
     },
     async dispatch(message, options = {}) {
-      return (await calls.respond<Dispatch>(dispatchCall(message, options))).data
+      const path = calls.atMainApi ? 'dispatches' : 'dispatch'
+      return (await calls.respond<Dispatch>({ ...dispatchCall(message, options), path })).data
     },
     dispatches: {
       get: async (goalId) => (await calls.respond<Dispatch>(getCall(`dispatches/${goalId}`))).data,
@@ -83,11 +86,13 @@ export function runsOver(calls: GatewayCalls): RunCalls {
 }
 
 /** Sends the message; where the connection breaks, the run's own stream follows. */
-async function begin(calls: GatewayCalls, call: Call, { join, signal }: RunOptions) {
-  const opened = await calls.open(call)
-  const runId = opened.headers.get('x-run-id') ?? ''
+async function begin(calls: RunTransport, call: Call, { join, signal }: RunOptions) {
+  const opened = calls.atMainApi ? undefined : await calls.open(call)
+  const runId = opened
+    ? (opened.headers.get('x-run-id') ?? '')
+    : (await calls.respond<Run>({ ...call, path: 'runs', query: {} })).data.runId
   const source = { path: `${pathOf(runId)}/events`, query: joinQuery(join), name: 'run' as const }
-  return Object.assign(eventsOf<Run>(calls, source, signalOf({ signal }), opened.body), { runId })
+  return Object.assign(eventsOf<Run>(calls, source, signalOf({ signal }), opened?.body), { runId })
 }
 
 async function collect(stream: EventsOf<Run>): Promise<RunAnswer> {
@@ -119,7 +124,7 @@ interface Source {
 
 /** `opened`: a body that is open already. */
 function eventsOf<R>(
-  calls: GatewayCalls,
+  calls: RunTransport,
   { path, query = {}, name }: Source,
   { after = 0, signal }: ResumeOptions,
   opened?: AsyncIterable<Uint8Array>,
@@ -219,13 +224,13 @@ function runCall(
     path: `${encodeURIComponent(agent.toLowerCase())}/run`,
     query: joinQuery(join),
     // What is undefined is left out by JSON.
-    body: { userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
+    body: { appName: agent, userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
     headers: { ...creation(options).headers, accept: 'text/event-stream' },
   }
 }
 
 function dispatchCall(message: string | Content, { userId, sessionId, ...options }: MessageOptions): Call {
-  return { ...creation(options), path: 'dispatch', body: { userId, sessionId, message } }
+  return { ...creation(options), body: { userId, sessionId, message } }
 }
 
 /** Repeated safely: the key names what it creates. */
@@ -243,7 +248,7 @@ function contentOf(message: string | Content): Content {
   return typeof message === 'string' ? { role: 'user', parts: [{ text: message }] } : message
 }
 
-async function pageOf(calls: GatewayCalls, { signal, ...filter }: RunFilter) {
+async function pageOf(calls: RunTransport, { signal, ...filter }: RunFilter) {
   const query = Object.fromEntries(
     Object.entries(filter).map(([name, value]) => [name, value === undefined ? undefined : String(value)]),
   )

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { type ClientOptions, createClient, type Run, type RunEvent } from '../src/client.ts'
+import { type ClientOptions, createClient, createMainApi, type Run, type RunEvent } from '../src/client.ts'
 
 const privateKeyPem = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
@@ -33,6 +33,8 @@ async function platformOf(reply: Reply, given: Partial<ClientOptions> = {}) {
     const json = (value: unknown) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(value))
     if (request.url === '/v1/auth/handshake') json({ client_nonce: body.nonce, server_nonce: 'cafe' })
+    else if (request.url === '/api/v1/auth/agent') json({ ok: true, data: { customToken: 'c' } })
+    else if (request.url?.includes(':signInWithCustomToken')) json({ idToken: 'id', expiresIn: '3600' })
     else if (request.url === '/v1/auth/verify') json({ api_key: 'key', expires_in: 3_600 })
     else {
       asked.push({ call: `${request.method} ${request.url}`, headers: request.headers, body })
@@ -54,7 +56,8 @@ async function platformOf(reply: Reply, given: Partial<ClientOptions> = {}) {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
   })
-  return { client, asked, calls: () => asked.map(({ call }) => call) }
+  const api = createMainApi({ baseUrl: url, agentKey: `svc_${'ab'.repeat(32)}`, sleep: async () => {} })
+  return { client, api, asked, calls: () => asked.map(({ call }) => call) }
 }
 
 const event = (text: string, more: Partial<RunEvent> = {}): RunEvent => ({
@@ -109,6 +112,7 @@ test('a message is sent as a run request, and its events are the answer', async 
     body: {
       userId: 'u',
       sessionId: 's',
+      appName: 'WHALE',
       newMessage: { role: 'user', parts: [{ text: 'hello' }] },
       streaming: false,
       onBusy: 'reject',
@@ -260,4 +264,28 @@ test('a dispatch is sent to all, followed to its end, and canceled', async () =>
     'GET /dispatches/7',
     'POST /dispatches/7/cancel',
   ])
+})
+
+test('at the main API a run is made, and its events are read behind it', async () => {
+  const { api, asked, calls } = await platformOf((response, n) => {
+    if (n === 2) stream(response, frame(1, event('one')), last(1, run()))
+    else {
+      const data = n === 1 ? run({ status: 'queued' }) : n === 3 ? { goalId: 7 } : [run()]
+      response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify({ ok: true, data }))
+    }
+  })
+  expect(await api.run('atlas', 'hello')).toEqual({ run: run(), events: [event('one')] })
+  expect((await api.dispatch('hello')).goalId).toBe(7)
+  expect((await api.runs.list({ agent: 'atlas' })).runs).toEqual([run()])
+  expect(calls()).toEqual([
+    'POST /api/v1/runs',
+    'GET /api/v1/runs/run_1/events',
+    'POST /api/v1/dispatches',
+    'GET /api/v1/runs?agent=atlas',
+  ])
+  expect(asked[0]).toMatchObject({
+    body: { appName: 'atlas', newMessage: { parts: [{ text: 'hello' }] } },
+    headers: { authorization: 'Bearer id', 'idempotency-key': expect.any(String) },
+  })
+  await api.close()
 })
