@@ -5,13 +5,18 @@ import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { startRepeating } from '#runtime/repeat.ts'
-import type { EndedRun } from '../state/end.ts'
+import { type EndedRun, endHeldRuns } from '../state/end.ts'
+import { storeEvents } from '../state/events.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
+import { createTogether } from './together.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
 import type { Heard } from './wakeups.ts'
 
+/** Events may have half a megabyte each. */
+const eventsTogetherMax = 16
+const endsTogetherMax = 32
 const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
@@ -41,8 +46,21 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   let woken = false
   let begun = false
 
+  // The embedded engine runs one statement at a time.
+  const statementsMax = relational.driver === 'embedded' ? 1 : 4
+
   const host: RunHost = {
     ...parts,
+    storeEvent: createTogether({
+      write: (events) => storeEvents(relational, events),
+      statementsMax,
+      itemsMax: eventsTogetherMax,
+    }),
+    endRun: createTogether({
+      write: (ends) => endHeldRuns(relational, ends),
+      statementsMax,
+      itemsMax: endsTogetherMax,
+    }),
     wake(slug) {
       claimer.wake(slug)
       woken = true

@@ -90,7 +90,7 @@ export class RunEvents {
     const given = { event, before: this.#stored }
     const stored = named
       ? await relational.transaction((tx) => this.#storeNaming(tx, given, named))
-      : await storeEvent(relational, run, given)
+      : await this.#host.storeEvent({ runId: run.runId, epoch: run.epoch, ...given })
     if (stored) return stored
     const refused = await eventRefused(relational, run, given)
     if (refused === 'not_held') throw new RunStopped('lease_lost')

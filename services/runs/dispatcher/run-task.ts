@@ -3,7 +3,6 @@
 import { describeError } from '#lib/errors.ts'
 import { NodeFault, type RunNode } from '../nodes/types.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
-import { endRuns } from '../state/end.ts'
 import { nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
 import type { RunError } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
@@ -119,16 +118,16 @@ async function conclude(
     return conclude(host, control, events, await failedOrCanceled(host, control, outcome.why))
   }
   const ended = await persist(control, () =>
-    endRuns(host.relational, {
-      runIds: [run.runId],
-      when: { kind: 'held', epoch: run.epoch },
+    host.endRun({
+      runId: run.runId,
+      epoch: run.epoch,
       status: outcome.status,
       error: outcome.error ?? null,
       summary: events.summary,
       reportedBy: outcome.reportedBy,
     }),
   )
-  await host.ended(ended)
+  if (ended) await host.ended([ended])
 }
 
 async function givenBack(host: RunHost, control: RunControl, why: GiveBack): Promise<boolean> {

@@ -52,16 +52,17 @@ create table platform.runs (
   started_at timestamptz,
   ended_at timestamptz
 ) with (fillfactor = 80);
+-- Few, and partial: each costs something at every change of a run's status.
+create unique index runs_order on platform.runs (id);
 create unique index runs_one_a_lane on platform.runs (lane) where status = 'running';
 create index runs_lane on platform.runs (lane, id) where status in ('queued', 'running');
 create index runs_queued on platform.runs (slug, id) where status = 'queued';
 create index runs_running on platform.runs (slug, lease_until) where status = 'running';
-create index runs_root on platform.runs (root_run_id);
+create index runs_joined on platform.runs (root_run_id) where parent_run_id is not null;
 create index runs_goal on platform.runs (goal_id, id) where goal_id is not null;
-create index runs_caller on platform.runs (caller_uid, id);
-create index runs_user on platform.runs (user_id, id);
-create index runs_session on platform.runs (session_id, id);
-create index runs_ended on platform.runs (ended_at) where ended_at is not null and parent_run_id is null;
+create index runs_caller on platform.runs (caller_uid, id) where trigger <> 'report';
+create index runs_user on platform.runs (user_id, id) where trigger <> 'report';
+create index runs_session on platform.runs (session_id, id) where trigger <> 'report';
 
 -- One row for each run that has no parent, and all that joined it. Its lock orders the events of the tree.
 create table platform.run_trees (

@@ -27,8 +27,9 @@ export async function cancelRun(
     const done = await cancelWithin(
       tx,
       `with recursive below as (
-         select run_id from platform.runs where run_id = $1
-         union select r.run_id from platform.runs r join below b on r.parent_run_id = b.run_id)
+         select run_id, root_run_id from platform.runs where run_id = $1
+         union select r.run_id, r.root_run_id from platform.runs r join below b
+           on r.root_run_id = b.root_run_id and r.parent_run_id = b.run_id)
        select run_id from below`,
       runId,
       headers,

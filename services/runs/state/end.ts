@@ -68,3 +68,29 @@ export async function endRuns(executor: SqlExecutor, end: RunEnd): Promise<Ended
   )
   return rows
 }
+
+/** The end of a run by the dispatcher that holds it. */
+export interface HeldEnd extends Pick<RunEnd, 'status' | 'error' | 'summary' | 'reportedBy'> {
+  runId: string
+  epoch: number
+}
+
+/** As `endRuns` for each, in one statement: undefined where another terminal state was first. */
+export async function endHeldRuns(executor: SqlExecutor, ends: HeldEnd[]): Promise<(EndedRun | undefined)[]> {
+  const { rows } = await executor.query<EndedRun>(
+    `select e.* from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
+       as g (run_id, epoch, status, error, summary, reporter)
+     cross join lateral platform.end_runs(
+       array[g.run_id], 'held', g.epoch, g.status, g.error::jsonb, g.summary, g.reporter, false) e`,
+    [
+      ends.map(({ runId }) => runId),
+      ends.map(({ epoch }) => epoch),
+      ends.map(({ status }) => status),
+      ends.map(({ error }) => (error ? JSON.stringify(error) : null)),
+      ends.map(({ summary }) => summary ?? null),
+      ends.map(({ reportedBy }) => reportedBy),
+    ],
+  )
+  const ended = new Map(rows.map((row) => [row.runId, row]))
+  return ends.map(({ runId }) => ended.get(runId))
+}

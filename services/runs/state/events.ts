@@ -60,6 +60,32 @@ export async function eventRefused(
   return row.events > before ? row : 'too_many'
 }
 
+export interface EventOfRun extends Held, NewEvent {}
+
+/** As `storeEvent` for each, in one statement. */
+export async function storeEvents(
+  executor: SqlExecutor,
+  given: EventOfRun[],
+): Promise<(StoredPosition | null)[]> {
+  const { rows } = await executor.query<StoredPosition & { n: number }>(
+    `select n, p.seq, p.goal_seq as "goalSeq", p.canceled
+     from unnest($1::text[], $2::bigint[], $3::text[], $4::integer[]) with ordinality as g (run_id, epoch, event, before, n)
+     cross join lateral platform.store_run_event(
+       g.run_id, g.epoch, g.event, g.before, ${eventLimits.events}, ${eventLimits.bytes}) p`,
+    [
+      given.map(({ runId }) => runId),
+      given.map(({ epoch }) => epoch),
+      given.map(({ event }) => event),
+      given.map(({ before }) => before),
+    ],
+  )
+  const stored = new Map(rows.map(({ n, ...position }) => [n, position]))
+  return given.map((_, n) => {
+    const position = stored.get(n + 1)
+    return position?.seq == null ? null : position
+  })
+}
+
 const statement = `select seq, goal_seq as "goalSeq", canceled
   from platform.store_run_event($1, $2, $3, $4, ${eventLimits.events}, ${eventLimits.bytes}) where seq is not null`
 

@@ -57,7 +57,7 @@ export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<
   where((p) => `r.status = ${p}`, query.status)
   where((p) => `r.session_id = ${p}`, query.sessionId)
   where((p) => `r.goal_id = ${p}`, query.goalId)
-  where((p) => `r.root_run_id = ${p}`, query.rootRunId)
+  where((p) => `(r.run_id = ${p} or r.parent_run_id is not null and r.root_run_id = ${p})`, query.rootRunId)
   where((p) => `r.id < ${p}::bigint`, query.cursor)
   const { rows } = await executor.query<Run & { id: number }>(
     `select r.id, ${runColumns()} from ${runsWithTrees}

@@ -146,10 +146,12 @@ export async function pruneRuns(executor: SqlExecutor, days: number): Promise<nu
        select r.root_run_id from platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id
        where r.parent_run_id is null and t.open_runs = 0
          and r.ended_at < clock_timestamp() - make_interval(days => $1::integer)
-       order by r.ended_at limit ${batchMax}),
+       order by r.id limit ${batchMax}),
      events as (delete from platform.run_events where root_run_id in (select root_run_id from old)),
      trees as (delete from platform.run_trees where root_run_id in (select root_run_id from old)),
-     gone as (delete from platform.runs where root_run_id in (select root_run_id from old) returning run_id),
+     gone as (
+       delete from platform.runs where run_id in (select root_run_id from old)
+         or parent_run_id is not null and root_run_id in (select root_run_id from old) returning run_id),
      reports as (delete from platform.run_reports where run_id in (select run_id from gone)),
      dispatches as (
        delete from platform.dispatches where ended_at < clock_timestamp() - make_interval(days => $1::integer))
