@@ -3,11 +3,14 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { deleteAgent, listAgents } from '#services/identity/agents/agents.ts'
 import { probeNode } from '#services/runs/nodes/adk/probe.ts'
 import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import { keepNodesFile } from '#services/runs/reference-node/nodes-file.ts'
+import { freePort } from '../../scripts/servers/children.ts'
+import { eventually } from '../support/eventually.ts'
+import { runFlotilla, spawnFlotilla } from '../support/flotilla-process.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 
 let running: GatewayPlatform | undefined
@@ -112,4 +115,36 @@ test('with a nodes file of ones own they stay away', async () => {
   const own = await open({ RUN_NODES_FILE: file })
   expect(existsSync(join(own.platform.home, 'nodes.yaml'))).toBe(false)
   expect(await listAgents(own.platform.engines.relational)).toEqual([])
+})
+
+test('one of them runs as a process of its own, with the port and the token of the nodes file', async () => {
+  const own = await open()
+  const { home } = own.platform
+  const port = String(await freePort())
+  const entry = {
+    url: `http://127.0.0.1:${port}`,
+    codename: 'SCOUT',
+    role: 'Looking around',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the nodes file.
+    headers: { Authorization: 'Bearer ${SCOUT_TOKEN}' },
+  }
+  const file = join(home, 'mine.yaml')
+  writeFileSync(file, stringify({ nodes: { scout: entry } }))
+  const { privateKeyPem } = await own.provision({ agentId: 'scout' })
+  const key = join(home, 'scout.pem')
+  writeFileSync(key, privateKeyPem)
+  const { vector_url: url, hub_url: hubUrl } = own.addresses as Record<string, string>
+  const env = { FLOTILLA_HOME: home, RUN_NODES_FILE: file, SCOUT_TOKEN: 'secret-token', LOG_LEVEL: 'warn' }
+  const args = ['node', '--agent', 'SCOUT', '--key', key, '--url', url!, '--hub-url', hubUrl!]
+  const node = spawnFlotilla(args, env)
+  await eventually('the node is ready', () => /^ready$/m.test(node.stdout()))
+  expect(node.stdout()).toBe(`node_url http://127.0.0.1:${port}\nready\n`)
+  expect((await fetch(`http://127.0.0.1:${port}/list-apps`)).status).toBe(401)
+  const nodes = { scout: { ...entry, headers: { Authorization: 'Bearer secret-token' } } }
+  const [event] = await ask(nodes, 'scout', 'what is new?')
+  expect(event.content.parts[0].text).toMatch(/Noted as note \d+\.$/)
+  node.child.kill('SIGTERM')
+  expect((await node.finished).code).toBe(0)
+  const refused = await runFlotilla(['node', '--agent', 'NOBODY', '--host', '0.0.0.0'], env)
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('FLOTILLA_NODE_TOKEN')])
 })
