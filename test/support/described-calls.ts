@@ -95,8 +95,7 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
   const calls = world.interfaces.flatMap((one) => {
     const good = [...operationsOf(one.document)].map(([path, method, operation]): DescribedCall => {
       const token = operation.security?.length ? tokenFor(one.name, world) : null
-      const { content } = operation.responses[200] ?? {}
-      const streams = content?.['text/event-stream'] !== undefined && !content['application/json']
+      const streams = operation.responses[200]?.content?.['text/event-stream'] !== undefined
       const base = { service: one.name, url: one.url, path, method, token, status: 200, streams }
       const { operationId, tags = [] } = operation
       return { ...base, operationId, tag: tags[0]!, ...examplesOf(operation), ...special[operationId] }

@@ -58,7 +58,7 @@ export async function runSpecials(
     [`cancel${mark}Dispatch`, dispatch],
   ]
   return {
-    dispatch: { status: 202, streams: false },
+    dispatch: { status: 202 },
     createFleetRun: { status: 202 },
     createFleetDispatch: { status: 202 },
     ...Object.fromEntries([...ofMark(''), ...ofMark('Fleet')]),
@@ -81,9 +81,19 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
       status: 400,
       code: 'app_name_mismatch',
     },
-    { operationId: 'runAgent', body: {}, status: 422, code: 'validation_failed' },
-    { operationId: 'dispatch', body: {}, status: 422, code: 'validation_failed' },
-    { operationId: 'createFleetRun', body: {}, status: 422, code: 'validation_failed' },
+    {
+      operationId: 'runAgent',
+      body: { newMessage: { parts: [{ text: ' ' }] } },
+      status: 422,
+      code: 'validation_failed',
+    },
+    { operationId: 'dispatch', body: { message: ' ' }, status: 422, code: 'validation_failed' },
+    {
+      operationId: 'createFleetRun',
+      body: { newMessage: { parts: [{ text: 'x' }] } },
+      status: 422,
+      code: 'validation_failed',
+    },
     { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'followRun', parameters: noRun, status: 404, code: 'run_not_found' },

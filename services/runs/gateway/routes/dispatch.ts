@@ -20,7 +20,7 @@ import type { RunGateway, StartParts } from '../gateway.ts'
 import { dispatchRequest, readDispatchRequest } from '../requests/dispatch-request.ts'
 import { bodyBytesMax } from '../requests/fields.ts'
 import { acceptsEvents } from '../requests/prefer.ts'
-import { dispatch, eventStream, streamText } from '../schemas.ts'
+import { dispatch, streamText } from '../schemas.ts'
 import { bareSurface, type RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { answerEvents } from './stream.ts'
@@ -29,7 +29,7 @@ const deadlineMs = 300_000
 
 const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which follows the runs. When they
 have ended, or after five minutes, the orchestrator is given what they said, and its text becomes \`result\`. Names inside the
-message call nobody: all are addressed. With \`Accept: text/event-stream\` the events come as they happen; the last one has
+message call nobody: all are addressed. With \`Accept: text/event-stream\` the answer is 200 and the events as they happen; the last one has
 \`customMetadata.dispatch\`.
 
 ${streamText}`
@@ -59,10 +59,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
       description,
       headers: Type.Object({ ...idempotencyHeaders.properties }),
       body: dispatchRequest,
-      response: {
-        200: eventStream('The events, where they were asked for.'),
-        202: dispatch,
-      },
+      response: { 202: dispatch },
     },
     async handler(request, reply) {
       const streaming = acceptsEvents(request.headers.accept)

@@ -2,7 +2,6 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { serverMark } from '#runtime/http/api/facts.ts'
 import { recordHeaders } from '#runtime/http.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import { leastAccess } from '#services/identity/access/least-access.ts'
@@ -16,6 +15,7 @@ import { dispatch, eventStream, streamText } from '../schemas.ts'
 import type { RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { afterQuery, lastEventId } from './runs.ts'
+import { dispatchSample } from './samples.ts'
 import { afterOf, answerEvents } from './stream.ts'
 
 const params = Type.Object({
@@ -32,7 +32,7 @@ function registerShow(scope: FastifyInstance, { relational }: RunParts, surface:
   scope.route({
     method: 'GET',
     url: '/dispatches/:goalId',
-    config: { problems: ['forbidden', 'dispatch_not_found'] },
+    config: { problems: ['forbidden', 'dispatch_not_found'], sample: dispatchSample(surface, '') },
     schema: {
       operationId: `get${surface.mark}Dispatch`,
       tags: ['dispatches'],
@@ -53,9 +53,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
     url: '/dispatches/:goalId/events',
     config: {
       problems: ['forbidden', 'dispatch_not_found', 'too_many_streams'],
-      sample: `# Set GOAL_ID first.
-curl -sSN --max-time 5 "${serverMark}${surface.prefix}/dispatches/$GOAL_ID/events" \\
-  -H "Authorization: Bearer $ID_TOKEN" || true`,
+      sample: dispatchSample(surface, '/events', '-N --max-time 5'),
     },
     schema: {
       operationId: `follow${surface.mark}Dispatch`,
@@ -89,7 +87,11 @@ function registerCancel(scope: FastifyInstance, { relational }: RunParts, surfac
     method: 'POST',
     url: '/dispatches/:goalId/cancel',
     onRequest: leastAccess('member'),
-    config: { operation: 'dispatch.cancel', problems: ['forbidden', 'dispatch_not_found'] },
+    config: {
+      operation: 'dispatch.cancel',
+      problems: ['forbidden', 'dispatch_not_found'],
+      sample: dispatchSample(surface, '/cancel', '-X POST'),
+    },
     schema: {
       operationId: `cancel${surface.mark}Dispatch`,
       tags: ['dispatches'],

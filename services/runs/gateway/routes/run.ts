@@ -11,7 +11,7 @@ import type { RunGateway } from '../gateway.ts'
 import { bodyBytesMax } from '../requests/fields.ts'
 import { preferHeaders, wantedBy } from '../requests/prefer.ts'
 import { readRunRequest, runRequest } from '../requests/run-request.ts'
-import { eventStream, joinQuery, run, runEvents, streamText } from '../schemas.ts'
+import { joinQuery, run, runEvents, streamText } from '../schemas.ts'
 import { bareSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { tellRun } from './headers.ts'
@@ -21,7 +21,7 @@ import { answerWhole } from './whole.ts'
 
 const description = `The agent of the path gets the message in the session of this user; an unknown session is made. Answers the events as Google
 ADK's \`/run\` does, once the agent and all that joined it are done; what failed is answered with a problem document that names
-the run. With \`Accept: text/event-stream\` or \`streaming: true\` they come as they happen. A run that takes longer than a minute
+the run. With \`Accept: text/event-stream\` or \`streaming: true\` they come as they happen, as a stream (\`text/event-stream\`). A run that takes longer than a minute
 is answered 202, and goes on. Runs of one agent, user and session go one after the other.
 
 The headers \`X-Run-Id\`, \`X-Session-Id\`, \`X-User-Id\` (percent-encoded where an id is not visible ASCII) and \`Location\` say which
@@ -67,14 +67,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
       headers: Type.Object({ ...idempotencyHeaders.properties, ...preferHeaders.properties }),
       body: runRequest,
       response: {
-        200: {
-          content: {
-            'application/json': { schema: runEvents },
-            ...eventStream('').content,
-          },
-          title: 'RunEvents',
-          description: 'The events, as JSON or as they come.',
-        },
+        200: runEvents,
         202: run,
       },
     },

@@ -2,7 +2,6 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { serverMark } from '#runtime/http/api/facts.ts'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
 import { recordHeaders } from '#runtime/http.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
@@ -17,6 +16,7 @@ import { runFor } from '../requests/owned.ts'
 import { eventStream, joinQuery, run, runs, status, streamText } from '../schemas.ts'
 import type { RunSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
+import { runSample } from './samples.ts'
 import { afterOf, answerEvents } from './stream.ts'
 
 const filter = (description: string) =>
@@ -100,7 +100,7 @@ function registerShow(scope: FastifyInstance, { relational }: RunParts, surface:
   scope.route({
     method: 'GET',
     url: '/runs/:runId',
-    config: { problems: ['forbidden', 'run_not_found'] },
+    config: { problems: ['forbidden', 'run_not_found'], sample: runSample(surface, '') },
     schema: {
       operationId: `get${surface.mark}Run`,
       tags: ['runs'],
@@ -121,9 +121,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
     url: '/runs/:runId/events',
     config: {
       problems: ['forbidden', 'run_not_found', 'too_many_streams'],
-      sample: `# Set RUN_ID first.
-curl -sSN --max-time 5 "${serverMark}${surface.prefix}/runs/$RUN_ID/events" \\
-  -H "Authorization: Bearer $ID_TOKEN" || true`,
+      sample: runSample(surface, '/events', '-N --max-time 5'),
     },
     schema: {
       operationId: `follow${surface.mark}Run`,
@@ -155,7 +153,11 @@ function registerCancel(scope: FastifyInstance, { relational }: RunParts, surfac
     method: 'POST',
     url: '/runs/:runId/cancel',
     onRequest: leastAccess('member'),
-    config: { operation: 'run.cancel', problems: ['forbidden', 'run_not_found'] },
+    config: {
+      operation: 'run.cancel',
+      problems: ['forbidden', 'run_not_found'],
+      sample: runSample(surface, '/cancel', '-X POST'),
+    },
     schema: {
       operationId: `cancel${surface.mark}Run`,
       tags: ['runs'],
