@@ -1,7 +1,6 @@
 /** The reference nodes as a service: with embedded engines the six agents of the fleet answer in the platform's own process. */
 
 import { type Static, Type } from 'typebox'
-import { AppError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
@@ -21,7 +20,7 @@ const config = Type.Object({
       minimum: 0,
       maximum: 65_535,
       description:
-        'port of the reference nodes on the loopback, 0 takes a free one; without it 8084, or a free one where that is taken',
+        'port of the reference nodes on the loopback, 8084 without it; where it is taken, and for 0, a free one',
     }),
   ),
 })
@@ -97,13 +96,8 @@ async function listen(
     return await openServer({ ...options, port: NODES_PORT || (port ?? NODES_PORT ?? defaultPort) })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-    if (NODES_PORT) {
-      throw new AppError(
-        'invalid_configuration',
-        `Port ${NODES_PORT} of ${host} is in use: give NODES_PORT another one, or 0 for a free one.`,
-        { cause: error },
-      )
-    }
+    // No reason to stop the start: nothing but the nodes file knows the port.
+    if (NODES_PORT) log.warn({ port: NODES_PORT }, 'reference-nodes.port-in-use')
     return await openServer({ ...options, port: 0 })
   }
 }
