@@ -5,6 +5,7 @@
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
@@ -187,33 +188,46 @@ test('over 2,000 runs with kills every run ends once, with one report and one ru
   ])
   script('axon', () => [{ text: 'noted' }])
   const given = { concurrency: 16 }
-  let running = [startChild('a0', undefined, given), startChild('b0', undefined, given)]
+  const published = new Map<string, number>()
+  const hear = (holder: string) => published.set(holder, (published.get(holder) ?? 0) + 1)
+  let running = ['a', 'b'].map((holder) => ({ holder, child: startChild(holder, hear, given) }))
   let over = false
+  let kills = 0
+  // The older one is killed in the middle of its work, when the newer one has begun to work.
   const killing = (async () => {
     for (let round = 1; !over; round++) {
-      await new Promise((resolve) => setTimeout(resolve, 700))
-      const [victim, other] = running as [ChildProcess, ChildProcess]
-      await kill(victim)
-      running = [other, startChild(`c${round}`, undefined, given)]
+      const [victim, other] = running as [(typeof running)[0], (typeof running)[0]]
+      while (!over && (published.get(other.holder) ?? 0) < 40) await pause(50)
+      if (over) break
+      await kill(victim.child)
+      kills++
+      const holder = `c${round}`
+      running = [other, { holder, child: startChild(holder, hear, given) }]
     }
   })()
-  const ids: string[] = []
+  try {
+    await acceptMany(total)
+    await eventually('all have ended', async () => (await openRuns()) === 0, 300_000)
+  } finally {
+    over = true
+    await killing
+  }
+  expect(kills).toBeGreaterThan(5)
+  expect(await counts()).toEqual({ unreported: 0, strange: 0, repeated: 0, trees: 0 })
+}, 600_000)
+
+/** Not faster than they are worked on; a few are canceled. */
+async function acceptMany(total: number): Promise<void> {
   for (let n = 0; n < total; n += 20) {
     const some = await Promise.all(
       Array.from({ length: 20 }, (_, k) => world.accept('go', { sessionId: `s${(n + k) % 400}` })),
     )
-    ids.push(...some.map(({ runId }) => runId))
     if (n % 100 === 0) {
-      await cancelRun(relational, ids.at(-3)!)
-      // Not faster than they are worked on: a lane takes ten.
+      await cancelRun(relational, some[7]!.runId)
       await eventually('there is room', async () => (await openRuns()) < 200, 120_000)
     }
   }
-  await eventually('all have ended', async () => (await openRuns()) === 0, 300_000)
-  over = true
-  await killing
-  expect(await counts()).toEqual({ unreported: 0, strange: 0, repeated: 0, trees: 0 })
-}, 600_000)
+}
 
 async function openRuns(): Promise<number> {
   const { rows } = await relational.query<{ open: number }>(

@@ -3,6 +3,7 @@
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import { readConversation, type Said, spokenText } from '../state/conversation.ts'
+import { isDispatchRunning } from '../state/dispatch-progress.ts'
 import { readReport } from '../state/reports.ts'
 import type { Content } from '../state/types.ts'
 
@@ -18,10 +19,16 @@ export interface NodeMessage {
 export async function nodeMessageOf(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {
   const customMetadata = run.customMetadata ? { customMetadata: run.customMetadata } : {}
   if (run.trigger === 'report') return reportMessage(executor, run)
-  if (run.message === null) return null
+  if (run.message === null || (await isVoid(executor, run))) return null
   if (run.trigger !== 'mention') return { message: { role: 'user', ...run.message }, ...customMetadata }
   const said = await readConversation(executor, run, contextMessages)
   return { message: mentionMessage(run, said, run.message), ...customMetadata }
+}
+
+/** A synthesis that was started just when somebody canceled the dispatch. */
+async function isVoid(executor: SqlExecutor, { trigger, goalId }: ClaimedRun): Promise<boolean> {
+  if (trigger !== 'synthesis' || goalId === null) return false
+  return !(await isDispatchRunning(executor, goalId))
 }
 
 async function reportMessage(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {

@@ -13,6 +13,9 @@ import type { RunControl } from './run-control.ts'
 
 const summaryBytesMax = 2_048
 const errorLengthMax = 500
+/** Pieces of texts are not kept, so a run may show more of them. */
+const partialsMax = 100_000
+const partialBytesMax = 64 * 1024 * 1024
 
 /** The run has shown more than it may. */
 export class TooManyEvents extends Error {}
@@ -21,6 +24,8 @@ export class RunEvents {
   readonly #host: RunHost
   readonly #control: RunControl
   #stored = 0
+  #partials = 0
+  #partialBytes = 0
   #shown = false
   #summary: string | null = null
   #error: RunError | null = null
@@ -76,6 +81,9 @@ export class RunEvents {
 
   async #takePartial(text: string): Promise<void> {
     const { run } = this.#control
+    this.#partials++
+    this.#partialBytes += text.length
+    if (this.#partials > partialsMax || this.#partialBytes > partialBytesMax) throw new TooManyEvents()
     if (!this.#shown) {
       const held = await persist(this.#control, () => markShown(this.#host.relational, run))
       if (!held) throw new RunStopped('lease_lost')

@@ -20,9 +20,9 @@ export function createRunMetrics(registry: Registry, running: () => number): Run
         labelNames: ['agent', 'trigger', 'status'],
       }),
   )
-  registry.removeSingleMetric('flotilla_runs_running')
+  registry.removeSingleMetric('flotilla_runs_in_flight_calls')
   new Gauge({
-    name: 'flotilla_runs_running',
+    name: 'flotilla_runs_in_flight_calls',
     help: 'Runs that this process works on now',
     registers: [registry],
     collect() {

@@ -1,6 +1,6 @@
 /** Moves a dispatch on when its runs have ended: AXON's conclusion, then the end of the goal. */
 
-import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { spokenText } from './conversation.ts'
 import { endDispatch } from './dispatches.ts'
 import { axon } from './end.ts'
@@ -56,6 +56,14 @@ export function advanceDispatch(
   })
 }
 
+export async function isDispatchRunning(executor: SqlExecutor, goalId: number): Promise<boolean> {
+  const { rows } = await executor.query(
+    `select from platform.dispatches where goal_id = $1 and status = 'running'`,
+    [goalId],
+  )
+  return rows.length === 1
+}
+
 /** Dispatches that have not ended. */
 export async function runningDispatches(relational: Pick<Relational, 'query'>): Promise<number[]> {
   const { rows } = await relational.query<{ goal_id: number }>(
@@ -108,10 +116,19 @@ async function startSynthesis(
     message: { role: 'user', parts: [{ text: questionOf(dispatch.message, members) }] },
     streaming: false,
     goalId,
-    deadline: new Date(Date.now() + synthesisMs),
+    deadline: await deadlineOf(tx, synthesisMs),
   })
   await tx.query('update platform.dispatches set synthesis_run_id = $2 where goal_id = $1', [goalId, runId])
   return runId
+}
+
+/** By the clock of the database, as all deadlines. */
+async function deadlineOf(tx: SqlTransaction, ms: number): Promise<Date> {
+  const { rows } = await tx.query<{ at: Date }>(
+    'select clock_timestamp() + make_interval(secs => $1::float8 / 1000) as at',
+    [ms],
+  )
+  return rows[0]!.at
 }
 
 function questionOf(message: Content, members: Member[]): string {
