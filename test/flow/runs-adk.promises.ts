@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import type { Client, RunEvent } from '#client/client.ts'
+import { startRunOperation } from '#operations/runs.ts'
+import { type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type AdkServer, adkAgents, openAdkServer } from '../../scripts/servers/adk.ts'
 import { eventually } from '../support/eventually.ts'
 import type { GatewayPlatform } from '../support/gateway-platform.ts'
@@ -40,7 +42,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
       rmSync(folder, { recursive: true, force: true })
     })
 
-    const said = ({ author, content }: RunEvent) =>
+    const said = ({ author, content }: Pick<RunEvent, 'author' | 'content'>) =>
       `${author}: ${content?.parts.map(({ text }) => text).join('')}`
 
     test('a run answers with the events of its agent; the session is made at the node', async () => {
@@ -123,6 +125,27 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
       expect(others.length).toBe(adkAgents.length - 1)
       expect([...authors]).toEqual(expect.arrayContaining(['TWO', 'ECHO', 'CALLER', 'AXON']))
       expect((await client.goals.get(goalId)).status).toBe('completed')
+    })
+
+    test('an operator starts a run and follows it, pieces of its text among them', async () => {
+      const items: FollowedItem[] = []
+      const context = {
+        platform: platform.platform,
+        output: { item: (item: FollowedItem) => void items.push(item), progress() {} },
+        signal: new AbortController().signal,
+        actor: { kind: 'command_line', id: 'tester' },
+      } as const
+      const start = { agent: 'PIECES', text: 'hello', streaming: true }
+      const { runId } = await startRunOperation.run(
+        { ...context, output: { item() {}, progress() {} } },
+        start,
+      )
+      const followed = await followRunOperation.run(context, { id: runId, keep: true })
+      expect(followed).toMatchObject({ run: { runId, status: 'completed', userId: 'operator' } })
+      expect(followed.events.map(({ event }) => said(event))).toEqual(['PIECES: one two three'])
+      // Pieces from before it looked are left out.
+      expect(items.at(-1)).toMatchObject({ kind: 'event' })
+      expect(items.filter(({ kind }) => kind === 'event')).toHaveLength(1)
     })
 
     test('a node that is killed in mid-stream is lost; the next run finds it again', async () => {
