@@ -121,8 +121,8 @@ test('relay, courier and command line read one targets file, which is sound as i
   expect(parseTargets(read('docker/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
 })
 
-test('gateway, dispatcher and command line of runs read one nodes file, which names the six agents as it is shipped', () => {
-  for (const name of ['run-gateway', 'run-dispatcher', 'cli']) {
+test('main API, gateway, dispatcher and command line of runs read one nodes file, which names the six agents as it is shipped', () => {
+  for (const name of ['main-api', 'run-gateway', 'run-dispatcher', 'cli']) {
     const { environment, volumes } = containers[name]!
     expect(environment).toMatchObject({ RUN_NODES_FILE: '/etc/flotilla-nodes/nodes.yaml' })
     expect(volumes).toContain('./docker/nodes:/etc/flotilla-nodes:ro')
