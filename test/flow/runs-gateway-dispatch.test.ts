@@ -43,6 +43,8 @@ describe('a dispatch', () => {
     expect(answer.status).toBe(202)
     const { goalId } = answer.json
     expect(answer.headers.get('location')).toBe(`/dispatches/${goalId}`)
+    expect(answer.headers.get('x-session-id')).toBe('s-all')
+    expect(answer.headers.get('x-user-id')).toBe('u-all')
     expect(answer.json).toMatchObject({
       userId: 'u-all',
       sessionId: 's-all',

@@ -23,6 +23,7 @@ import { acceptsEvents } from '../requests/prefer.ts'
 import { dispatch, streamText } from '../schemas.ts'
 import { bareSurface, type RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
+import { tellDispatch } from './headers.ts'
 import { answerEvents } from './stream.ts'
 
 const deadlineMs = 300_000
@@ -66,8 +67,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
       const place = streaming ? gateway.places.take(callerOf(request).uid) : undefined
       try {
         const made = await startDispatch(gateway, bareSurface, request, reply)
-        reply.header('location', `/dispatches/${made.goalId}`)
-        reply.header('cache-control', 'no-store')
+        tellDispatch(reply, made)
         if (place) {
           const follow = openFollow(gateway, dispatchOf(gateway.relational, made.goalId))
           const endOf = (ended: Dispatch, lastId: number) => ({
