@@ -283,6 +283,37 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(await world.ended(runId)).toMatchObject({ status: 'failed', error: { code: 'too_many_events' } })
     })
 
+    test('a log that is away holds up no run', async () => {
+      script('whale', () => Array.from({ length: 30 }, (_, n) => ({ text: `${n}` })))
+      world.logIsAway = true
+      world.start()
+      const { runId } = await world.accept('go')
+      expect((await world.ended(runId)).status).toBe('completed')
+      expect(await world.talk(runId)).toHaveLength(30)
+    })
+
+    test('a database that is away for a moment, or whose answers are lost, costs no event and repeats none', async () => {
+      script('whale', () => Array.from({ length: 40 }, (_, n) => ({ text: `${n}` })))
+      script('pulse', () => [{ text: '@CIPHER look' }, { text: 'done' }])
+      let statements = 0
+      world.databaseFault = (text) => {
+        if (!/store_run_event|end_runs|claim_runs/.test(text)) return undefined
+        statements++
+        if (text.includes('claim_runs')) return undefined
+        return statements % 7 === 0 ? 'after' : statements % 5 === 0 ? 'before' : undefined
+      }
+      world.start()
+      const { runId } = await world.accept('go')
+      const other = await world.accept('go', { slug: 'pulse' })
+      expect(await world.ended(runId)).toMatchObject({ status: 'completed', attempt: 1 })
+      expect(await world.talk(runId)).toEqual(Array.from({ length: 40 }, (_, n) => `WHALE: ${n}`))
+      expect((await world.talk(other.runId)).filter((line) => line.startsWith('PULSE'))).toEqual([
+        'PULSE: @CIPHER look',
+        'PULSE: done',
+      ])
+      expect((await world.ended(other.runId)).status).toBe('completed')
+    })
+
     const dispatch = (given: { slugs?: string[]; deadlineMs?: number } = {}) => {
       const made = acceptDispatch(relational, {
         userId: 'ada',

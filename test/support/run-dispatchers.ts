@@ -1,6 +1,7 @@
 /** Dispatchers on a database, with agents at a scripted node, for tests of runs. */
 
-import type { Relational } from '#engines/relational/port.ts'
+import type { Relational, SqlValue } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { type Dispatcher, startDispatcher } from '#services/runs/dispatcher/dispatcher.ts'
 import { createRunNews } from '#services/runs/dispatcher/news.ts'
@@ -22,6 +23,10 @@ export interface RunWorld {
   dispatchers: Dispatcher[]
   /** What was published, in order. */
   news: RunEventRecord[]
+  /** The log takes nothing. */
+  logIsAway: boolean
+  /** Which statements of the dispatchers fail, before they were done or after it: their answer is lost then. */
+  databaseFault: (statement: string) => 'before' | 'after' | undefined
   start(options?: DispatcherGiven): Dispatcher
   accept(text: string, given?: Partial<NewRun>): Promise<Run>
   /** The run when it has ended. */
@@ -46,8 +51,20 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
   const news: RunEventRecord[] = []
   const publisher = {
     publish: async (_topic: unknown, messages: { value: unknown }[]) => {
+      if (world.logIsAway) throw new AppError('log_unavailable', 'The log is away.')
       for (const { value } of messages) news.push(value as RunEventRecord)
       return []
+    },
+  }
+
+  const faulty: Relational = {
+    ...relational,
+    async query<Row>(text: string, params?: SqlValue[]) {
+      const fault = world.databaseFault(text)
+      if (fault === 'before') throw databaseAway()
+      const result = await relational.query<Row>(text, params)
+      if (fault === 'after') throw databaseAway()
+      return result
     },
   }
 
@@ -56,11 +73,13 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     node,
     dispatchers,
     news,
+    logIsAway: false,
+    databaseFault: () => undefined,
     start({ holder, times, nodes, drainMs = 0 } = {}) {
       const set = nodes ?? nodesAt(node.url)
       const dispatcher = startDispatcher(
         {
-          relational,
+          relational: faulty,
           log: silentLog,
           holder: holder ?? `d${dispatchers.length}`,
           nodes: () => set,
@@ -120,4 +139,8 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
 
 function spoken({ event }: StoredEvent): string {
   return `${event.author}: ${(event.content?.parts ?? []).map(({ text }) => text ?? '').join('')}`
+}
+
+function databaseAway(): AppError {
+  return new AppError('relational_engine_unavailable', 'The relational engine is away.')
 }
