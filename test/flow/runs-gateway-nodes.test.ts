@@ -1,6 +1,7 @@
 /** What a node may do wrong, seen by a caller: the run ends, the answer is sound, and the next one works. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { deleteAgent, updateAgent } from '#services/identity/agents/agents.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { agents, message, openRunsPlatform, type RunsPlatform, talkOf } from '#test/support/runs-platform.ts'
 import { echoScript, type Step } from '#test/support/scripted-node.ts'
@@ -146,6 +147,21 @@ describe('a node', () => {
 })
 
 describe('a right that ends', () => {
+  it('is looked at again when its agent is changed: what waits learns where its answer will be', async () => {
+    platform.script('whale', () => [{ text: 'one' }, { waitMs: 700 }, { text: 'two' }])
+    const key = await platform.keyOf('one-to-be-changed')
+    const before = platform.node.runs.length
+    const waiting = platform.run('whale', 'x', { key })
+    await eventually('it runs', () => platform.node.runs.length > before)
+    await updateAgent(platform.platform.engines.relational, 'one-to-be-changed', { role: 'another' })
+    const answer = await waiting
+    expect([200, 202]).toContain(answer.status)
+    const runId = answer.headers.get('x-run-id')
+    const stream = await platform.stream(`/runs/${runId}/events`, { key })
+    await stream.over
+    expect(stream.ids()).toEqual([1, 2])
+  })
+
   it('ends its streams and waits within a second', async () => {
     platform.script('whale', () => [{ text: 'one' }, { hang: true }])
     const key = await platform.keyOf('one-to-be-deleted')
@@ -155,7 +171,6 @@ describe('a right that ends', () => {
       'both run',
       () => platform.node.runs.filter(({ app, endedAt }) => app === 'whale' && !endedAt).length === 2,
     )
-    const { deleteAgent } = await import('#services/identity/agents/agents.ts')
     await deleteAgent(platform.platform.engines.relational, 'one-to-be-deleted')
     await stream.over
     expect(stream.end()).toBeUndefined()

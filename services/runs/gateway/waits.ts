@@ -1,15 +1,14 @@
 /** Answers that wait for a run: each holds a place as an open stream does, and ends with its caller's right or with the service. */
 
 import type { FastifyReply } from 'fastify'
-import { AppError } from '#lib/errors.ts'
 import type { Caller } from '#services/identity/access/caller.ts'
 import type { Tokens } from '#services/identity/tokens/tokens.ts'
 import type { StreamPlace } from '#services/limits/stream-places.ts'
 
 export interface Waits {
   /**
-   * Runs `work` until it resolves, or its signal aborts: the time is over, the caller left, or the service stops. Throws
-   * AppError `unauthorized` when the caller's right ended meanwhile. Gives the place back.
+   * Runs `work` until it resolves, or its signal aborts: the time is over, the caller left or was changed, or the service
+   * stops. Gives the place back.
    */
   during<T>(
     options: { caller: Caller; reply: FastifyReply; place: StreamPlace; waitMs: number },
@@ -32,9 +31,7 @@ export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }): Wait
       reply.raw.once('close', end)
       open.add(over)
       try {
-        const result = await work(over.signal)
-        if (watch.signal.aborted) throw new AppError('unauthorized', 'The credential is not valid any more.')
-        return result
+        return await work(over.signal)
       } finally {
         clearTimeout(timer)
         watch.close()

@@ -32,8 +32,8 @@ export interface FollowedEvent {
 
 export interface Follow<T> {
   /**
-   * Events behind `after` until the end; then says how it ended, or undefined when the signal
-   * aborted. `fresh`: it did not exist before `openFollow`, so that the rows need not be read at first. Once only.
+   * Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. `fresh`: it did not
+   * exist before `openFollow`, so that the rows need not be read at first. Once only.
    */
   events(options: {
     after: number

@@ -89,6 +89,6 @@ async function readNow(relational: Relational, runId: string): Promise<{ value: 
   return { value: run, lastEventId: run.lastEventId }
 }
 
-export function isTerminal(status: string | null): boolean {
+function isTerminal(status: string | null): boolean {
   return status === 'completed' || status === 'failed' || status === 'canceled'
 }

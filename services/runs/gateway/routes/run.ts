@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { callerOfEither } from '#services/identity/access/bearer.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/identity/access/idempotent.ts'
 import { leastAccess } from '#services/identity/access/least-access.ts'
@@ -108,6 +109,8 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
     answerWhole(gateway, reply, started, signal),
   )
   if (ended) return reply
+  // A caller whose right ended meanwhile learns nothing more.
+  await callerOfEither(gateway, request.headers.authorization)
   const now = await readRun(gateway.relational, started.run.runId)
   return accepted(reply, { run: now ?? started.run })
 }
