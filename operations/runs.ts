@@ -64,11 +64,12 @@ export const startDispatchOperation = defineChange({
   args: Type.Object(messageArgs),
   async run(context: ChangeContext, given): Promise<DispatchView> {
     const { env, engines } = context.platform
+    const message = checkedMessage(given.text, 'text')
     const nodes = nodesOf(env).nodes.filter(({ slug }) => slug !== axon.slug)
     if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
     const dispatch = await acceptDispatch(engines.relational, {
       ...addressOf(given),
-      message: checkedMessage(given.text, 'text'),
+      message,
       callerUid: operator.uid,
       author: operator,
       requestId: context.requestId ?? null,
