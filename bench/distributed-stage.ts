@@ -88,10 +88,11 @@ export interface DistributedStage extends DistributedEngines {
 const agentId = 'bench'
 const caughtUpWithinMs = 300_000
 
-/** One process runs all services but those of `without`. */
+/** One process runs all services but those of `without`; `more` are further variables of it. */
 export async function openDistributedStage(
   report: (text: string) => void,
   without: string[] = [],
+  more: Record<string, string> = {},
 ): Promise<DistributedStage> {
   const engines = await openDistributedEngines(report)
   const volume = mkdtempSync(join(tmpdir(), 'fl-bench-'))
@@ -102,7 +103,7 @@ export async function openDistributedStage(
   try {
     const { processes } = engines
     const names = services.map(({ name }) => name).filter((name) => !without.includes(name))
-    const platform = await processes.start(without.length > 0 ? names : [])
+    const platform = await processes.start(without.length > 0 ? names : [], { more })
     const privateKeyFile = await provision(processes, join(volume, agentId), agentId)
     const client = createClient({ vectorUrl: platform.vectorUrl, agentId, privateKeyFile })
     const key = await client.apiKey()

@@ -11,6 +11,7 @@ import { mainApiBench } from './main-api.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { producerBench } from './producer.ts'
+import { runsBench } from './runs.ts'
 import { searchBench } from './search.ts'
 import { searchDistributedBench } from './search-distributed.ts'
 import { searchPgBench } from './search-pg.ts'
@@ -30,6 +31,7 @@ export const benches: readonly Bench[] = [
   clientBench,
   webhooksBench,
   hubBench,
+  runsBench,
   mirrorBench,
   meteringBench,
   mainApiBench,

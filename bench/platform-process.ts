@@ -30,8 +30,10 @@ const running = await startPlatform({
     VECTOR_GATEWAY_PORT: '0',
     MAIN_API_PORT: '0',
     HUB_PORT: '0',
+    RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     HOST: '127.0.0.1',
+    ...(process.env.RUN_NODES_FILE ? { RUN_NODES_FILE: process.env.RUN_NODES_FILE } : {}),
   },
   log: pino({ level: process.env.BENCH_LOG ?? 'error' }, pino.destination(2)),
   print: () => {},
@@ -40,6 +42,10 @@ const running = await startPlatform({
 const { eventLog, relational, vectors } = running.platform.engines
 const meteredAgentId = 'metered'
 const privateKeyFile = await provision({ agentId, tier: 'infra-architect' })
+/** A caller may have ten runs open: a bench of runs needs several. */
+const callerIds = Array.from({ length: Number(process.env.BENCH_CALLERS ?? 0) }, (_, n) => `caller-${n}`)
+const callerKeyFiles: string[] = []
+for (const id of callerIds) callerKeyFiles.push(await provision({ agentId: id, tier: 'infra-architect' }))
 const meteredKeyFile = await provision({ agentId: meteredAgentId, tier: 'research-agent' })
 
 process.on('message', async (message: { kind: string; group: string }) => {
@@ -62,6 +68,8 @@ process.send!({
   kind: 'serving',
   vectorUrl: running.addresses.vector_url,
   hubUrl: running.addresses.hub_url,
+  runUrl: running.addresses.agent_gateway_url,
+  callers: callerIds.map((id, n) => ({ agentId: id, privateKeyFile: callerKeyFiles[n]! })),
   floorUrl: `http://127.0.0.1:${(floor.server.address() as AddressInfo).port}`,
   privateKeyFile,
   agentId,

@@ -10,6 +10,9 @@ import startEnvironment from '../bin/start-environment.json' with { type: 'json'
 export interface StageAddresses {
   vectorUrl: string
   hubUrl: string
+  runUrl: string
+  /** As many as BENCH_CALLERS said, without limits. */
+  callers: { agentId: string; privateKeyFile: string }[]
   floorUrl: string
   privateKeyFile: string
   agentId: string
@@ -30,14 +33,17 @@ export interface PlatformStage extends StageAddresses {
 
 /**
  * Starts bench/platform-process.ts and waits until it serves. Its data goes to a temporary folder. `without` names
- * services that do not run.
+ * services that do not run, `more` are further variables.
  */
-export async function openPlatformStage(without: string[] = []): Promise<PlatformStage> {
+export async function openPlatformStage(
+  without: string[] = [],
+  more: Record<string, string> = {},
+): Promise<PlatformStage> {
   const home = mkdtempSync(join(tmpdir(), 'fl-bench-'))
   const child = fork(new URL('./platform-process.ts', import.meta.url), [home, ...without], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     // As `flotilla start` begins.
-    env: { ...startEnvironment, ...process.env },
+    env: { ...startEnvironment, ...process.env, ...more },
   })
   const addresses = await answerOf<StageAddresses>(child, 'serving')
   const key = await keyOf(addresses, addresses.agentId, addresses.privateKeyFile)
@@ -59,8 +65,8 @@ export async function openPlatformStage(without: string[] = []): Promise<Platfor
   }
 }
 
-async function keyOf(
-  { vectorUrl }: StageAddresses,
+export async function keyOf(
+  { vectorUrl }: Pick<StageAddresses, 'vectorUrl'>,
   agentId: string,
   privateKeyFile: string,
 ): Promise<string> {

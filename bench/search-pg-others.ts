@@ -17,8 +17,8 @@ import { ownServer } from './search-pg.ts'
 import type { SearchPgCalls } from './search-pg-platform.ts'
 
 const points = 5_000
-const rounds = 5
-const searches = 60
+const rounds = 7
+const searches = 150
 const writes = 15
 const rowsOfWrite = 10
 /** As many as the tier allows. */

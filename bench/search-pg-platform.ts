@@ -35,6 +35,7 @@ async function open(_: null): Promise<{ vectorUrl: string; agents: BenchAgent[] 
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: '127.0.0.1:0',
       HOST: '127.0.0.1',
     },

@@ -51,6 +51,7 @@ export async function startPlatform(home: Home): Promise<StartedPlatform> {
     VECTOR_GATEWAY_PORT: '0',
     MAIN_API_PORT: '0',
     HUB_PORT: '0',
+    RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     LOG_LEVEL: 'error',
   }

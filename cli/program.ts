@@ -10,6 +10,10 @@ type Register = (program: Program, cli: Cli) => void
 /** In the order of the help. */
 const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
+  run: async () => (await import('./commands/run.ts')).registerRun,
+  dispatch: async () => (await import('./commands/dispatch.ts')).registerDispatch,
+  runs: async () => (await import('./commands/runs.ts')).registerRuns,
+  node: async () => (await import('./commands/node.ts')).registerNode,
   agents: async () => (await import('./commands/agents.ts')).registerAgents,
   'agent-keys': async () => (await import('./commands/agent-keys.ts')).registerAgentKeys,
   users: async () => (await import('./commands/users.ts')).registerUsers,

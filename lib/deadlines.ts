@@ -73,8 +73,8 @@ export const deadlines = {
   },
   /** A webhook, from connecting to the end of its answer. */
   webhookCallMs: 5_000,
-  /** Parsing a changed targets file, in a thread of its own. */
-  targetsParseMs: 10_000,
+  /** Parsing a changed YAML file of the operator, in a thread of its own. */
+  yamlParseMs: 10_000,
   /** Publishing of workers. */
   publish: {
     outboxMs: 2_000,

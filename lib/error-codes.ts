@@ -5,12 +5,13 @@
 
 import type { ErrorEntry } from './error-codes/entry.ts'
 import { requestCodes } from './error-codes/requests.ts'
+import { runCodes } from './error-codes/runs.ts'
 import { serverCodes } from './error-codes/server.ts'
 
 export type { ErrorEntry } from './error-codes/entry.ts'
 
 /** The codes are part of the public interface: never rename one. Status 500: only operators see it, in a log or command. */
-const catalog = { ...requestCodes, ...serverCodes } as const
+const catalog = { ...requestCodes, ...runCodes, ...serverCodes } as const
 
 export type ErrorCode = keyof typeof catalog
 

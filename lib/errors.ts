@@ -19,6 +19,8 @@ export interface AppErrorOptions {
   /** Seconds after which trying again helps. */
   retryAfter?: number
   errors?: FieldError[]
+  /** Further members of the problem document. */
+  members?: Readonly<Record<string, unknown>>
   cause?: unknown
 }
 
@@ -29,6 +31,7 @@ export class AppError extends Error {
   readonly title: string
   readonly retryAfter: number | undefined
   readonly errors: FieldError[] | undefined
+  readonly members: Readonly<Record<string, unknown>> | undefined
 
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -38,6 +41,7 @@ export class AppError extends Error {
     this.title = errorCodes[code].title
     this.retryAfter = options.retryAfter
     this.errors = options.errors
+    this.members = options.members
   }
 }
 

@@ -4,6 +4,7 @@ import { goalKind } from '#services/goals/goals.ts'
 import { countByStatus } from '#services/goals/records/read.ts'
 import { noteKind } from '#services/hub/notes/notes.ts'
 import { listAgents } from '#services/identity/agents/agents.ts'
+import { countRuns, readNodeStates } from '#services/runs/state/nodes.ts'
 import { observeCollections } from '#services/vectors/gateway/observed/collections.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { readWaiting } from '#services/webhooks/targets/target-status.ts'
@@ -18,6 +19,8 @@ export interface BrainState {
   /** Goals by their status; a status that none has is absent. */
   goals: Record<string, number>
   notes: number
+  /** By their status, as goals; without the reports to the orchestrator. */
+  runs: Record<string, number>
   webhooks: Record<string, { lag: number; last_status: number | null }>
   log: { groups: Record<string, number> }
   as_of: string
@@ -25,8 +28,10 @@ export interface BrainState {
 
 /** Of the node that runs the agent. */
 export interface NodeState {
+  /** `up`, `down`, or `unknown` before its first probe. */
   status: string
-  last_seen: string
+  /** Null: it has not answered yet. */
+  last_seen: string | null
 }
 
 /** What is followed elsewhere, because reading it each time would take long. */
@@ -42,22 +47,33 @@ export async function readBrainState(
 ): Promise<BrainState> {
   const { eventLog, relational, vectors } = platform.engines
   const { locations } = platform
-  const [agents, collections, goals, notes, assignments, groups] = await Promise.all([
+  const [agents, collections, goals, notes, runs, nodes, assignments, groups] = await Promise.all([
     listAgents(relational),
     observeCollections(vectors),
     countByStatus(relational, goalKind),
     countByStatus(relational, noteKind),
+    countRuns(relational),
+    readNodeStates(relational),
     readAssignments(relational),
     readLag({ eventLog, relational, locations }),
   ])
   const { waiting } = await readWaiting({ eventLog, locations }, new Set(assignments.values()))
   const targets = [...new Set([...assignments.keys(), ...(namedTargets(platform.env).names ?? [])])].sort()
+  const bySlug = new Map(
+    nodes.map(({ slug, status, lastSeen }): [string, NodeState] => [
+      slug,
+      { status, last_seen: lastSeen?.toISOString() ?? null },
+    ]),
+  )
   return {
-    // No node serves an agent: runs do not exist yet.
-    agents: agents.map(({ uid, agent_id, name, role }) => ({ uid, slug: agent_id, name, role, node: null })),
+    agents: agents.map(({ uid, agent_id, name, role }) => {
+      const node = bySlug.get(agent_id.toLowerCase()) ?? null
+      return { uid, slug: agent_id, name, role, node }
+    }),
     collections: Object.fromEntries(collections.map(({ collection, points }) => [collection, points])),
     goals,
     notes: Object.values(notes).reduce((sum, count) => sum + count, 0),
+    runs: Object.fromEntries(Object.entries(runs).filter(([, count]) => count > 0)),
     webhooks: Object.fromEntries(
       targets.map((target) => {
         const partition = assignments.get(target)

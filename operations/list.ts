@@ -21,6 +21,14 @@ import type { Operation } from './operation.ts'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
 import { rebuildNotesOperation } from './rebuild-notes.ts'
 import { recordLetters } from './record-letters.ts'
+import {
+  cancelRunOperation,
+  listRunsOperation,
+  showRunOperation,
+  startDispatchOperation,
+  startRunOperation,
+} from './runs.ts'
+import { followRunOperation } from './runs-follow.ts'
 import { rotateSecretsOperation } from './secrets.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
@@ -51,6 +59,12 @@ export const operations: readonly Operation[] = [
   showGoalOperation,
   addGoalOperation,
   setGoalOperation,
+  startRunOperation,
+  startDispatchOperation,
+  followRunOperation,
+  listRunsOperation,
+  showRunOperation,
+  cancelRunOperation,
   rebuildNotesOperation,
   rebuildVectorsOperation,
   rebuildRelationalOperation,

@@ -11,9 +11,13 @@ import type { Closeable } from '#lib/resource.ts'
 
 /**
  * Rows of the outbox were written; a row that says which generation of an index is written has changed; an operator
- * wants a record passed.
+ * wants a record passed; a run waits for its node.
  */
-export type NoticeChannel = 'flotilla_outbox' | 'flotilla_index_generations' | 'flotilla_stuck_records'
+export type NoticeChannel =
+  | 'flotilla_outbox'
+  | 'flotilla_index_generations'
+  | 'flotilla_stuck_records'
+  | 'flotilla_runs'
 
 /** How often those who hear notices look for changes as well: where somebody waits for them, and where nobody does. */
 export const lookEveryMs = 1_000
@@ -26,11 +30,14 @@ export function noticeOn(channel: NoticeChannel): string {
   return `pg_notify('${channel}', '') as noticed`
 }
 
-/** Calls `heard` for each notice, and when listening begins or begins again; tries until the database lets it listen. */
+/**
+ * Calls `heard` for each notice, and when listening begins or begins again (without a payload); tries until the database lets
+ * it listen.
+ */
 export function hearNotices(
   { relational, log }: { relational: Pick<Relational, 'listen'>; log: Logger },
   channel: NoticeChannel,
-  heard: () => void,
+  heard: (payload?: string) => void,
 ): Closeable {
   const stop = new AbortController()
   async function listen(): Promise<(() => Promise<void>) | undefined> {

@@ -31,6 +31,8 @@ export interface ServiceHost {
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   locations: Map<string, TopicLocation>
+  /** How long the close of a worker may take in addition: what its `drainMs` said, where it has the process to itself. */
+  drainMs?: number
 }
 
 /** What a service gets: the host's parts, its own config and a logger with its name. */
@@ -85,6 +87,8 @@ export interface LoopbackAddress {
 
 export interface Worker extends ServiceBase {
   kind: 'worker'
+  /** How much longer than usual its close may take in a process of its own. */
+  drainMs?(env: Environment): number
   /** Starts working; close drains what is in flight (the caller bounds the time). */
   start(host: ServiceHost): Promise<Closeable>
 }
@@ -138,7 +142,7 @@ function contextOf<N extends EngineName, S extends TObject>(
   definition: Typed<N, S> & { name: string },
   host: ServiceHost,
 ): ServiceContext<N, Static<S>> {
-  const { engines, metrics, publisher, codec, instanceId, env, locations } = host
+  const { engines, metrics, publisher, codec, instanceId, env, locations, drainMs } = host
   return {
     engines,
     config: loadConfig(definition.config, env),
@@ -149,5 +153,6 @@ function contextOf<N extends EngineName, S extends TObject>(
     instanceId,
     env,
     locations,
+    ...(drainMs === undefined ? {} : { drainMs }),
   }
 }

@@ -51,6 +51,8 @@ export interface RunningPlatform extends Closeable {
   platform: Platform
   /** URLs of the interfaces that run here, by their names. */
   addresses: Record<string, string>
+  /** How much longer than usual its close may take. */
+  drainMs: number
 }
 
 /** Starts services in this process. Throws AppError for wrong names or settings; what was opened is closed again. */
@@ -91,7 +93,8 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   })
   // A process that was killed may have left its own file: the directory is ours now.
   removeAddresses(platform.home)
-  const bound = createBound()
+  const drainMs = drainMsOf(chosen, env)
+  const bound = createBound(drainMs)
   scope.add('platform', bound(platform))
   await loading
   const workers = chosen.filter((service) => service.kind === 'worker')
@@ -99,7 +102,8 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const { eventLog } = platform.engines
   const parked = parkedBy(chosen.map(({ name }) => name))
   scope.add('dead letters', bound(followDeadLetters({ ...platform, eventLog }, parked)))
-  scope.add('workers', bound(await startWorkers(workers, platform), deadlines.stop.workersMs))
+  const started = await startWorkers(workers, drainMs > 0 ? { ...platform, drainMs } : platform)
+  scope.add('workers', bound(started, deadlines.stop.workersMs + drainMs))
   const state = { ready: false }
   const parts: HttpParts = { scope, bound, platform, env, ports, state }
   const addresses = await startIngresses(parts, ingresses)
@@ -118,7 +122,13 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   state.ready = true
   options.print('ready')
   log.info({ services: chosen.map((service) => service.name), addresses }, 'started')
-  return { platform, addresses, close: () => scope.close() }
+  return { platform, addresses, drainMs, close: () => scope.close() }
+}
+
+/** How much longer than usual a stop of these services may take. */
+function drainMsOf(chosen: readonly Service[], env: Environment): number {
+  const [only, ...others] = chosen
+  return only?.kind === 'worker' && others.length === 0 ? (only.drainMs?.(env) ?? 0) : 0
 }
 
 function chooseServices(services: readonly Service[], names: readonly string[]): Service[] {

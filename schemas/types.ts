@@ -126,6 +126,38 @@ export interface PersonChange {
   occurred_at: number
 }
 
+/** A run waits for its node, or is to be canceled. It only wakes the dispatchers: the row of the run is the truth. */
+export interface RunCommand {
+  command: 'start' | 'cancel' | 'unknown'
+  run_id: string
+  slug: string
+}
+
+/** An event of a run, or a change of its status or of its dispatch. The rows are the truth: a record may be missing, or come twice. */
+export interface RunEventRecord {
+  /** empty where only the dispatch changed */
+  run_id: string
+  /** empty where only the dispatch changed */
+  root_run_id: string
+  goal_id: number | null
+  /** events of an attempt before the newest one are void */
+  attempt: number
+  /** within the root run; null for what is not stored: partial events */
+  seq: number | null
+  /** within the dispatch */
+  goal_seq: number | null
+  /** JSON */
+  event: string | null
+  /** where it changed */
+  status: string | null
+  /** no run of the tree is queued or running any more */
+  tree_ended: boolean
+  /** of the last durable event of the tree, where a run ended */
+  last_seq: number | null
+  /** of the dispatch, where it changed */
+  goal_status: string | null
+}
+
 /** One point to be written. The record's key names the collection and the point id; a null value deletes the point. */
 export interface VectorUpsert {
   /** float32, little-endian, 4 bytes a component */
@@ -192,6 +224,8 @@ export interface Schemas {
   'fleet-event': FleetEvent
   'hub-record': HubRecord
   'person-change': PersonChange
+  'run-command': RunCommand
+  'run-event': RunEventRecord
   'vector-upsert': VectorUpsert
   'vectors-progress': VectorsProgress
   'webhook-attempt': WebhookAttempt

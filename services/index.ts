@@ -6,6 +6,9 @@ import { hub } from '#services/hub/api/service.ts'
 import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { runDispatcher } from '#services/runs/dispatcher/service.ts'
+import { runGateway } from '#services/runs/gateway/service.ts'
+import { referenceNodes } from '#services/runs/reference-node/service.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorWriter } from '#services/vectors/writer/service.ts'
@@ -16,11 +19,15 @@ export const services: readonly Service[] = [
   vectorGateway,
   mainApi,
   hub,
+  runGateway,
   vectorWriter,
   relationalWriter,
   auditWriter,
   noteIndexer,
   outboxPublisher,
+  // Before those that read the nodes file: it writes that of a first start.
+  referenceNodes,
   webhookRelay,
   webhookCourier,
+  runDispatcher,
 ]

@@ -17,4 +17,5 @@ export const migrationFolders: readonly string[] = [
   folderOf('./identity/migrations/'),
   folderOf('./hub/migrations/'),
   folderOf('./goals/migrations/'),
+  folderOf('./runs/migrations/'),
 ]

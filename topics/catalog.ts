@@ -181,6 +181,51 @@ export const webhooksAttempts = defineTopic({
   ],
 })
 
+export const runsCommands = defineTopic({
+  name: 'runs.commands',
+  purpose: 'a run waits for its node: wakes the dispatchers, which find it in its row',
+  keyedBy: 'agent (slug)',
+  key: (slug: string) => slug,
+  schema: 'run-command',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 7 * day,
+  deadLetters: false,
+  writers: ['outbox-publisher'],
+  readers: [{ service: 'run-dispatcher', tail: 'end' }],
+})
+
+export const runsControl = defineTopic({
+  name: 'runs.control',
+  purpose: 'a run is to be canceled: hastens what the dispatcher would read in its row',
+  keyedBy: 'agent (slug)',
+  key: (slug: string) => slug,
+  schema: 'run-command',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: day,
+  deadLetters: false,
+  writers: ['outbox-publisher'],
+  readers: [{ service: 'run-dispatcher', tail: 'end' }],
+})
+
+export const runsEvents = defineTopic({
+  name: 'runs.events',
+  purpose: 'events of runs, partial ones as well, and changes of their status',
+  keyedBy: 'agent (slug)',
+  key: (slug: string) => slug,
+  schema: 'run-event',
+  partitions: 12,
+  cleanup: 'delete',
+  retentionMs: 7 * day,
+  deadLetters: false,
+  writers: ['run-dispatcher', 'outbox-publisher'],
+  readers: [
+    { service: 'run-gateway', tail: 'end' },
+    { service: 'main-api', tail: 'end' },
+  ],
+})
+
 const main = [
   vectorsCommands,
   vectorsProgress,
@@ -192,6 +237,9 @@ const main = [
   hubRecords,
   webhooksDeliveries,
   webhooksAttempts,
+  runsCommands,
+  runsControl,
+  runsEvents,
 ] as const
 
 export const deadLetterSuffix = '.dead-letters'

@@ -13,7 +13,7 @@ import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
 
-/** A stop that takes longer than this is cut off. */
+/** A stop that takes longer than this is cut off; the drain of a worker that has one comes on top. */
 const stopMsMax = 10_000
 
 export function registerStart(program: Program, cli: Cli): void {
@@ -29,7 +29,7 @@ export function registerStart(program: Program, cli: Cli): void {
     .action((names: string[]) => start(names, cli))
 }
 
-/** Runs until the signal aborts; then drains, ten seconds at most, and ends the process with code 0. */
+/** Runs until the signal aborts; then drains, usually ten seconds at most, and ends the process with code 0. */
 async function start(names: string[], cli: Cli): Promise<void> {
   const { env, signal } = cli
   const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
@@ -37,7 +37,8 @@ async function start(names: string[], cli: Cli): Promise<void> {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
-  void stopped.then(() => setTimeout(() => process.exit(exitDone), stopMsMax).unref())
+  let drainMs = 0
+  void stopped.then(() => setTimeout(() => process.exit(exitDone), stopMsMax + drainMs).unref())
   try {
     const running = await startPlatform({
       migrations: migrationFolders,
@@ -49,6 +50,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
       control: createControlHandler(operations),
       signal,
     })
+    drainMs = running.drainMs
     showConsole(running, env)
     await stopped
     log.info('stopping')

@@ -12,12 +12,13 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
 import { lagOperation } from '#operations/lag.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
-import type { Output } from '#runtime/control.ts'
 import { createLog } from '#runtime/log.ts'
 import type { Cli } from '../cli.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
 import { findDocuments, type TourDocument } from './tour-documents.ts'
+import { type Began, type Embed, type Tour, type TourResult, timed } from './tour-parts.ts'
+import { talk } from './tour-talk.ts'
 
 const documentsMax = 300
 const upsertPoints = 50
@@ -35,36 +36,9 @@ const auditNotesMin = 3
 
 const interrupted = new AppError('shutting_down', 'The tour was interrupted; what it made is removed.')
 
-export interface TourResult {
-  agent_id: string
-  documents: number
-  steps: { step: string; took_ms: number; found: string }[]
-  searches: { query: string; took_ms: number; hits: { id: string; score: number; title: string }[] }[]
-  audit_notes: { title: string; status_code: number | null; took_ms: number | null }[]
-  lag: { group: string; lag: number }[]
-}
-
-type Client = ReturnType<typeof createClient>
-type Embed = (texts: string[]) => Promise<Float32Array[]>
-
-/** What there is to remove, from the first step on. */
-interface Began {
-  cli: Cli
-  output: Output
-  result: TourResult
-  client?: Client
-  /** Points that may have been stored. */
-  stored: string[]
-}
-
-interface Tour extends Began {
-  client: Client
-  embed: Embed
-}
-
 export async function runTour(
   cli: Cli,
-  options: { vectorUrl: string; folder: string; quiet: boolean },
+  options: { vectorUrl: string; runUrl: string | undefined; folder: string; quiet: boolean },
 ): Promise<TourResult> {
   const agentId = `tour-${randomBytes(4).toString('hex')}`
   const result: TourResult = {
@@ -72,6 +46,7 @@ export async function runTour(
     documents: 0,
     steps: [],
     searches: [],
+    said: [],
     audit_notes: [],
     lag: [],
   }
@@ -86,9 +61,17 @@ export async function runTour(
       () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
       ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
     )
-    const { vectorUrl } = options
-    began.client = createClient({ vectorUrl, agentId, privateKeyFile: agent.private_key_file })
-    await walk({ ...began, client: began.client, embed: embedder.embed })
+    const { vectorUrl, runUrl } = options
+    began.client = createClient({ vectorUrl, runUrl, agentId, privateKeyFile: agent.private_key_file })
+    const tour = { ...began, client: began.client, embed: embedder.embed }
+    await walk(tour)
+    if (runUrl !== undefined) await talk(tour)
+    await timed(
+      tour,
+      'wait for the audit notes',
+      () => auditNotes(tour),
+      (notes) => `${notes} notes`,
+    )
     result.lag = (await execute(lagOperation, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
     await timed(
       began,
@@ -171,25 +154,6 @@ async function walk(tour: Tour): Promise<void> {
     (score) => `score ${score.toFixed(3)}`,
   )
   for (const query of queries) await search(tour, query)
-  await timed(
-    tour,
-    'wait for the audit notes',
-    () => auditNotes(tour),
-    (notes) => `${notes} notes`,
-  )
-}
-
-async function timed<T>(
-  { cli, result }: Began,
-  step: string,
-  work: () => Promise<T>,
-  show: (value: T) => string,
-): Promise<T> {
-  cli.signal.throwIfAborted()
-  const startedAt = performance.now()
-  const value = await work()
-  result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: show(value) })
-  return value
 }
 
 async function store(

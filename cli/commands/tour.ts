@@ -9,21 +9,23 @@ import { homeOf } from '#runtime/settings.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
-import type { TourResult } from './tour-steps.ts'
+import type { TourResult } from './tour-parts.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
   const tour = program
     .command('tour')
     .description(
-      'on a running platform: an agent proves who it is, stores a few hundred documents, finds them again',
+      'on a running platform: an agent proves who it is, stores a few hundred documents, finds them again, talks to others',
     )
     .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
-  describe(tour, 'flotilla tour').action(async (options: { vectorUrl?: string; json?: boolean }) => {
+    .option('--run-url <url>', 'of the run gateway (default: the one that runs on the data directory)')
+  describe(tour, 'flotilla tour').action(async (options: TourOptions) => {
     const vectorUrl = options.vectorUrl ?? runningGateway(cli)
+    const runUrl = options.runUrl ?? addressOf(cli, 'agent_gateway_url')
     const { runTour } = await import('./tour-steps.ts')
     const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
     try {
-      const result = await runTour(cli, { vectorUrl, folder, quiet: options.json === true })
+      const result = await runTour(cli, { vectorUrl, runUrl, folder, quiet: options.json === true })
       console.log(options.json ? JSON.stringify(result) : render(result))
     } finally {
       rmSync(folder, { recursive: true, force: true })
@@ -31,10 +33,21 @@ export function registerTour(program: Program, cli: Cli): void {
   })
 }
 
+interface TourOptions {
+  vectorUrl?: string
+  runUrl?: string
+  json?: boolean
+}
+
+function addressOf(cli: Cli, name: string): string | undefined {
+  const url = readAddresses(homeOf(cli.env))?.[name]
+  return typeof url === 'string' ? url : undefined
+}
+
 function runningGateway(cli: Cli): string {
+  const url = addressOf(cli, 'vector_url')
+  if (url !== undefined) return url
   const home = homeOf(cli.env)
-  const url = readAddresses(home)?.vector_url
-  if (typeof url === 'string') return url
   throw new AppError(
     'not_found',
     `No vector gateway runs on ${home}. Start the platform in another terminal with \`npm start\`, wait for \`ready\`, and run the tour again.`,
@@ -56,6 +69,7 @@ function render(result: TourResult): string {
       result.steps.map((step) => [step.step, step.took_ms, step.found]),
     ),
     table(['search', 'ms', 'score', 'document'], searches),
+    ...result.said.map(({ agent, text }) => `${agent}: ${text}`),
     table(
       ['audit note', 'status', 'ms'],
       result.audit_notes.map((note) => [note.title, note.status_code, note.took_ms]),

@@ -407,6 +407,164 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List runs, the newest first
+         * @description Those that the caller started or that are of the caller as a user; an admin sees all, reports to the orchestrator among them.
+         */
+        get: operations["listFleetRuns"];
+        put?: never;
+        /**
+         * Send a message to an agent
+         * @description To the one that `appName` names, which is required. The answer is the run at once; follow its events. With an Idempotency-Key header a repeated request finds the same run.
+         */
+        post: operations["createFleetRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{runId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a run */
+        get: operations["getFleetRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{runId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow the events of a run
+         * @description Server-sent events. Each is an event of ADK. What is kept has an id: 1, 2, 3 … over the whole tree of the root run; pieces of texts (`partial`) have none, and their text comes again as a whole. The last one has the author `gateway` and `customMetadata.run`: a stream that ends without it was broken. Send `Last-Event-ID`, or `?after=`, to go on behind an event. Those of a run that joined another one are its own alone.
+         */
+        get: operations["followFleetRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{runId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a run
+         * @description With the runs that joined it. 202: it is at work, and ends within ten seconds. A run that has ended stays as it is.
+         */
+        post: operations["cancelFleetRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dispatches/{goalId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a dispatch */
+        get: operations["getFleetDispatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dispatches/{goalId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow the events of a dispatch
+         * @description Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. Server-sent events. Each is an event of ADK. What is kept has an id: 1, 2, 3 … over the whole tree of the root run; pieces of texts (`partial`) have none, and their text comes again as a whole. The last one has the author `gateway` and `customMetadata.run`: a stream that ends without it was broken. Send `Last-Event-ID`, or `?after=`, to go on behind an event.
+         */
+        get: operations["followFleetDispatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dispatches/{goalId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a dispatch
+         * @description With all its runs. 202: some are at work, and end within ten seconds. One that has ended stays as it is.
+         */
+        post: operations["cancelFleetDispatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dispatches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a message to all agents
+         * @description To every agent but the orchestrator, as one goal. With an Idempotency-Key header a repeated request finds the same dispatch.
+         */
+        post: operations["createFleetDispatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/log/topics": {
         parameters: {
             query?: never;
@@ -1020,11 +1178,12 @@ export interface components {
                 slug: string;
                 name: string;
                 role: string;
-                /** @description The node that runs it; null while none does. */
+                /** @description The node that runs it; null where none is named. */
                 node: {
+                    /** @description `up`, `down`, or `unknown` before its first probe. */
                     status: string;
-                    /** Format: date-time */
-                    last_seen: string;
+                    /** @description null: it has not answered yet. */
+                    last_seen: string | null;
                 } | null;
             }[];
             /** @description Points of each collection. */
@@ -1037,6 +1196,10 @@ export interface components {
             };
             /** @description Notes, archived ones included. */
             notes: number;
+            /** @description Runs by their status; a status that none has is absent. Without reports to the orchestrator. */
+            runs: {
+                [key: string]: number;
+            };
             webhooks: {
                 [key: string]: {
                     /** @description Accepted, not yet delivered or parked. */
@@ -1473,6 +1636,164 @@ export interface components {
             status?: components["schemas"]["GoalStatus"];
         };
         GoalEvents: string;
+        /** @enum {string} */
+        RunStatus: "queued" | "running" | "completed" | "failed" | "canceled";
+        /**
+         * @description `mention`: an agent or a message named it; `synthesis`: the end of a dispatch.
+         * @enum {string}
+         */
+        RunTrigger: "api" | "mention" | "dispatch" | "synthesis" | "report";
+        RunError: {
+            /** @description As in problem documents: `agent_error`, `node_lost`, … */
+            code: string;
+            message: string;
+            /** @description False: what the run did may have had effects. */
+            retryable: boolean;
+        };
+        /** @description A run. */
+        Run: {
+            runId: string;
+            /** @description The codename of the agent. */
+            appName: string;
+            userId: string;
+            sessionId: string;
+            status: components["schemas"]["RunStatus"];
+            trigger: components["schemas"]["RunTrigger"];
+            /** @description The run whose message named the agent. */
+            parentRunId: string | null;
+            rootRunId: string;
+            /** @description Of the dispatch. */
+            goalId: number | null;
+            /** @description Mentions between the first message and this run. */
+            depth: number;
+            /** @description 0 while it waits. */
+            attempt: number;
+            /** @description Why it failed. */
+            error: components["schemas"]["RunError"] | null;
+            /** @description Agents that this run, or its message, named. */
+            joined: {
+                agent: string;
+                runId: string;
+            }[];
+            /** @description Those that were named and did not join: unknown, depth, fan_out, pair, budget or queue_full. */
+            skipped: {
+                agent: string;
+                reason: string;
+            }[];
+            /**
+             * Format: date-time
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            startedAt: string | null;
+            endedAt: string | null;
+            cancelRequestedAt: string | null;
+            /** @description The number of the last event of its root run. */
+            lastEventId: number;
+        };
+        /** @description The newest first. */
+        Runs: components["schemas"]["Run"][];
+        /** @description Done. */
+        RunsAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["Runs"];
+        };
+        Part: {
+            /** @example What do we know about the relay? */
+            text?: string;
+        };
+        /** @description A message: at least one part with text, at most 32768 bytes. */
+        Content: {
+            /** @description `user`. */
+            role?: string;
+            parts: components["schemas"]["Part"][];
+        };
+        /** @description As Google ADK’s `/run`, in camelCase or snake_case. What is not known is ignored. */
+        RunRequest: {
+            /**
+             * @description The codename of the agent in the path.
+             * @example WHALE
+             */
+            appName?: string;
+            /** @description Default: the caller. People who are no admins name themselves alone. */
+            userId?: string;
+            /** @description Default: a new one. */
+            sessionId?: string;
+            newMessage: components["schemas"]["Content"];
+            /** @description Events as they come, pieces of texts among them. */
+            streaming?: boolean;
+            /** @description Changes of the session’s state; passed to the agent. */
+            stateDelta?: {
+                [key: string]: unknown;
+            };
+            /** @description Passed to the agent. */
+            customMetadata?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description While another run of the session is at work: wait behind it (the default), or 409 `session_busy`.
+             * @enum {string}
+             */
+            onBusy?: "enqueue" | "reject";
+        };
+        /** @description Done. */
+        RunAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["Run"];
+        };
+        RunEventStream: string;
+        /**
+         * @description Once all runs have ended: completed when all were, partial when some were.
+         * @enum {string}
+         */
+        DispatchStatus: "running" | "completed" | "partial" | "failed" | "canceled";
+        /** @description A dispatch. */
+        Dispatch: {
+            /** @description The id of the goal at the hub. */
+            goalId: number;
+            userId: string;
+            sessionId: string;
+            status: components["schemas"]["DispatchStatus"];
+            counts: {
+                total: number;
+                queued: number;
+                running: number;
+                completed: number;
+                failed: number;
+                canceled: number;
+            };
+            /**
+             * Format: date-time
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            deadline: string;
+            /** @description One for every agent but the orchestrator. */
+            runs: {
+                runId: string;
+                agent: string;
+                status: components["schemas"]["RunStatus"];
+                error: components["schemas"]["RunError"] | null;
+            }[];
+            /** @description The conclusion of the orchestrator. */
+            result: string | null;
+        };
+        /** @description Done. */
+        DispatchAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["Dispatch"];
+        };
+        /** @description What is not known is ignored. */
+        DispatchRequest: {
+            /** @description Default: the caller. People who are no admins name themselves alone. */
+            userId?: string;
+            /** @description Default: a new one. */
+            sessionId?: string;
+            /** @description A text, or a message as in a run. */
+            message: string | components["schemas"]["Content"];
+        };
         Topic: {
             topic: string;
             purpose: string;
@@ -1970,7 +2291,7 @@ export interface components {
             data: components["schemas"]["RemovedUser"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
+        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "user_mismatch" | "agent_not_found" | "run_not_found" | "dispatch_not_found" | "session_busy" | "session_queue_full" | "node_unavailable" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
         FieldError: {
             /** @description JSON Pointer of the faulty field. */
             path: string;
@@ -2823,6 +3144,284 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": components["schemas"]["GoalEvents"];
+                };
+            };
+        };
+    };
+    listFleetRuns: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description From the `Link` of the page before; opaque. */
+                cursor?: string;
+                /** @description A codename or slug. */
+                agent?: string;
+                status?: components["schemas"]["RunStatus"];
+                /** @description A user. */
+                userId?: string;
+                /** @description A session. */
+                sessionId?: string;
+                /** @description A dispatch. */
+                goalId?: string;
+                /** @description The run whose tree it is. */
+                rootRunId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunsAnswer"];
+                };
+            };
+        };
+    };
+    createFleetRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 255 visible ASCII characters; makes the request safe to repeat. */
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description As Google ADK’s `/run`, in camelCase or snake_case. What is not known is ignored. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "appName": "WHALE",
+                 *       "newMessage": {
+                 *         "parts": [
+                 *           {
+                 *             "text": "What do we know about the relay?"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["RunRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunAnswer"];
+                };
+            };
+        };
+    };
+    getFleetRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its id. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunAnswer"];
+                };
+            };
+        };
+    };
+    followFleetRun: {
+        parameters: {
+            query?: {
+                /** @description As `Last-Event-ID`. */
+                after?: string;
+                /** @description `false`: only the events of the addressed agent, not of those that joined. */
+                join?: "true" | "false";
+            };
+            header?: {
+                /** @description The id of the last event that was received: the stream goes on behind it. */
+                "last-event-id"?: string;
+            };
+            path: {
+                /** @description Its id. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, also of a run that has ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["RunEventStream"];
+                };
+            };
+        };
+    };
+    cancelFleetRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its id. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunAnswer"];
+                };
+            };
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunAnswer"];
+                };
+            };
+        };
+    };
+    getFleetDispatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its `goalId`, a whole number. */
+                goalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DispatchAnswer"];
+                };
+            };
+        };
+    };
+    followFleetDispatch: {
+        parameters: {
+            query?: {
+                /** @description As `Last-Event-ID`. */
+                after?: string;
+            };
+            header?: {
+                /** @description The id of the last event that was received: the stream goes on behind it. */
+                "last-event-id"?: string;
+            };
+            path: {
+                /** @description Its `goalId`, a whole number. */
+                goalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, also of a dispatch that has ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["RunEventStream"];
+                };
+            };
+        };
+    };
+    cancelFleetDispatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its `goalId`, a whole number. */
+                goalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DispatchAnswer"];
+                };
+            };
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DispatchAnswer"];
+                };
+            };
+        };
+    };
+    createFleetDispatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 255 visible ASCII characters; makes the request safe to repeat. */
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What is not known is ignored. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "message": "What do you know about the relay?"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DispatchRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DispatchAnswer"];
                 };
             };
         };

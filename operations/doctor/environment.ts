@@ -17,6 +17,8 @@ import { holdPorts } from '#runtime/start/ports.ts'
 import { nearlyOurs } from '#runtime/start/unknown-variables.ts'
 import { checkSettings, settingsOf } from '#runtime/start.ts'
 import { missingTopics } from '#runtime/topics.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
+import { nodesFileOf } from '#services/runs/nodes/settings.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
 import { type Check, failedCheck } from './check.ts'
@@ -50,6 +52,7 @@ export async function checkEnvironment(
     ...checkHome(home),
     ...checkValues(env, services),
     checkTargets(env),
+    checkNodes(env),
   )
   const running = readAddresses(home)
   checks.push(...(running ? await checkAddresses(running) : await checkStart(env, services, home)))
@@ -87,6 +90,16 @@ function checkTargets(env: Environment): Check {
   const named = [...targets.values()].map(({ name, url }) => `${name} (${url.host})`)
   const found = named.length === 0 ? `none in ${path}` : `${named.join(', ')} in ${path}`
   return { check: 'webhook targets', status: 'ok', found }
+}
+
+/** As `checkTargets`. */
+function checkNodes(env: Environment): Check {
+  const { path, optional } = nodesFileOf(env)
+  const named = loadNodes(path, env, { optional }).nodes.map(
+    ({ codename, url }) => `${codename} (${new URL(url).host})`,
+  )
+  const found = named.length === 0 ? `none in ${path}` : `${named.join(', ')} in ${path}`
+  return { check: 'nodes of agents', status: 'ok', found }
 }
 
 /** Where nothing runs: the data directory and each port must be free, and the files of embedded engines sound. */

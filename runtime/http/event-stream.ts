@@ -17,6 +17,23 @@ export interface StreamEvent {
   data: unknown
 }
 
+/** What is JSON already, of one line. */
+export class Json {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+export interface EventStreamOptions {
+  heartbeatMs?: number
+  stalledMs?: number
+  /** The comment of heartbeats. Default: `heartbeat`. */
+  heartbeat?: string
+  /** Tells browsers how long they wait before they connect again. */
+  retryMs?: number
+}
+
 export interface EventStream {
   /** The body of the answer: return it from the handler. */
   body: Readable
@@ -34,10 +51,8 @@ export interface EventStream {
 }
 
 /** Begins an answer of events. It is flushed at once, so that the reader knows that the stream is open. */
-export function openEventStream(
-  reply: FastifyReply,
-  options: { heartbeatMs?: number; stalledMs?: number } = {},
-): EventStream {
+export function openEventStream(reply: FastifyReply, options: EventStreamOptions = {}): EventStream {
+  const { heartbeat = 'heartbeat', retryMs } = options
   const closed = new AbortController()
   let roomy = Promise.withResolvers<void>()
   let takenAt = performance.now()
@@ -56,7 +71,7 @@ export function openEventStream(
   }
   const beating = setInterval(() => {
     if (!hasRoom()) return
-    write(`: heartbeat\n${marked === undefined ? '' : `id: ${marked}\n`}\n`)
+    write(`: ${heartbeat}\n${marked === undefined ? '' : `id: ${marked}\n`}\n`)
   }, options.heartbeatMs ?? heartbeatMs)
   const watching = setInterval(() => {
     const stalled = !hasRoom() && performance.now() - takenAt > (options.stalledMs ?? stalledMs)
@@ -75,13 +90,13 @@ export function openEventStream(
   reply.header('cache-control', 'no-store')
   // Proxies that buffer would hold the events back.
   reply.header('x-accel-buffering', 'no')
-  write(': open\n\n')
+  write(`: open\n${retryMs === undefined ? '' : `retry: ${retryMs}\n`}\n`)
 
   function send({ event, id, data }: StreamEvent): void {
     if (id !== undefined) marked = undefined
     const head = `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}`
     // JSON of one line: it has no line breaks of its own.
-    write(`${head}data: ${JSON.stringify(data)}\n\n`)
+    write(`${head}data: ${data instanceof Json ? data.text : JSON.stringify(data)}\n\n`)
   }
 
   return {

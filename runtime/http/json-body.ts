@@ -25,7 +25,9 @@ export function parseJson(body: Buffer, { shallow = true }: ParseOptions = {}): 
     // The parser's own message quotes the body.
     throw new AppError('invalid_json', 'Send a body that is valid JSON.')
   }
-  if (shallow && mayBeDeep(text)) refuseDeep(value)
+  if (shallow && isTooDeep(text, value)) {
+    throw validationFailed([{ path: '', message: `must not be nested deeper than ${depthMax} levels` }])
+  }
   if (mayHoldSurrogates(text)) refuseLoneSurrogates(value)
   return value
 }
@@ -34,6 +36,11 @@ function textOf(body: Buffer): string {
   if (isAscii(body)) return body.toString('latin1')
   if (isUtf8(body)) return body.toString('utf8')
   throw new AppError('invalid_json', 'Send a body in UTF-8.')
+}
+
+/** Whether the value of this JSON has more levels than may be passed on. */
+export function isTooDeep(text: string, value: unknown): boolean {
+  return mayBeDeep(text) && isDeep(value)
 }
 
 /** Most bodies hold a few brackets: looking for them costs less than going through all values. */
@@ -47,14 +54,13 @@ function mayBeDeep(text: string): boolean {
   return false
 }
 
-function refuseDeep(root: unknown): void {
+function isDeep(root: unknown): boolean {
   let level = [root].filter(isNested)
   for (let depth = 1; level.length > 0; depth++) {
-    if (depth > depthMax) {
-      throw validationFailed([{ path: '', message: `must not be nested deeper than ${depthMax} levels` }])
-    }
+    if (depth > depthMax) return true
     level = level.flatMap((item) => Object.values(item).filter(isNested))
   }
+  return false
 }
 
 function isNested(value: unknown): value is object {

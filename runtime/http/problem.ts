@@ -78,6 +78,7 @@ export function problemOf(error: AppError, requestId: string): Problem {
     request_id: requestId,
     ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
     ...(error.errors === undefined ? {} : { errors: error.errors }),
+    ...error.members,
   }
 }
 
@@ -93,6 +94,7 @@ function withWait(error: AppError): AppError {
   const ownWords = !error.code.endsWith('_unavailable')
   return new AppError(error.code, ownWords ? error.message : `${error.title}. Try again.`, {
     retryAfter,
+    ...(error.members ? { members: error.members } : {}),
     cause: error,
   })
 }

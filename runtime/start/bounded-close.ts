@@ -1,4 +1,4 @@
-/** Time limits for closing, so that a stop takes ten seconds at most. */
+/** Time limits for closing, so that a stop takes ten seconds at most, and the drain of a worker that has one. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -10,11 +10,12 @@ const stopMs = deadlines.stop.allMs
 /** Limits a close by its own time and by what is left of the stop. Nothing acknowledged is lost where one times out. */
 export type Bound = (resource: Closeable, ms?: number) => Closeable
 
-export function createBound(): Bound {
+/** `drainMs` is for a worker that has the process to itself, and comes on top. */
+export function createBound(drainMs = 0): Bound {
   let endsAt: number | undefined
   return (resource, ms = stopMs) => ({
     close() {
-      endsAt ??= performance.now() + stopMs
+      endsAt ??= performance.now() + stopMs + drainMs
       const limit = Math.max(0, Math.min(ms, endsAt - performance.now()))
       return withTimeout(
         resource.close(),

@@ -4,11 +4,18 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { type EventStream, openEventStream } from '#runtime/http/event-stream.ts'
+import { type EventStream, type EventStreamOptions, openEventStream } from '#runtime/http/event-stream.ts'
 import { type Caller, callerOf } from '#services/identity/access/caller.ts'
 import type { Tokens } from '#services/identity/tokens/tokens.ts'
 import { endOperation } from './metered.ts'
-import { createStreamPlaces, type StreamPlaces } from './stream-places.ts'
+import { createStreamPlaces, type StreamPlace, type StreamPlaces } from './stream-places.ts'
+
+export interface CallerStreamOptions extends EventStreamOptions {
+  /** One that was taken before; the stream gives it back. */
+  place?: StreamPlace
+  /** True: no event `end`. The connection ends, and whoever connects again is answered why. */
+  quiet?: boolean
+}
 
 export interface CallerStreams {
   /**
@@ -19,6 +26,7 @@ export interface CallerStreams {
     request: FastifyRequest,
     reply: FastifyReply,
     run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
+    options?: CallerStreamOptions,
   ): FastifyReply
   /** Before the service closes its connections. */
   endAll(): void
@@ -29,17 +37,18 @@ export function createCallerStreams(
   places: StreamPlaces = createStreamPlaces(),
 ): CallerStreams {
   // No more than places.
-  const open = new Set<EventStream>()
+  const open = new Map<EventStream, (code: ErrorCode) => void>()
   return {
-    answer(request, reply, run) {
+    answer(request, reply, run, { quiet = false, place: taken, ...options } = {}) {
       const caller = callerOf(request)
-      const place = places.take(caller.uid)
-      const stream = openEventStream(reply)
+      const place = taken ?? places.take(caller.uid)
+      const stream = openEventStream(reply, options)
+      const end = (code: ErrorCode) => (quiet ? stream.end() : endWith(stream, code))
       const watch = tokens.watch(caller)
       // From here on it holds its place, not a slot of the caller's concurrency.
       endOperation(request)
-      open.add(stream)
-      watch.signal.addEventListener('abort', () => endWith(stream, endOf(caller)))
+      open.set(stream, end)
+      watch.signal.addEventListener('abort', () => end(endOf(caller)))
       stream.closed.addEventListener('abort', () => {
         open.delete(stream)
         watch.close()
@@ -49,13 +58,13 @@ export function createCallerStreams(
         () => stream.end(),
         (error: unknown) => {
           log.warn({ request_id: request.id, reason: describeError(error) }, 'stream.failed')
-          endWith(stream, error instanceof AppError ? error.code : 'internal_error')
+          end(error instanceof AppError ? error.code : 'internal_error')
         },
       )
       return reply.send(stream.body)
     },
     endAll() {
-      for (const stream of open) endWith(stream, 'shutting_down')
+      for (const end of open.values()) end('shutting_down')
     },
   }
 }

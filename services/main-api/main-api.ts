@@ -4,6 +4,7 @@ import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type Feed, openFeed } from '#operations/hub-routes.ts'
+import { openRunsFollowed, type RunsFollowed } from '#operations/run-routes.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { createKeyLimits, type KeyLimits } from '#services/identity/agent-keys/key-limits.ts'
 import { createLastUse, type LastUse } from '#services/identity/agent-keys/last-use.ts'
@@ -27,6 +28,7 @@ export interface MainApi extends Closeable {
   observed: Observed
   /** Of hub.records. */
   feed: Feed
+  runs: RunsFollowed
   refusedChanges: RefusedChanges
   keyLimits: KeyLimits
   lastUse: LastUse
@@ -50,6 +52,7 @@ export async function openMainApi(context: MainApiContext, port: () => number | 
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const lastUse = scope.add('last use', createLastUse({ relational, log }))
     const feed = scope.add('feed', await openFeed({ eventLog, codec, publisher, log }))
+    const runs = scope.add('runs', await openRunsFollowed(context))
     const sweep = { what: 'sweep of refresh tokens', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
     scope.add(
       'sweep',
@@ -62,6 +65,7 @@ export async function openMainApi(context: MainApiContext, port: () => number | 
       limiter,
       streams: createCallerStreams({ tokens, log }),
       feed,
+      runs,
       observed: scope.add('observed', openObserved(operatedBy(context))),
       refusedChanges: scope.add('refused changes', openRefusedChanges({ relational, log })),
       keyLimits: createKeyLimits(),

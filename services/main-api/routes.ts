@@ -25,6 +25,7 @@ import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
 import { registerRequests } from './routes/requests.ts'
+import { registerRunRecords } from './routes/runs.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
 import { registerUsers } from './routes/users.ts'
@@ -44,6 +45,7 @@ const operators = [
   registerAgents,
   registerProvisioning,
   registerHubRecords,
+  registerRunRecords,
   registerLog,
   registerLogTail,
   registerDeadLetters,
@@ -72,6 +74,8 @@ export async function registerMainApi(app: FastifyInstance, context: MainApiCont
       { name: 'agents', description: 'Who may use the platform' },
       { name: 'notes', description: 'Notes of the hub and their threads' },
       { name: 'goals', description: 'Goals of the hub and their states' },
+      { name: 'runs', description: 'Messages to one agent' },
+      { name: 'dispatches', description: 'Messages to all agents' },
       { name: 'log', description: 'Topics and reader groups' },
       { name: 'dead letters', description: 'What the workers gave up on' },
       { name: 'webhooks', description: 'Targets and their attempts' },

@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { identityExchangeUrl, identitySettings } from '#engines/identity/settings.ts'
 import { loadConfig } from '#lib/config.ts'
+import { checkNodesFile, nodeSettings } from '#operations/run-settings.ts'
 import { defineIngress } from '#runtime/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/identity/people/settings.ts'
 import { tokenSettings } from '#services/identity/provider/settings.ts'
@@ -14,6 +15,7 @@ const config = Type.Object({
   ...tokenSettings.properties,
   ...volumeSettings.properties,
   ...peopleSettings.properties,
+  ...nodeSettings.properties,
 })
 
 export type MainApiConfig = Static<typeof config>
@@ -26,6 +28,7 @@ export const mainApi = defineIngress({
   check(env) {
     keysAtHand(env)
     checkPeopleSettings(env)
+    checkNodesFile(env)
   },
   address: {
     name: 'base_url',

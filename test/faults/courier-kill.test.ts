@@ -137,6 +137,7 @@ function startCourier(env: Record<string, string>): RunningProcess {
     VECTOR_GATEWAY_PORT: '0',
     MAIN_API_PORT: '0',
     HUB_PORT: '0',
+    RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     LOG_LEVEL: 'error',
   }

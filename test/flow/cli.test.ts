@@ -81,7 +81,17 @@ describe('flotilla with a running platform', () => {
       1,
     )
     expect(again.error.code).toBe('agent_exists')
-    expect((await json<{ agents: unknown[] }>(['agents', 'list'], home)).agents).toHaveLength(1)
+    const { agents } = await json<{ agents: AgentDocument[] }>(['agents', 'list'], home)
+    // The six of the reference nodes, too.
+    expect(agents.map(({ agent_id }) => agent_id)).toEqual([
+      'atlas',
+      'axon',
+      'cipher',
+      'nexus',
+      'pulse',
+      'Scout',
+      'whale',
+    ])
     expect(await json(['agents', 'tier', 'scout', 'agent'], home)).toMatchObject({ tier: 'agent' })
     const figures = ['--burst', '60', '--concurrent', '7', '--quota', '600', '--name', 'The scout']
     expect(await json(['agents', 'update', 'scout', ...figures], home)).toMatchObject({
@@ -131,7 +141,11 @@ describe('flotilla with a running platform', () => {
       privateKeyFile: private_key_file,
     })
     await client.count('posts')
-    const lag = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
+    // The relational-writer joins once there is something to mirror.
+    const lag = await eventually('every group has a member', async () => {
+      const found = await json<{ groups: { group: string; members: number }[] }>(['lag'], home)
+      return found.groups.every(({ members }) => members > 0) ? found : null
+    })
     expect(lag.groups.map(({ group, members }) => [group, members])).toEqual([
       ['vector-writer', 1],
       ['relational-writer', 1],
@@ -253,6 +267,7 @@ const freePorts = {
   VECTOR_GATEWAY_PORT: '0',
   MAIN_API_PORT: '0',
   HUB_PORT: '0',
+  RUN_GATEWAY_PORT: '0',
   WEBHOOK_GATEWAY: 'localhost:0',
 }
 

@@ -32,6 +32,7 @@ beforeAll(async () => {
     VECTOR_GATEWAY_PORT: '0',
     MAIN_API_PORT: '0',
     HUB_PORT: '0',
+    RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
   })
   expect(install).toBe('npm ci && npm start\n')
@@ -58,7 +59,7 @@ async function firstWords(command: string): Promise<string> {
 describe('the README', () => {
   test('the start prints its addresses', () => {
     expect(platform.output()).toMatch(
-      /^vector_url http:\/\/127\.0\.0\.1:\d+\nbase_url http.*\nidentity_exchange_url http.*\nhub_url http.*\nwebhook_url http.*\nready$/m,
+      /^vector_url http:\/\/127\.0\.0\.1:\d+\nbase_url http.*\nidentity_exchange_url http.*\nhub_url http.*\nagent_gateway_url http.*\nwebhook_url http.*\nready$/m,
     )
   })
 
@@ -72,6 +73,14 @@ describe('the README', () => {
     const printed = await newcomer.run(runFirst)
     expect(printed.indexOf("'log-1'")).toBeGreaterThan(0)
     expect(printed.match(/id: '([^']+)'/)?.[1]).toBe('log-1')
+  })
+
+  test('agents answer, join, and are asked together', async () => {
+    const [runs] = blocksOf(readme, 'Talk to agents', 'sh')
+    const printed = await newcomer.run(runs!)
+    expect(printed).toContain('`The lighthouse is repaired`')
+    expect(printed).toMatch(/^PULSE: /m)
+    expect(printed).toMatch(/^AXON: Conclusion: all 5 agents answered\.$/m)
   })
 
   test('a note is written and listed', async () => {

@@ -189,8 +189,8 @@ test('slots are counted over both gateways; a broken connection and a killed gat
   near.child.kill('SIGKILL')
   await near.finished
   held = held.filter(({ gateway }) => gateway !== near)
-  // By the database's clock: all that the dead one held is free in two seconds.
-  expect((await sharedOf(uid)).freeInMs).toBeLessThanOrEqual(2_000)
+  // By the database's clock: all that the dead one held is free in five seconds.
+  expect((await sharedOf(uid)).freeInMs).toBeLessThanOrEqual(5_000)
   await eventually('its slots are free', async () => (await sharedOf(uid)).busy === 3, 60_000)
   hold(far)
   hold(far)

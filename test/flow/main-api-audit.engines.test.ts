@@ -185,6 +185,9 @@ describe('a change by the command line', () => {
     'notes reply': { parent_id: 999_999, body: 'b' },
     'goals add': { title: 't', author: 'nobody' },
     'goals set': { id: 999_999, status: 'active' },
+    'runs start': { agent: 'nobody', text: 't' },
+    dispatch: { text: '' },
+    'runs cancel': { id: `run_${'0'.repeat(32)}` },
   }
   /** They do something whenever they are asked. */
   const done: Record<string, unknown> = { 'secrets-rotate': {}, 'rebuild vectors': {}, 'rebuild notes': {} }

@@ -60,11 +60,11 @@ test('what operators do works by curl as the page says', { timeout: 120_000 }, (
   const headings = ['What operators do and see', 'Agents', 'The live tail', 'Dead letters', 'Who did what']
   const printed = runPage([tokenHeading, ...headings], (script) => script.replaceAll('scout', 'operator'))
   expect(printed).not.toContain('"code":')
-  expect(printed).toContain('"agent_id":"whale","uid"')
+  expect(printed).toContain('"agent_id":"surveyor","uid"')
   expect(printed).toContain('"deleted":true')
   expect(printed).toMatch(/\nid: \S+\ndata: \{"partition":/)
   expect(printed).toContain('"dry_run":true')
-  expect(printed).toContain('"action":"agent.update","target":"whale"')
+  expect(printed).toContain('"action":"agent.update","target":"surveyor"')
 })
 
 test('agent-keys: issue, list, revoke', { timeout: 120_000 }, async () => {

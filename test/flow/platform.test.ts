@@ -16,14 +16,14 @@ describe('flotilla start', () => {
   it('says where it listens, then ready; a second one is refused; SIGTERM ends it with 0', async () => {
     const home = join(temporaryFolder(), 'home')
     const platform = await startFlotilla(home)
-    const { vector_url, base_url, hub_url, webhook_url, pid } = platform.addresses
+    const { vector_url, base_url, hub_url, agent_gateway_url, webhook_url, pid } = platform.addresses
     const exchange = `${base_url}/identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken`
     expect(platform.addresses.identity_exchange_url).toBe(exchange)
     const password = join(home, 'admin-password')
     await eventually('the line of the console', () => platform.stdout().includes(password))
     expect(platform.stdout()).toBe(
       `vector_url ${vector_url}\nbase_url ${base_url}\nidentity_exchange_url ${exchange}\n` +
-        `hub_url ${hub_url}\nwebhook_url ${webhook_url}\nready\n` +
+        `hub_url ${hub_url}\nagent_gateway_url ${agent_gateway_url}\nwebhook_url ${webhook_url}\nready\n` +
         `console ${base_url}/console/\nfirst admin admin@localhost, one-time password in ${password}\n`,
     )
     expect(pid).toBe(platform.child.pid)
@@ -37,6 +37,7 @@ describe('flotilla start', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
     })
     expect(second.code).toBe(1)
     expect(second.stderr).toContain(`the running process ${pid}`)
@@ -95,6 +96,7 @@ describe('flotilla start', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
     }
     const waiting = spawnFlotilla(['start'], env)
     await eventually('it waits', () => waiting.stderr().includes('start.waiting'), 30_000)
@@ -121,6 +123,7 @@ describe('flotilla start', () => {
       VECTOR_GATEWAY_PORT: 'eighty',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       AUDIT_RETENTION_DAYS: '-1',
     })
     expect(faulty.code).toBe(1)
@@ -162,6 +165,7 @@ describe('flotilla start', () => {
       VECTOR_GATEWAY_PORT: String(port),
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: `127.0.0.1:${port}`,
       KAFKA_BROKER: 'log:9092',
     })
@@ -186,6 +190,7 @@ describe('flotilla start', () => {
         VECTOR_GATEWAY_PORT: '0',
         MAIN_API_PORT: '0',
         HUB_PORT: '0',
+        RUN_GATEWAY_PORT: '0',
         WEBHOOK_GATEWAY: '127.0.0.1:0',
       },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -9,6 +9,7 @@ import { services } from '#services/index.ts'
 import type { DescribedCall } from './described-call.ts'
 import { hubRefusals, hubSpecials } from './described-hub.ts'
 import { mainApiRefusals, mainApiSpecials, provisionAdmin } from './described-main-api.ts'
+import { openDescribedAgents, runRefusals, runSpecials } from './described-runs.ts'
 import { type GatewayPlatform, openGatewayPlatform } from './gateway-platform.ts'
 
 /** By the name of the service. A new interface is a line here, and one in `refusals`. */
@@ -16,6 +17,7 @@ const prefixes: Record<string, string> = {
   'vector-gateway': '/v1',
   'main-api': '/api/v1',
   hub: '',
+  'run-gateway': '',
   'webhook-relay': '/api/v1/webhooks',
 }
 
@@ -39,7 +41,8 @@ export interface DescribedPlatform {
 const agent = 'whale'
 
 export async function openDescribedPlatform(): Promise<DescribedPlatform> {
-  const platform = await openGatewayPlatform({}, { mirror: true })
+  const agents = await openDescribedAgents()
+  const platform = await openGatewayPlatform(agents.env, { mirror: true })
   const { privateKeyPem } = await platform.provision({ agentId: agent, tier: 'agent' })
   const interfaces = await Promise.all(
     services.flatMap((service) => {
@@ -66,7 +69,10 @@ export async function openDescribedPlatform(): Promise<DescribedPlatform> {
     token: String(api_key),
     idToken,
     platform,
-    close: () => platform.close(),
+    async close() {
+      await platform.close()
+      await agents.close()
+    },
   }
 }
 
@@ -83,6 +89,7 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     deletePoints: { status: 202 },
     fireEvent: { status: 202 },
     ...(await hubSpecials(world.platform, world.token)),
+    ...(await runSpecials(world.platform, world.token)),
     ...(await mainApiSpecials(world.platform)),
   }
   const calls = world.interfaces.flatMap((one) => {
@@ -96,7 +103,7 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     const withoutKey = good
       .filter(({ token }) => token !== null)
       .map((call) => ({ ...call, token: null, status: 401, code: 'unauthorized' }))
-    const refused = [...refusals, ...hubRefusals, ...mainApiRefusals].flatMap(
+    const refused = [...refusals, ...hubRefusals, ...runRefusals, ...mainApiRefusals].flatMap(
       ({ operationId, ...change }) => {
         const call = good.find((other) => other.operationId === operationId)
         return call ? [{ ...call, ...change }] : []

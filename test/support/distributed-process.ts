@@ -57,6 +57,7 @@ export function createProcesses(env: Record<string, string>): Processes {
         VECTOR_GATEWAY_PORT: '0',
         MAIN_API_PORT: '0',
         HUB_PORT: '0',
+        RUN_GATEWAY_PORT: '0',
         WEBHOOK_GATEWAY: '127.0.0.1:0',
         OPS_PORT: '0',
         LOG_LEVEL: 'info',

@@ -81,6 +81,7 @@ export interface Addresses {
   base_url: string
   identity_exchange_url: string
   hub_url: string
+  agent_gateway_url: string
   webhook_url: string
   pid: number
 }
@@ -95,6 +96,7 @@ export async function startFlotilla(
     VECTOR_GATEWAY_PORT: '0',
     MAIN_API_PORT: '0',
     HUB_PORT: '0',
+    RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     OPS_PORT: '0',
     LOG_LEVEL: 'warn',

@@ -27,10 +27,13 @@ export interface GatewayPlatform {
   close(): Promise<void>
 }
 
-/** `mirror` runs the relational-writer, too: it opens a second database, for which most tests need not wait. */
+/**
+ * `mirror` runs the relational-writer, too: it opens a second database, for which most tests need not wait. `agents` runs
+ * the reference nodes, too, which provision six agents.
+ */
 export async function openGatewayPlatform(
   env: Record<string, string> = {},
-  { mirror = false }: { mirror?: boolean } = {},
+  { mirror = false, agents = false }: { mirror?: boolean; agents?: boolean } = {},
 ): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   if (env.DATABASE_URL === undefined) {
@@ -42,13 +45,16 @@ export async function openGatewayPlatform(
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
     migrations: migrationFolders,
-    services: services.filter((service) => mirror || service.name !== 'relational-writer'),
+    services: services.filter(
+      ({ name }) => (mirror || name !== 'relational-writer') && (agents || name !== 'reference-nodes'),
+    ),
     chosen: [],
     env: {
       FLOTILLA_HOME: home,
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: '127.0.0.1:0',
       OPS_PORT: '0',
       ...env,

@@ -118,12 +118,18 @@ const texts: Record<string, string> = {
   ),
 }
 
-/** Everything hostile for each operation: whole bodies, each field of its body, each part of its address. */
-export function* hostileRequests(api: ApiDescription): Generator<HostileRequest> {
+/**
+ * Everything hostile for each operation: whole bodies, each field of its body, each part of its address. `known`: parts of
+ * addresses that are there; others are `x`.
+ */
+export function* hostileRequests(
+  api: ApiDescription,
+  known: Record<string, string> = {},
+): Generator<HostileRequest> {
   for (const [route, methods] of Object.entries(api.paths)) {
     for (const [name, operation] of Object.entries(methods)) {
       const method = name.toUpperCase()
-      for (const one of addresses(route, operation)) {
+      for (const one of addresses(route, operation, known)) {
         yield { ...one, operation, name: `${method} ${route}: ${one.name}`, method, ...bodyFor(operation) }
       }
       for (const [what, body] of wholeBodies(operation)) {
@@ -131,7 +137,7 @@ export function* hostileRequests(api: ApiDescription): Generator<HostileRequest>
           operation,
           name: `${method} ${route}: a body of ${what}`,
           method,
-          path: sampleAddress(route, operation),
+          path: addressOf(route, operation.parameters ?? [], known),
           ...body,
         }
       }
@@ -139,12 +145,12 @@ export function* hostileRequests(api: ApiDescription): Generator<HostileRequest>
   }
 }
 
-function* addresses(route: string, { parameters = [] }: Operation) {
+function* addresses(route: string, { parameters = [] }: Operation, known: Record<string, string>) {
   for (const parameter of parameters) {
     for (const [what, text] of Object.entries(texts)) {
       const name = `${what} as ${parameter.name}`
       if (parameter.in === 'header') continue
-      const given = { [parameter.name]: text }
+      const given = { ...known, [parameter.name]: text }
       yield { name, path: addressOf(route, parameters, given) }
       if (parameter.in === 'query')
         yield {
@@ -153,10 +159,6 @@ function* addresses(route: string, { parameters = [] }: Operation) {
         }
     }
   }
-}
-
-function sampleAddress(route: string, { parameters = [] }: Operation): string {
-  return addressOf(route, parameters, {})
 }
 
 function addressOf(route: string, parameters: Parameter[], given: Record<string, string>): string {

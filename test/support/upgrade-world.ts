@@ -3,11 +3,14 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
+import { referenceAgents } from '#services/runs/reference-node/roster.ts'
 import { targetsOn, writeTargets } from '../../scripts/upgrade/fill-webhooks.ts'
 import type { FixtureDelivery, FixtureGroup } from '../../scripts/upgrade/manifest.ts'
 import type { ServiceProcess } from './distributed-process.ts'
 import type { UpgradeStack } from './upgrade-stack.ts'
 import { openWebhookSink, type WebhookSink } from './webhook-sink.ts'
+
+const codenames: ReadonlySet<string> = new Set(referenceAgents.map(({ codename }) => codename))
 
 export interface UpgradeWorld {
   stack: UpgradeStack
@@ -64,14 +67,16 @@ export async function idsOf(client: Client, collection: string): Promise<string[
   return ids
 }
 
-/** First successes at a target's path, in the order of arrival. */
+/** First successes at a target's path, in the order of arrival; without the reference nodes of this version, which come up. */
 export function arrivedAt(sink: WebhookSink, target: string): FixtureDelivery[] {
   return sink.received
     .filter(({ path, replay }) => path === `/${target}` && !replay)
-    .map(({ sequence, body }) => {
-      const { agent, task_id } = JSON.parse(body.toString()) as FixtureDelivery
-      return { sequence, agent, task_id }
-    })
+    .map(({ sequence, body }) => ({
+      sequence,
+      ...(JSON.parse(body.toString()) as Omit<FixtureDelivery, 'sequence'> & { event: string }),
+    }))
+    .filter(({ event, agent }) => event !== 'agent.spawned' || !codenames.has(agent))
+    .map(({ sequence, agent, task_id }) => ({ sequence, agent, task_id }))
 }
 
 /** The same text for the same value, `__proto__` included, whatever the order of its keys. */

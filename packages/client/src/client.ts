@@ -1,6 +1,6 @@
 /**
- * The typed client of the platform: an agent proves who it is with its private key, works on its vectors and fires
- * events.
+ * The typed client of the platform: an agent proves who it is with its private key, works on its vectors, talks to other
+ * agents and fires events.
  */
 
 import { readFileSync } from 'node:fs'
@@ -9,6 +9,8 @@ import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { createKeyHolder } from './key-holder.ts'
 import { ownProblem } from './problem-error.ts'
+import type { RunCalls } from './run-types.ts'
+import { defaultRunUrl, runsOver } from './runs.ts'
 import { authorized, type Call, createTransport, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
@@ -40,6 +42,7 @@ export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export type * from './hub-types.ts'
 export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'
 export { ProblemError } from './problem-error.ts'
+export type * from './run-types.ts'
 export type * from './types.ts'
 
 const waitForMs = 60_000
@@ -50,6 +53,8 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   vectorUrl: string
   /** Default `http://127.0.0.1:8083`. */
   hubUrl?: string | undefined
+  /** The run gateway. Default `http://127.0.0.1:8082`. */
+  runUrl?: string | undefined
   /** The webhook relay: a URL or `host:port`. Default `http://127.0.0.1:9090`. */
   webhookUrl?: string | undefined
   agentId: string
@@ -62,7 +67,7 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   now?: () => number
 }
 
-export interface Client {
+export interface Client extends RunCalls {
   /** A valid gateway key: made by handshake and verification when none is held. */
   apiKey(): Promise<string>
   /** At most 1,000 points. Retried only with an `idempotencyKey`. */
@@ -116,6 +121,7 @@ export function createClient(options: ClientOptions): Client {
   const transport = createTransport({ ...options, baseUrl: options.vectorUrl })
   const relay = openWebhookTransport(options)
   const hub = createTransport({ ...options, baseUrl: options.hubUrl ?? defaultHubUrl })
+  const runs = createTransport({ ...options, baseUrl: options.runUrl ?? defaultRunUrl })
   const keys = createKeyHolder(transport, {
     agentId: options.agentId,
     privateKeyPem: () => privateKeyOf(options),
@@ -166,6 +172,10 @@ export function createClient(options: ClientOptions): Client {
       respond: (call) => keys.with((key) => hub.respond(authorized(call, key))),
       stream: (call) => keys.with((key) => hub.stream(authorized(call, key))),
     }),
+    ...runsOver({
+      respond: (call) => keys.with((key) => runs.respond(authorized(call, key))),
+      open: (call) => keys.with((key) => runs.open(authorized(call, key))),
+    }),
     fire: (event, given) => fireOver(relay, event, given),
     stats: () => keyed(get('v1/stats', {})),
     debugAgent: (agentId = options.agentId) =>
@@ -175,6 +185,7 @@ export function createClient(options: ClientOptions): Client {
       transport.close()
       relay.close()
       hub.close()
+      runs.close()
     },
   }
   return client

@@ -1,6 +1,6 @@
 /** Reads server-sent events from the body of an answer. */
 
-import { ProblemError } from './problem-error.ts'
+import { ownProblem, ProblemError } from './problem-error.ts'
 
 export interface ServerEvent {
   /** `message` where the server names none. */
@@ -10,6 +10,10 @@ export interface ServerEvent {
   data: string
 }
 
+/** After an event `end` with one of these codes the stream is opened again; whether its caller may is answered then. */
+const resumable: readonly unknown[] = ['shutting_down', 'token_expired', 'unauthorized', 'log_unavailable']
+/** Between the end of a stream and the next attempt. */
+const pauseMs = 500
 /** The platform sends something every fifteen seconds. */
 const silenceMsMax = 45_000
 
@@ -40,6 +44,27 @@ export async function* readEvents(
     // Not waited for: a body that broke or is silent may not answer.
     pieces.return?.()?.catch(() => {})
   }
+}
+
+/** Throws ProblemError where another attempt would end the same way. */
+export function refuseEnd(data: string): void {
+  const { code } = JSON.parse(data) as { code?: unknown }
+  if (resumable.includes(code)) return
+  throw ownProblem('stream_ended', `the stream ended: ${code}`)
+}
+
+/** Before a stream is opened again. */
+export function pauseBetween(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(end, pauseMs)
+    function end() {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    signal?.addEventListener('abort', end, { once: true })
+    if (signal?.aborted) end()
+  })
 }
 
 /** Undefined where the connection broke or nothing came. */

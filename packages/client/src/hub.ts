@@ -1,6 +1,6 @@
 /** The notes and goals of the hub: over the hub itself with a gateway key, or over the main API with an ID token. */
 
-import { readEvents } from './events.ts'
+import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import type {
   Change,
   ChangeOptions,
@@ -13,7 +13,7 @@ import type {
   Records,
   Versioned,
 } from './hub-types.ts'
-import { ownProblem, ProblemError } from './problem-error.ts'
+import { ProblemError } from './problem-error.ts'
 import type { Answer, Call } from './transport.ts'
 
 export const defaultHubUrl = 'http://127.0.0.1:8083'
@@ -23,11 +23,6 @@ export interface HubCalls {
   respond<T>(call: Call): Promise<Answer<T>>
   stream(call: Call): Promise<AsyncIterable<Uint8Array>>
 }
-
-/** After an event `end` with one of these codes the stream is opened again; whether its caller may is answered then. */
-const resumable: readonly unknown[] = ['shutting_down', 'token_expired', 'unauthorized', 'log_unavailable']
-/** Between the end of a stream and the next attempt. */
-const pauseMs = 500
 
 export function hubOver(calls: HubCalls): { notes: Notes; goals: Goals } {
   return {
@@ -104,7 +99,7 @@ async function versioned<T extends object>(calls: HubCalls, call: Call): Promise
 }
 
 /** The cursor of `<…?cursor=…>; rel="next"`. */
-function nextOf(link: string | null): string | undefined {
+export function nextOf(link: string | null): string | undefined {
   const address = link?.match(/<([^>]*)>; rel="next"/)?.[1]
   if (address === undefined) return undefined
   return new URL(address, 'http://hub').searchParams.get('cursor') ?? undefined
@@ -132,7 +127,7 @@ async function* follow<T>(
       else if (event.event !== 'heartbeat') yield { type: event.event as 'ready' | 'reset', id }
       if (signal?.aborted) return
     }
-    await pause(signal)
+    await pauseBetween(signal)
   }
 }
 
@@ -146,30 +141,10 @@ async function opened(calls: HubCalls, call: Call): Promise<AsyncIterable<Uint8A
   }
 }
 
-/** Throws ProblemError where another attempt would end the same way. */
-function refuseEnd(data: string): void {
-  const { code } = JSON.parse(data) as { code?: unknown }
-  if (resumable.includes(code)) return
-  throw ownProblem('stream_ended', `the stream ended: ${code}`)
-}
-
-function pause(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(end, pauseMs)
-    function end() {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    signal?.addEventListener('abort', end, { once: true })
-    if (signal?.aborted) end()
-  })
-}
-
-function headerOf(name: string, value: string | undefined): Record<string, string> {
+export function headerOf(name: string, value: string | undefined): Record<string, string> {
   return value === undefined ? {} : { [name]: value }
 }
 
-function signalOf({ signal }: { signal?: AbortSignal | undefined }): { signal?: AbortSignal } {
+export function signalOf({ signal }: { signal?: AbortSignal | undefined }): { signal?: AbortSignal } {
   return signal === undefined ? {} : { signal }
 }

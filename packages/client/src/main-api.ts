@@ -7,6 +7,8 @@ import { readFileSync } from 'node:fs'
 import { holdCredential, type Obtained } from './held-credential.ts'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
+import type { RunCalls } from './run-types.ts'
+import { runsOver } from './runs.ts'
 import {
   type Answer,
   authorized,
@@ -39,7 +41,7 @@ export interface MainApiRequest {
   signal?: AbortSignal
 }
 
-export interface MainApi {
+export interface MainApi extends RunCalls {
   /** A valid ID token; the three stages are gone through again when a tenth of its lifetime is left. */
   idToken(): Promise<string>
   /** Who this agent is to the platform, and which routes it may call. */
@@ -90,6 +92,11 @@ export function createMainApi(options: MainApiOptions): MainApi {
     brainState: () => request('GET', 'brain/state'),
     request,
     ...hubOver(hub),
+    ...runsOver({
+      respond: hub.respond,
+      open: (call) => token.with((idToken) => transport.open(authorized(below(call), idToken))),
+      atMainApi: true,
+    }),
     async close() {
       transport.close()
     },

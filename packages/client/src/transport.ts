@@ -44,6 +44,11 @@ export interface Answer<T> {
   headers: Headers
 }
 
+export interface OpenAnswer {
+  body: AsyncIterable<Uint8Array>
+  headers: Headers
+}
+
 export interface Transport {
   /** Resolves with the parsed answer; throws ProblemError. */
   call<T>(call: Call): Promise<T>
@@ -51,6 +56,8 @@ export interface Transport {
   respond<T>(call: Call): Promise<Answer<T>>
   /** The body of an answer that goes on: only its beginning has a time limit. */
   stream(call: Call): Promise<AsyncIterable<Uint8Array>>
+  /** As `stream`, with the headers of the answer. */
+  open(call: Call): Promise<OpenAnswer>
   /** Ends the calls under way with the code `closed`; later ones fail so at once. */
   close(): void
 }
@@ -125,10 +132,13 @@ export function createTransport(options: TransportOptions): Transport {
     }))
     return { data: JSON.parse(text) as T, headers }
   }
+  const open = (call: Call): Promise<OpenAnswer> =>
+    repeated(call, async ({ body, headers }) => ({ body: body ?? emptyBody(), headers }))
   return {
     respond,
+    open,
     call: async <T>(call: Call) => (await respond<T>(call)).data,
-    stream: (call) => repeated(call, async ({ body }) => body ?? emptyBody()),
+    stream: async (call) => (await open(call)).body,
     close: () => closing.abort(),
   }
 }

@@ -2,6 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { listRecords } from '#services/goals/records/read.ts'
 import {
@@ -14,7 +15,6 @@ import {
   readNote,
 } from '../notes/notes.ts'
 import { type EventParts, registerEvents } from './events/routes.ts'
-import { linkNext, type PageParameters, readPage } from './paging.ts'
 import { idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
 import {
   author,
@@ -22,7 +22,6 @@ import {
   closedObject,
   idParams,
   line,
-  page,
   priority,
   text,
   time,

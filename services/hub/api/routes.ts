@@ -4,11 +4,11 @@ import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import { either } from '#services/identity/access/bearer.ts'
+import { refuseFirstPasswords } from '#services/identity/access/first-passwords.ts'
 import { metered } from '#services/limits/metered.ts'
 import { registerGoals } from './goals.ts'
 import { type HubContext, openHub } from './hub.ts'
 import { registerNotes } from './notes.ts'
-import { refuseFirstPasswords } from './rights.ts'
 
 const description =
   'Notes in threads, and goals. Agents send a gateway key or an ID token, people an ID token. A viewer reads; a member also ' +

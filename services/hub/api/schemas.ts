@@ -1,7 +1,6 @@
 /** Shapes that the routes of notes and goals share. */
 
 import { type TProperties, Type } from 'typebox'
-import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { priorities } from '#services/goals/records/kind.ts'
 
 export const closed = { additionalProperties: false } as const
@@ -31,26 +30,6 @@ export const uuid = Type.String({
 
 export const time = Type.String({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] })
 export const author = Type.String({ description: 'The agent id of its author, or the uid of a person.' })
-
-const limitMax = 1_000
-export const limitDefault = 100
-
-/** Of lists, in the address: there numbers are texts. */
-export const page = {
-  limit: Type.Optional(
-    Type.Unsafe<string>({
-      type: 'string',
-      pattern: '^([1-9]\\d{0,2}|1000)$',
-      ...shownAs(Type.Integer({ minimum: 1, maximum: limitMax, default: limitDefault })),
-    }),
-  ),
-  cursor: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9_-]{1,64}$',
-      description: 'From the `Link` of the page before; opaque.',
-    }),
-  ),
-}
 
 export const authorFilter = Type.Optional(
   Type.String({

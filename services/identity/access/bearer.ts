@@ -5,6 +5,7 @@ import { type Credential, describeScope } from '#runtime/http/api/facts.ts'
 import type { GatewayKeys } from '../gateway-keys/gateway-keys.ts'
 import type { Tokens } from '../tokens/tokens.ts'
 import { authenticated } from './authenticated.ts'
+import type { Caller } from './caller.ts'
 
 const variable = 'ID_TOKEN'
 
@@ -41,14 +42,17 @@ export function bearer(scope: FastifyInstance, { tokens }: { tokens: Tokens }): 
 }
 
 /** As `bearer`, for interfaces that take gateway keys, too. */
-export function either(
-  scope: FastifyInstance,
-  { keys, tokens }: { keys: GatewayKeys; tokens: Tokens },
-): void {
+export function either(scope: FastifyInstance, parts: { keys: GatewayKeys; tokens: Tokens }): void {
   describeScope(scope, { credential: keyOrToken, problems: tokenProblems })
-  authenticated(scope, (authorization) =>
-    isGatewayKey(authorization) ? keys.authenticate(authorization) : tokens.authenticate(authorization),
-  )
+  authenticated(scope, (authorization) => callerOfEither(parts, authorization))
+}
+
+/** As `authenticate` of the one or the other. */
+export function callerOfEither(
+  { keys, tokens }: { keys: GatewayKeys; tokens: Tokens },
+  authorization: string | undefined,
+): Caller | Promise<Caller> {
+  return isGatewayKey(authorization) ? keys.authenticate(authorization) : tokens.authenticate(authorization)
 }
 
 function isGatewayKey(authorization: string | undefined): boolean {

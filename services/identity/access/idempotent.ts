@@ -25,7 +25,8 @@ export const idempotencyProblems = ['idempotency_conflict', 'idempotency_in_prog
 /**
  * Runs `work` once for the key of this caller and operation, and answers what it resolved with (any JSON) and the status
  * that it set. Ids that `work` makes from `seed` are the same however often it runs; without the header it runs with
- * none. Throws AppError `validation_failed` for a malformed key, `idempotency_conflict` for another body under the same
+ * none. `part` is what of the operation the key belongs to, where one route serves several. An answer that was given before has the
+ * header Idempotency-Replayed. Throws AppError `validation_failed` for a malformed key, `idempotency_conflict` for another body under the same
  * key, `idempotency_in_progress` while the first request is running.
  */
 export async function idempotent<T>(
@@ -33,10 +34,11 @@ export async function idempotent<T>(
   request: FastifyRequest,
   reply: FastifyReply,
   work: (seed: string | undefined) => Promise<T>,
+  part?: string,
 ): Promise<T> {
   const key = keyOf(request)
   if (key === undefined) return work(undefined)
-  const scope = `${callerOf(request).uid}/${operationOf(request)}`
+  const scope = [callerOf(request).uid, operationOf(request), ...(part === undefined ? [] : [part])].join('/')
   const answer = await withIdempotency(
     relational,
     { scope, key, bodyHash: bodyHashOf(request), log },
@@ -46,6 +48,7 @@ export async function idempotent<T>(
     },
   )
   reply.code(answer.statusCode)
+  if (answer.replayed) reply.header('idempotency-replayed', 'true')
   return JSON.parse(answer.body) as T
 }
 

@@ -18,14 +18,20 @@ const brainState = Type.Object(
         name: Type.String(),
         role: Type.String(),
         node: orNull(
-          Type.Object({ status: Type.String(), last_seen: time }),
-          'The node that runs it; null while none does.',
+          Type.Object({
+            status: Type.String({ description: '`up`, `down`, or `unknown` before its first probe.' }),
+            last_seen: orNull(time, 'null: it has not answered yet.'),
+          }),
+          'The node that runs it; null where none is named.',
         ),
       }),
     ),
     collections: counts('Points of each collection.'),
     goals: counts('Goals by their status; a status that none has is absent.'),
     notes: Type.Integer({ description: 'Notes, archived ones included.' }),
+    runs: counts(
+      'Runs by their status; a status that none has is absent. Without reports to the orchestrator.',
+    ),
     webhooks: Type.Record(
       Type.String(),
       Type.Object({

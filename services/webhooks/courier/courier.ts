@@ -9,7 +9,7 @@ import { done, type Hold, keepTrying, type LaneOutcome, type Outcome, park, post
 import type { CallContext, LaneWakeups } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import { redact } from '../targets/secrets.ts'
+import { redact } from '#services/identity/secrets/redact.ts'
 import type { WebhookTargets } from '../targets/target.ts'
 import { reportAttempt, stateRecord } from './attempt-records.ts'
 import type { Attempts } from './attempts.ts'

@@ -2,8 +2,8 @@
 
 import { createHmac } from 'node:crypto'
 import type { WebhookDelivery } from '#schemas/types.ts'
+import { platformHeaders } from '../targets/platform-headers.ts'
 import type { WebhookTarget } from '../targets/target.ts'
-import { platformHeaders } from '../targets/target-headers.ts'
 
 export interface RequestFacts {
   sequence: number

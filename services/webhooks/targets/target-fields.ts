@@ -2,12 +2,12 @@
 
 import { isIPv6 } from 'node:net'
 import { isLinkLocal, isLoopbackHost } from '#lib/hosts.ts'
-import { nearestName } from '#lib/nearest-name.ts'
+import { readHeaders } from '#runtime/yaml-file/headers.ts'
+import type { Located, Place } from '#runtime/yaml-file/located-yaml.ts'
+import { type FileReading, unknownKey } from '#runtime/yaml-file/reading.ts'
 import { eventPart, isWebhookEvent, webhookEvents } from '../event.ts'
-import type { Located, Place } from './located-yaml.ts'
+import { platformHeaders } from './platform-headers.ts'
 import type { WebhookTarget } from './target.ts'
-import { readHeaders } from './target-headers.ts'
-import type { TargetReading } from './target-reading.ts'
 
 /** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
 const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
@@ -44,7 +44,7 @@ export function readTarget(
   name: string,
   place: Place,
   value: Located,
-  reading: TargetReading,
+  reading: FileReading,
 ): WebhookTarget | null {
   if (value.kind !== 'map') {
     reading.fault(value.place, 'must be a map with at least a url')
@@ -70,7 +70,7 @@ export function readTarget(
   const url = readUrl(fields, place, reading)
   const target = {
     name,
-    headers: read('headers', {}, (given) => readHeaders(given, reading)),
+    headers: read('headers', {}, (given) => readHeaders(given, reading, platformHeaders)),
     retry: read('retry', targetDefaults.retry, (given) => reading.number(given, limits.retry)),
     backoffMs: read('backoff_ms', targetDefaults.backoffMs, (given) =>
       reading.number(given, limits.backoffMs),
@@ -87,12 +87,7 @@ export function readTarget(
   return url && { ...target, url }
 }
 
-export function unknownKey(name: string, known: readonly string[]): string {
-  const meant = nearestName(name, known)
-  return `is not a known key${meant ? `: did you mean ${meant}?` : `; there are ${known.join(', ')}`}`
-}
-
-function readUrl(fields: Map<FieldName, Located>, place: Place, reading: TargetReading): URL | null {
+function readUrl(fields: Map<FieldName, Located>, place: Place, reading: FileReading): URL | null {
   const given = fields.get('url')
   const insecure = fields.get('allow_insecure')
   const allowInsecure = insecure === undefined ? false : reading.boolean(insecure)
@@ -106,7 +101,7 @@ function readUrl(fields: Map<FieldName, Located>, place: Place, reading: TargetR
 }
 
 /** Faults never quote the address: variables may have been filled in. */
-function checkUrl(text: string, allowInsecure: boolean, place: Place, reading: TargetReading): URL | null {
+function checkUrl(text: string, allowInsecure: boolean, place: Place, reading: FileReading): URL | null {
   const problem = (message: string) => {
     reading.fault(place, message)
     return null
@@ -134,7 +129,7 @@ const agentFault = 'must be an agent: 1 to 128 visible ASCII characters'
 
 function readList(
   value: Located,
-  reading: TargetReading,
+  reading: FileReading,
   fits: (text: string) => boolean,
   fault: string,
 ): string[] | null {
@@ -150,7 +145,7 @@ function readList(
   return [...new Set(texts)]
 }
 
-function readSigningSecrets(value: Located, reading: TargetReading): string[] | null {
+function readSigningSecrets(value: Located, reading: FileReading): string[] | null {
   const items = value.kind === 'list' ? value.items : [value]
   if (items.length === 0 || items.length > limits.signingSecretsMax) {
     reading.fault(

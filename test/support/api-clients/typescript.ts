@@ -27,9 +27,12 @@ function callOf(call: DescribedCall): string[] {
   const { service, url, token, method, path, parameters, body, operationId, status, code } = call
   const init = JSON.stringify({ params: parameters, ...(body === undefined ? {} : { body }) })
   const alias = aliasOf(service)
+  const responses = `${alias}.operations['${operationId}']['responses']`
+  // What is answered with one of several good statuses has the type of any of them.
+  const good = `${responses}[Extract<keyof ${responses}, ${status} | 200 | 201 | 202>]['content']['application/json']`
   const wanted =
     code === undefined
-      ? `const data: ${alias}.operations['${operationId}']['responses'][${status}]['content']['application/json'] | undefined = answer.data`
+      ? `type Wanted = ${responses}[${status}]['content']['application/json']; const data: ${good} | Wanted | undefined = answer.data`
       : `const error: ${alias}.components['schemas']['Problem'] | undefined = answer.error`
   return [
     '{',

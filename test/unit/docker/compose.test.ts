@@ -8,15 +8,18 @@ import { embedderSettings } from '#engines/embedder/settings.ts'
 import type { Service } from '#runtime/service.ts'
 import { wantedPorts } from '#runtime/start/ingress.ts'
 import type { WantedPort } from '#runtime/start/ports.ts'
-import { services } from '#services/index.ts'
+import { services as all } from '#services/index.ts'
+import { parseNodes } from '#services/runs/nodes/nodes-file.ts'
 import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
 import { projectFolder } from '../../support/pages.ts'
 
+/** The reference nodes run where the engines are embedded. */
+const services = all.filter(({ name }) => name !== 'reference-nodes')
 const read = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
 const compose = read('docker-compose.yml')
 const dockerfile = read('Dockerfile')
 
-test('every service has a container of its own in docker-compose.yml', () => {
+test('every service of a distributed platform has a container of its own in docker-compose.yml', () => {
   for (const service of services) {
     expect(compose).toContain(`\n  ${service.name}:\n`)
     expect(compose).toContain(`command: ["start", "${service.name}"]`)
@@ -116,4 +119,21 @@ test('relay, courier and command line read one targets file, which is sound as i
     expect(volumes).toContain('./docker/webhooks:/etc/flotilla:ro')
   }
   expect(parseTargets(read('docker/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
+})
+
+test('main API, gateway, dispatcher and command line of runs read one nodes file, which names the six agents as it is shipped', () => {
+  for (const name of ['main-api', 'run-gateway', 'run-dispatcher', 'cli']) {
+    const { environment, volumes } = containers[name]!
+    expect(environment).toMatchObject({ RUN_NODES_FILE: '/etc/flotilla-nodes/nodes.yaml' })
+    expect(volumes).toContain('./docker/nodes:/etc/flotilla-nodes:ro')
+  }
+  const { nodes } = parseNodes(read('docker/nodes/nodes.yaml'), {}, 'nodes.yaml')
+  expect(nodes.map(({ codename }) => codename)).toEqual([
+    'WHALE',
+    'PULSE',
+    'CIPHER',
+    'ATLAS',
+    'NEXUS',
+    'AXON',
+  ])
 })

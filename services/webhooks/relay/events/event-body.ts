@@ -3,8 +3,8 @@
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { containsSecret } from '#services/identity/secrets/redact.ts'
 import { eventSchema, type FiredEvent, idempotencyKeyOf } from '../../event.ts'
-import { containsSecret } from '../../targets/secrets.ts'
 import { topLevelMembers } from './top-level-members.ts'
 
 export interface PreparedEvent {

@@ -25,6 +25,7 @@ describe('flotilla doctor', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
     }
     const { code, printed } = await run(['doctor', '--json'], env)
@@ -53,6 +54,7 @@ describe('flotilla doctor where nothing runs', () => {
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
     }
     const { code, checks } = await checksOf({ ...ports, ...env })
     const faults = checks.filter(({ status }) => status === 'fail')
@@ -64,13 +66,17 @@ describe('flotilla doctor where nothing runs', () => {
     const folder = temporaryFolder()
     const file = join(folder, 'targets.yaml')
     writeFileSync(file, 'targets:\n  audit:\n    url: https://audit.example/s3cret\n')
+    const nodes = join(folder, 'nodes.yaml')
+    writeFileSync(nodes, 'nodes:\n  whale:\n    url: https://whale.example/s3cret\n')
     const home = join(folder, 'never-made')
     const { code, checks } = await checksOf({
       FLOTILLA_HOME: home,
       WEBHOOK_TARGETS_FILE: file,
+      RUN_NODES_FILE: nodes,
       VECTOR_GATEWAY_PORT: '0',
       MAIN_API_PORT: '0',
       HUB_PORT: '0',
+      RUN_GATEWAY_PORT: '0',
       WEBHOOK_GATEWAY: 'localhost:0',
       GATEWAY_KEY_TTL_S: '777',
       KAFKA_BROKER: 'log:9092',
@@ -81,6 +87,7 @@ describe('flotilla doctor where nothing runs', () => {
     expect(text).toContain('ok settings of vector-gateway: GATEWAY_KEY_TTL_S 777')
     expect(text).toContain('ok port of WEBHOOK_GATEWAY: ')
     expect(text).toContain('ok webhook targets: audit (audit.example)')
+    expect(text).toContain('ok nodes of agents: WHALE (whale.example)')
     expect(text).toContain('warn environment: KAFKA_BROKER')
     expect(text).not.toContain('s3cret')
   })
@@ -101,6 +108,9 @@ describe('flotilla doctor where nothing runs', () => {
     writeFileSync(file, `targets:\n  a:\n    url: https://a.example\n    signing_secret: \${NOT_SET}\n`)
     const secret = await checksOf({ FLOTILLA_HOME: home, WEBHOOK_TARGETS_FILE: file })
     expect([secret.code, secret.checks.at(-1)?.found]).toEqual([1, expect.stringContaining('NOT_SET')])
+    writeFileSync(file, `nodes:\n  whale:\n    url: \${NOT_SET_EITHER}\n`)
+    const node = await checksOf({ FLOTILLA_HOME: home, RUN_NODES_FILE: file })
+    expect([node.code, node.checks.at(-1)?.found]).toEqual([1, expect.stringContaining('NOT_SET_EITHER')])
     const port = await listen(createServer())
     expect(await faultsOf({ FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: String(port) })).toMatchObject([
       {

@@ -1,0 +1,145 @@
+/** `flotilla node`: a reference node for one agent, as a process of its own. */
+
+import { resolve } from 'node:path'
+import { InvalidArgumentError, type Command as Program } from 'commander'
+import { loadConfig } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
+import { isLoopbackHost } from '#lib/hosts.ts'
+import { createScope } from '#lib/resource.ts'
+import { createLog, logLevel } from '#runtime/log.ts'
+import { homeOf } from '#runtime/settings.ts'
+import { readAddresses } from '#runtime/start/addresses.ts'
+import { defaultKeyFile } from '#services/identity/agents/agents.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
+import { nodesFileOf } from '#services/runs/nodes/settings.ts'
+import type { RunNode } from '#services/runs/nodes/types.ts'
+import { modelOf, modelSettings } from '#services/runs/reference-node/model.ts'
+import { openNodeServer } from '#services/runs/reference-node/node-server.ts'
+import { openReferenceAgents } from '#services/runs/reference-node/reference-agents.ts'
+import { type ReferenceAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
+import type { PlatformUrls } from '#services/runs/reference-node/shared-memory.ts'
+import type { Cli } from '../cli.ts'
+
+interface NodeOptions {
+  agent: string
+  agentId?: string
+  key?: string
+  url?: string
+  hubUrl?: string
+  host: string
+  port?: number
+}
+
+const tokenVariable = 'FLOTILLA_NODE_TOKEN'
+
+export function registerNode(program: Program, cli: Cli): void {
+  program
+    .command('node')
+    .description('run a reference node: an agent that answers from what the fleet knows')
+    .requiredOption('--agent <codename>', 'whom it answers for')
+    .option('--agent-id <id>', 'the agent that it is at the platform (default: the codename in lower case)')
+    .option('--key <file>', "that agent's private key (default: where `flotilla agents provision` puts it)")
+    .option('--url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
+    .option('--hub-url <url>', 'of the hub (default: the one that runs on the data directory)')
+    .option('--host <host>', 'address to listen at', '127.0.0.1')
+    .option(
+      '--port <port>',
+      'port to listen at, 0 takes a free one (default: that of the nodes file)',
+      portOf,
+    )
+    .addHelpText(
+      'after',
+      `\nCallers must show the token of the agent's entry in the nodes file, or ${tokenVariable}. With OPENAI_BASE_URL,` +
+        '\nOPENAI_API_KEY and OPENAI_MODEL a model composes the answers. It runs until SIGTERM or Ctrl-C.' +
+        '\n\nExample:\n  $ flotilla node --agent ATLAS --port 8801',
+    )
+    .action((options: NodeOptions) => serve(options, cli))
+}
+
+async function serve(options: NodeOptions, cli: Cli): Promise<void> {
+  const { env, signal } = cli
+  const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
+  const slug = options.agent.toLowerCase()
+  const entry = entryOf(slug, cli)
+  const token = env[tokenVariable] || tokenOf(entry)
+  if (!isLoopbackHost(options.host) && token === undefined) {
+    throw new AppError(
+      'bad_request',
+      `At ${options.host} others reach it, too: give ${tokenVariable} a token, and the nodes file the same one.`,
+    )
+  }
+  const scope = createScope()
+  try {
+    const agent = agentOf(slug, entry)
+    const fleet = scope.add(
+      'agents',
+      openReferenceAgents({
+        agents: [agent],
+        memoryOf: () => memoryOf(slug, options, cli),
+        compose: modelOf(loadConfig(modelSettings, env)),
+        log,
+      }),
+    )
+    const server = scope.add(
+      'server',
+      await openNodeServer({
+        agents: fleet.agents,
+        host: options.host,
+        port: options.port ?? portOfEntry(entry),
+        token,
+        onFault: (app, fault) => log.warn({ agent: app, fault }, 'reference-node.failed'),
+      }),
+    )
+    console.log(`node_url ${server.url}`)
+    if (!entry) console.log(`the nodes file does not name ${agent.codename} yet: see docs/nodes.md`)
+    console.log('ready')
+    await new Promise<void>((ended) => {
+      if (signal.aborted) ended()
+      else signal.addEventListener('abort', () => ended(), { once: true })
+    })
+  } finally {
+    await scope.close()
+  }
+}
+
+function entryOf(slug: string, { env }: Cli): RunNode | undefined {
+  const { path, optional } = nodesFileOf(env)
+  return loadNodes(path, env, { optional }).bySlug(slug)
+}
+
+function agentOf(slug: string, entry: RunNode | undefined): ReferenceAgent {
+  const known = referenceAgents.find((one) => one.slug === slug)
+  const codename = entry?.codename ?? known?.codename ?? slug.toUpperCase()
+  return { slug: entry?.app ?? slug, codename, role: entry?.role || known?.role || 'Answering questions' }
+}
+
+function tokenOf(entry: RunNode | undefined): string | undefined {
+  const header = Object.entries(entry?.headers ?? {}).find(([name]) => name.toLowerCase() === 'authorization')
+  return header && /^Bearer (.+)$/i.exec(header[1])?.[1]
+}
+
+function portOfEntry(entry: RunNode | undefined): number {
+  return entry ? Number(new URL(entry.url).port) : 0
+}
+
+function memoryOf(slug: string, options: NodeOptions, { env }: Cli) {
+  const home = homeOf(env)
+  const agentId = options.agentId ?? slug
+  return {
+    agentId,
+    privateKeyFile: options.key === undefined ? defaultKeyFile(home, agentId) : resolve(options.key),
+    urls: (): PlatformUrls | undefined => urlsOf(home, options),
+  }
+}
+
+function urlsOf(home: string, { url, hubUrl }: NodeOptions): PlatformUrls | undefined {
+  const found = readAddresses(home)
+  const named = (name: string) => (typeof found?.[name] === 'string' ? found[name] : undefined)
+  const vectorUrl = url ?? named('vector_url')
+  return vectorUrl === undefined ? undefined : { vectorUrl, hubUrl: hubUrl ?? named('hub_url') }
+}
+
+function portOf(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new InvalidArgumentError('It must be a port.')
+  return Number(text)
+}

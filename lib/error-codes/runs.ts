@@ -1,0 +1,83 @@
+/** Codes of runs: what a run was refused for, and how one ended. */
+
+import { type ErrorEntry, later } from './entry.ts'
+
+export const runCodes = {
+  app_name_mismatch: {
+    status: 400,
+    title: 'The address names another agent than the body',
+    meaning: '`appName` is not the agent of the path.',
+    action: 'Send the codename of the agent in the path, or leave `appName` out.',
+  },
+  user_mismatch: {
+    status: 403,
+    title: 'The user is another one than the caller',
+    meaning: 'A person who is no admin names another `userId` than the own.',
+    action: 'Leave `userId` out, or send your own.',
+  },
+  agent_not_found: {
+    status: 404,
+    title: 'There is no such agent',
+    meaning: 'No node of the nodes file has this path.',
+    action: 'Correct the path, or add the node to the file.',
+  },
+  run_not_found: {
+    status: 404,
+    title: 'The run is not known',
+    meaning: 'There is none with this id, or it is not one of the caller’s.',
+    action: 'Send a run id as it was answered, with the credential that started the run.',
+  },
+  dispatch_not_found: {
+    status: 404,
+    title: 'The dispatch is not known',
+    meaning: 'There is none with this id, or it is not one of the caller’s.',
+    action: 'Send a `goalId` as it was answered, with the credential that started the dispatch.',
+  },
+  session_busy: {
+    status: 409,
+    title: 'The session has a run already',
+    meaning: '`onBusy` is `reject`, and `activeRunId` was not over.',
+    action: 'Wait for that run, or leave `onBusy` out to queue behind it.',
+  },
+  run_canceled: {
+    status: 409,
+    title: 'The run was canceled',
+    action: 'Start another run when the work is still wanted.',
+  },
+  session_queue_full: {
+    status: 429,
+    title: 'Too many runs wait in the session',
+    meaning: 'Ten runs of this agent, user and session are waiting.',
+    ...later,
+  },
+  agent_error: {
+    status: 502,
+    title: 'The agent failed',
+    meaning: 'The agent raised an error or answered with one.',
+    action: 'Read the events of the run; send another message when its cause is gone.',
+  },
+  node_lost: {
+    status: 502,
+    title: 'The node was lost in the middle of the run',
+    meaning: 'The connection to the node, or its dispatcher, ended after the run had shown events.',
+    action: 'Look what the run has done already before you send the message again.',
+  },
+  too_many_events: {
+    status: 502,
+    title: 'The run had too many events',
+    meaning: 'A run may have 10,000 events and 32 MiB of them.',
+    action: 'Ask for less at once.',
+  },
+  node_unavailable: {
+    status: 503,
+    title: 'The agent’s node does not answer',
+    meaning: 'No node took the run within 30 seconds; nothing of it was shown.',
+    ...later,
+  },
+  run_timeout: {
+    status: 504,
+    title: 'The run took too long',
+    meaning: 'A run may take 300 seconds, or what the nodes file allows its agent.',
+    action: 'Ask for less at once.',
+  },
+} as const satisfies Record<string, ErrorEntry>

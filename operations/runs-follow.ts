@@ -1,0 +1,174 @@
+/** Follows a run, or a dispatch, to its end: durable events from the rows, pieces of text and changes from the log. */
+
+import { Type } from 'typebox'
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
+import { readDispatchEvents } from '#services/runs/state/dispatches.ts'
+import { readEvents, readRun, treeStatus } from '#services/runs/state/read.ts'
+import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
+import { runsEvents } from '#topics/catalog.ts'
+import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
+import { type DispatchView, dispatchOf, goalIdOf, type RunView } from './runs.ts'
+
+/** `partial`: a piece of a text that comes as a whole later. */
+export type FollowedItem =
+  | { kind: 'event'; event: RunEvent }
+  | { kind: 'partial'; event: RunEvent }
+  | { kind: 'status'; agent: string; status: string; error: string | null }
+
+export type Followed = { events: StoredEvent[] } & ({ run: RunView } | { dispatch: DispatchView })
+
+const pageMax = 200
+/** What the log does not say is looked up this often. */
+const lookMs = 1_000
+/** What waits for a slow reader; more pieces are left out. */
+const piecesMax = 1_000
+
+export const followRunOperation = defineOperation({
+  name: 'runs follow',
+  needs: [],
+  services: ['run-dispatcher', 'outbox-publisher'],
+  /** Of a run, or the number of a dispatch. */
+  args: Type.Object({
+    id: Type.String(),
+    /** Whether the result holds the events, too. */
+    keep: Type.Boolean(),
+  }),
+  async run(context: OperationContext<FollowedItem>, { id, keep }): Promise<Followed> {
+    return follow(context, await targetOf(context.platform.engines.relational, id), keep)
+  },
+})
+
+interface Target {
+  /** Whether a record of runs.events is about it. */
+  isOf(record: { root_run_id: string; goal_id: number | null }): boolean
+  after(seq: number): Promise<StoredEvent[]>
+  /** Agents that will not answer, since the last call. */
+  changes(): Promise<FollowedItem[]>
+  /** Undefined until all has ended. */
+  outcome(): Promise<{ run: RunView } | { dispatch: DispatchView } | undefined>
+}
+
+async function targetOf(relational: Relational, id: string): Promise<Target> {
+  const goalId = goalIdOf(id)
+  if (goalId !== undefined) return dispatchTarget(relational, goalId)
+  const run = await readRun(relational, id)
+  if (!run) throw new AppError('run_not_found', `There is no run ${id.slice(0, 64).toWellFormed()}.`)
+  const { rootRunId } = run
+  return {
+    isOf: ({ root_run_id }) => root_run_id === rootRunId,
+    after: (after) => readEvents(relational, { rootRunId, after, limit: pageMax }),
+    changes: async () => [],
+    async outcome() {
+      const { ended } = await treeStatus(relational, rootRunId)
+      return ended ? { run: viewOfRun((await readRun(relational, id)) ?? run) } : undefined
+    },
+  }
+}
+
+async function dispatchTarget(relational: Relational, goalId: number): Promise<Target> {
+  await dispatchOf(relational, goalId)
+  const seen = new Set<string>()
+  return {
+    isOf: ({ goal_id }) => goal_id === goalId,
+    after: (after) => readDispatchEvents(relational, { goalId, after, limit: pageMax }),
+    async changes() {
+      const { runs } = await dispatchOf(relational, goalId)
+      const fallen = runs.filter(
+        ({ runId, status }) => (status === 'failed' || status === 'canceled') && !seen.has(runId),
+      )
+      for (const { runId } of fallen) seen.add(runId)
+      return fallen.map(({ agent, status, error }) => ({
+        kind: 'status',
+        agent,
+        status,
+        error: error?.message ?? null,
+      }))
+    },
+    async outcome() {
+      const dispatch = await dispatchOf(relational, goalId)
+      return dispatch.status === 'running' ? undefined : { dispatch: viewOfDispatch(dispatch) }
+    },
+  }
+}
+
+async function follow(
+  { platform, output, signal }: OperationContext<FollowedItem>,
+  target: Target,
+  keep: boolean,
+): Promise<Followed> {
+  const events: StoredEvent[] = []
+  const wakeup = createWakeup()
+  let after = 0
+  let waiting: (FollowedItem | 'rows')[] = []
+  const tail = await tailRuns(platform, (record) => {
+    if (!target.isOf(record)) return
+    const event = record.event === null ? null : (JSON.parse(record.event) as RunEvent)
+    if (!event?.partial) {
+      if (waiting.at(-1) !== 'rows') waiting.push('rows')
+    } else if (waiting.length < piecesMax) waiting.push({ kind: 'partial', event })
+    wakeup.wake()
+  })
+  async function giveRows(): Promise<void> {
+    for (;;) {
+      const page = await target.after(after)
+      for (const { event } of page) await output.item({ kind: 'event', event })
+      if (keep) events.push(...page)
+      after = page.at(-1)?.seq ?? after
+      if (page.length < pageMax) return
+    }
+  }
+  try {
+    for (;;) {
+      signal.throwIfAborted()
+      // Asked before the rows are read: none comes behind the end.
+      const outcome = await target.outcome()
+      const heard = waiting
+      waiting = []
+      for (const item of heard) {
+        if (item === 'rows') await giveRows()
+        else await output.item(item)
+      }
+      for (const change of await target.changes()) await output.item(change)
+      await giveRows()
+      if (outcome) return { ...outcome, events }
+      await wakeup.sleep(lookMs, signal)
+    }
+  } finally {
+    await tail.close()
+  }
+}
+
+/** From now on. While the log is away the rows alone say what happened. */
+async function tailRuns(
+  { engines, codec, locations }: OperatedPlatform,
+  listen: (record: RunEventRecord) => void,
+): Promise<Closeable> {
+  let turn: Promise<void> = Promise.resolve()
+  const pass = async (records: readonly StoredRecord[]) => {
+    for (const record of records) {
+      const { value } = await codec.decode(runsEvents, record)
+      if (value !== null) listen(value)
+    }
+  }
+  const tail = await engines.eventLog.tail({
+    topic: locations.get(runsEvents.name)?.physicalName ?? runsEvents.name,
+    from: 'end',
+    records(_partition, records) {
+      // A piece that cannot be read is left out.
+      turn = turn.then(() => pass(records)).catch(() => {})
+    },
+  })
+  tail.ready.catch(() => {})
+  return {
+    async close() {
+      await tail.close()
+      await turn
+    },
+  }
+}

@@ -1,0 +1,190 @@
+/** Runs and dispatches, as operators start, list, read and cancel them. */
+
+import { randomUUID } from 'node:crypto'
+import { type Static, Type } from 'typebox'
+import type { Relational } from '#engines/relational/port.ts'
+import type { Environment } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
+import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
+import { checkedId, checkedMessage } from '#services/runs/gateway/requests/fields.ts'
+import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
+import { nodesFileOf } from '#services/runs/nodes/settings.ts'
+import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
+import { cancelRun } from '#services/runs/state/cancel.ts'
+import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
+import { axon } from '#services/runs/state/end.ts'
+import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
+import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import { operator } from './hub-changes.ts'
+import { defineOperation } from './operation.ts'
+
+const dispatchMs = 300_000
+/** Shown at once; the stream of the gateway has all. */
+const eventsMax = 1_000
+export type RunView = ReturnType<typeof viewOfRun>
+export type DispatchView = ReturnType<typeof viewOfDispatch>
+
+const text = Type.Optional(Type.String({ minLength: 1 }))
+const messageArgs = { text: Type.String(), userId: text, sessionId: text }
+
+export const startRunOperation = defineChange({
+  name: 'runs start',
+  action: 'run.create',
+  targetOf: ({ agent }) => agent,
+  needs: [],
+  args: Type.Object({ agent: Type.String(), ...messageArgs, streaming: Type.Optional(Type.Boolean()) }),
+  async run(context: ChangeContext, { agent, streaming = false, ...given }): Promise<RunView> {
+    const { env, engines } = context.platform
+    const { slug, codename } = nodeNamed(nodesOf(env), agent)
+    const run = await acceptRun(engines.relational, {
+      runId: newRunId(),
+      slug,
+      agent: codename,
+      ...addressOf(given),
+      trigger: 'api',
+      callerUid: operator.uid,
+      requestId: context.requestId ?? null,
+      message: checkedMessage(given.text, 'text'),
+      streaming,
+    })
+    context.describe({ target: run.runId })
+    await wakeOutbox(engines.relational)
+    return viewOfRun(run)
+  },
+})
+
+export const startDispatchOperation = defineChange({
+  name: 'dispatch',
+  action: 'dispatch.create',
+  targetOf: () => 'goal',
+  needs: [],
+  args: Type.Object(messageArgs),
+  async run(context: ChangeContext, given): Promise<DispatchView> {
+    const { env, engines } = context.platform
+    const message = checkedMessage(given.text, 'text')
+    const nodes = nodesOf(env).nodes.filter(({ slug }) => slug !== axon.slug)
+    if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
+    const dispatch = await acceptDispatch(engines.relational, {
+      ...addressOf(given),
+      message,
+      callerUid: operator.uid,
+      author: operator,
+      requestId: context.requestId ?? null,
+      creationKey: randomUUID(),
+      runs: nodes.map(({ slug, codename }) => ({ slug, agent: codename, runId: newRunId() })),
+      deadlineMs: dispatchMs,
+    })
+    context.describe({ target: `goal/${dispatch.goalId}` })
+    await wakeOutbox(engines.relational)
+    return viewOfDispatch(dispatch)
+  },
+})
+
+const listArgs = Type.Object({
+  agent: text,
+  status: Type.Optional(Type.Enum(runStatuses)),
+  userId: text,
+  sessionId: text,
+  goalId: Type.Optional(Type.Integer({ minimum: 1 })),
+  /** Reports to the orchestrator, too. */
+  all: Type.Optional(Type.Boolean()),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+})
+
+export const listRunsOperation = defineOperation({
+  name: 'runs list',
+  needs: [],
+  args: listArgs,
+  async run(
+    { platform },
+    { limit = 100, all = false, userId, ...filters }: Static<typeof listArgs>,
+  ): Promise<{ runs: RunView[] }> {
+    const query = { all: true, limit, ...filters, ...(userId === undefined ? {} : { ofUser: userId }) }
+    const runs: RunView[] = []
+    let cursor: string | undefined
+    do {
+      const page = await listRuns(platform.engines.relational, { ...query, ...(cursor ? { cursor } : {}) })
+      runs.push(...page.runs.filter(({ trigger }) => all || trigger !== 'report').map(viewOfRun))
+      cursor = page.next ?? undefined
+    } while (cursor !== undefined && runs.length < limit)
+    return { runs: runs.slice(0, limit) }
+  },
+})
+
+export type ShownRun = { run: RunView; events: StoredEvent[] } | { dispatch: DispatchView }
+
+export const showRunOperation = defineOperation({
+  name: 'runs show',
+  needs: [],
+  /** Of a run, or the number of a dispatch. */
+  args: Type.Object({ id: Type.String() }),
+  async run({ platform }, { id }): Promise<ShownRun> {
+    const { relational } = platform.engines
+    const goalId = goalIdOf(id)
+    if (goalId !== undefined) return { dispatch: viewOfDispatch(await dispatchOf(relational, goalId)) }
+    const run = await readRun(relational, id)
+    if (!run) throw new AppError('run_not_found', `There is no run ${id.slice(0, 64).toWellFormed()}.`)
+    const { rootRunId } = run
+    // A root shows all that joined it; a run that joined, its own part.
+    const own = run.runId === rootRunId ? {} : { runId: run.runId }
+    const events = await readEvents(relational, { rootRunId, after: 0, limit: eventsMax, ...own })
+    return { run: viewOfRun(run), events }
+  },
+})
+
+export const cancelRunOperation = defineChange({
+  name: 'runs cancel',
+  action: 'run.cancel',
+  targetOf: ({ id }) => id,
+  needs: [],
+  /** Of a run, or the number of a dispatch. */
+  args: Type.Object({ id: Type.String() }),
+  async run({ platform }: ChangeContext, { id }): Promise<{ run: RunView } | { dispatch: DispatchView }> {
+    const { relational } = platform.engines
+    const goalId = goalIdOf(id)
+    const canceled =
+      goalId === undefined
+        ? { run: viewOfRun(await cancelRun(relational, id)) }
+        : { dispatch: viewOfDispatch(await cancelDispatch(relational, goalId)) }
+    await wakeOutbox(relational)
+    return canceled
+  },
+})
+
+/** Throws AppError `dispatch_not_found`. */
+export async function dispatchOf(relational: Relational, goalId: number) {
+  const dispatch = await readDispatch(relational, goalId)
+  if (!dispatch) throw new AppError('dispatch_not_found', `There is no dispatch ${goalId}.`)
+  return dispatch
+}
+
+/** Undefined for what is no number. */
+export function goalIdOf(id: string): number | undefined {
+  return /^\d{1,15}$/.test(id) ? Number(id) : undefined
+}
+
+function nodesOf(env: Environment): NodeSet {
+  const { path, optional } = nodesFileOf(env)
+  return loadNodes(path, env, { optional })
+}
+
+/** By codename or slug, in any case. */
+function nodeNamed(nodes: NodeSet, name: string): RunNode {
+  const node = nodes.bySlug(name.toLowerCase()) ?? nodes.byCodename(name)
+  if (node) return node
+  const known = nodes.nodes.map(({ codename }) => codename).join(', ') || 'none'
+  throw new AppError(
+    'agent_not_found',
+    `The nodes file names no agent ${name.slice(0, 64).toWellFormed()}; it names: ${known}.`,
+  )
+}
+
+function addressOf({ userId, sessionId }: { userId?: string; sessionId?: string }) {
+  return {
+    userId: checkedId(userId, 'userId') ?? operator.uid,
+    sessionId: checkedId(sessionId, 'sessionId') ?? randomUUID(),
+  }
+}

@@ -1,0 +1,174 @@
+/** Runs of agents and dispatches to all of them, as a client sees them. */
+
+export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'canceled'
+export type DispatchStatus = 'running' | 'completed' | 'partial' | 'failed' | 'canceled'
+
+/** Text, or something else that agents understand, for example `functionCall`. */
+export interface Part {
+  text?: string
+  [key: string]: unknown
+}
+
+export interface Content {
+  role?: string
+  parts: Part[]
+}
+
+/** An event of Google ADK; `author` is the agent's codename, `invocationId` the run's id. */
+export interface RunEvent {
+  id: string
+  author: string
+  invocationId: string
+  /** In seconds. */
+  timestamp: number
+  content?: Content
+  /** A piece of a text that comes as a whole later. */
+  partial?: boolean
+  turnComplete?: boolean
+  errorCode?: string
+  errorMessage?: string
+  customMetadata?: Record<string, unknown>
+  [key: string]: unknown
+}
+
+export interface RunError {
+  /** `agent_error`, `node_lost`, `node_unavailable`, `run_timeout` or `too_many_events`. */
+  code: string
+  message: string
+  retryable: boolean
+}
+
+export interface Run {
+  runId: string
+  /** The agent's codename. */
+  appName: string
+  userId: string
+  sessionId: string
+  status: RunStatus
+  trigger: 'api' | 'mention' | 'dispatch' | 'synthesis' | 'report'
+  parentRunId: string | null
+  rootRunId: string
+  goalId: number | null
+  depth: number
+  attempt: number
+  error: RunError | null
+  /** Agents that were named, and their runs. */
+  joined: { agent: string; runId: string }[]
+  /** Agents that were named and did not join. */
+  skipped: { agent: string; reason: string }[]
+  createdAt: string
+  startedAt: string | null
+  endedAt: string | null
+  cancelRequestedAt: string | null
+  lastEventId: number
+}
+
+export interface Dispatch {
+  /** That of the goal at the hub. */
+  goalId: number
+  userId: string
+  sessionId: string
+  status: DispatchStatus
+  counts: Record<string, number>
+  deadline: string
+  /** One for every agent but the orchestrator. */
+  runs: { runId: string; agent: string; status: RunStatus; error?: RunError | null }[]
+  /** The orchestrator's conclusion. */
+  result: string | null
+}
+
+export interface MessageOptions {
+  /** Default: the agent itself. */
+  userId?: string
+  /** Default: a new one. */
+  sessionId?: string
+  /** Default: one made by the client, so that a call without an answer is sent again and starts nothing twice. */
+  idempotencyKey?: string
+  signal?: AbortSignal
+}
+
+export interface RunOptions extends MessageOptions {
+  /** False: only the events of the addressed agent, not of those that it or the message names. */
+  join?: boolean
+  /** What happens while another run of the session is at work: wait for it (the default), or fail with `session_busy`. */
+  onBusy?: 'enqueue' | 'reject'
+  /** Passed to the agent. */
+  stateDelta?: Record<string, unknown>
+  /** Passed to the agent. */
+  customMetadata?: Record<string, unknown>
+}
+
+export interface ResumeOptions {
+  /** The number of the last event that was seen: those behind it come. Default 0, which is all. */
+  after?: number
+  signal?: AbortSignal
+}
+
+/** What the agents said, and the run as it ended. */
+export interface RunAnswer {
+  run: Run
+  events: RunEvent[]
+}
+
+/**
+ * Events as they come, each one once; a broken connection is opened again where it broke. It ends with the run, whatever its
+ * outcome, and throws ProblemError when the gateway stays away or refuses.
+ */
+export interface EventsOf<R> extends AsyncIterable<RunEvent> {
+  /** The number of the last event that was given out: `after` of a later `resume`. */
+  readonly lastEventId: number
+  /** What the events belong to, as it ended; undefined before. */
+  readonly result: R | undefined
+}
+
+export interface RunStream extends EventsOf<Run> {
+  readonly runId: string
+}
+
+export interface DispatchStream extends EventsOf<Dispatch> {
+  readonly goalId: number
+}
+
+export interface RunFilter {
+  agent?: string
+  status?: RunStatus
+  userId?: string
+  sessionId?: string
+  goalId?: number
+  rootRunId?: string
+  /** 1 to 1,000; default 100. */
+  limit?: number
+  /** `next` of the page before. */
+  cursor?: string
+  signal?: AbortSignal
+}
+
+export interface RunCalls {
+  /**
+   * Sends a message to an agent (its slug, `whale`) and waits for the end of the run. Throws ProblemError with the run's own
+   * code when it failed, and `run_canceled` when somebody canceled it. Aborting the signal ends the waiting, not the run.
+   */
+  run(agent: string, message: string | Content, options?: RunOptions): Promise<RunAnswer>
+  /** As `run`, with the events as they come, pieces of text (`partial`) among them. */
+  stream(agent: string, message: string | Content, options?: RunOptions): Promise<RunStream>
+  /** The events of a run that was started before, also of one that has ended. */
+  resume(runId: string, options?: ResumeOptions & { join?: boolean }): Promise<RunStream>
+  runs: {
+    /** Throws ProblemError `not_found`. */
+    get(runId: string): Promise<Run>
+    /** The newest first. */
+    list(filter?: RunFilter): Promise<{ runs: Run[]; next: string | undefined }>
+    /** Every run of a list, page by page. */
+    all(filter?: RunFilter): AsyncGenerator<Run>
+    /** Also the runs of the agents that joined. One that has ended stays as it is. */
+    cancel(runId: string): Promise<Run>
+  }
+  /** Sends a message to every agent as one goal; its conclusion is `result` of the dispatch once it has ended. */
+  dispatch(message: string | Content, options?: MessageOptions): Promise<Dispatch>
+  dispatches: {
+    get(goalId: number): Promise<Dispatch>
+    /** The events of all its agents and of the orchestrator. */
+    stream(goalId: number, options?: ResumeOptions): Promise<DispatchStream>
+    cancel(goalId: number): Promise<Dispatch>
+  }
+}

@@ -1,0 +1,274 @@
+/** Runs of agents over the run gateway: messages, streams that go on behind a break, dispatches to all agents. */
+
+import { pauseBetween, readEvents, refuseEnd } from './events.ts'
+import { headerOf, nextOf, signalOf } from './hub.ts'
+import { ProblemError } from './problem-error.ts'
+import type {
+  Content,
+  Dispatch,
+  DispatchStream,
+  EventsOf,
+  MessageOptions,
+  ResumeOptions,
+  Run,
+  RunAnswer,
+  RunCalls,
+  RunEvent,
+  RunFilter,
+  RunOptions,
+} from './run-types.ts'
+import type { Answer, Call, OpenAnswer } from './transport.ts'
+
+export const defaultRunUrl = 'http://127.0.0.1:8082'
+
+/** Sends calls with a credential to the run gateway, or to the main API. */
+export interface RunTransport {
+  respond<T>(call: Call): Promise<Answer<T>>
+  open(call: Call): Promise<OpenAnswer>
+  /** At the main API a run is made first, and its events are read afterwards. */
+  atMainApi?: boolean
+}
+
+/** How long a stream is tried again without an event between: a gateway needs a moment to start. */
+const awayMsMax = 60_000
+/** The author of the last frame of a stream, which holds the outcome and no text. */
+const gatewayAuthor = 'gateway'
+const statusOf: Readonly<Record<string, number>> = {
+  agent_error: 502,
+  node_lost: 502,
+  node_unavailable: 503,
+  run_timeout: 504,
+  too_many_events: 502,
+}
+
+export function runsOver(calls: RunTransport): RunCalls {
+  const runs: RunCalls['runs'] = {
+    get: async (runId) => (await calls.respond<Run>(getCall(pathOf(runId)))).data,
+    list: (filter = {}) => pageOf(calls, filter),
+    async *all(filter = {}) {
+      let cursor = filter.cursor
+      do {
+        const page = await runs.list({ ...filter, ...(cursor === undefined ? {} : { cursor }) })
+        yield* page.runs
+        cursor = page.next
+      } while (cursor !== undefined)
+    },
+    cancel: async (runId) => (await calls.respond<Run>(cancelCall(pathOf(runId)))).data,
+  }
+  const stream: RunCalls['stream'] = async (agent, message, options = {}) => {
+    const call = runCall(agent, message, options, true)
+    return begin(calls, call, options)
+  }
+  return {
+    runs,
+    stream,
+    async run(agent, message, options = {}) {
+      const call = runCall(agent, message, options, false)
+      return collect(await begin(calls, call, options))
+    },
+    async resume(runId, { join, ...options } = {}) {
+      const source = { path: `${pathOf(runId)}/events`, query: joinQuery(join), name: 'run' as const }
+      return Object.assign(eventsOf<Run>(calls, source, options), { runId })
+    },
+    async dispatch(message, options = {}) {
+      const path = calls.atMainApi ? 'dispatches' : 'dispatch'
+      return (await calls.respond<Dispatch>({ ...dispatchCall(message, options), path })).data
+    },
+    dispatches: {
+      get: async (goalId) => (await calls.respond<Dispatch>(getCall(`dispatches/${goalId}`))).data,
+      cancel: async (goalId) => (await calls.respond<Dispatch>(cancelCall(`dispatches/${goalId}`))).data,
+      async stream(goalId, options = {}): Promise<DispatchStream> {
+        const source = { path: `dispatches/${goalId}/events`, name: 'dispatch' as const }
+        return Object.assign(eventsOf<Dispatch>(calls, source, options), { goalId })
+      },
+    },
+  }
+}
+
+/** Sends the message; where the connection breaks, the run's own stream follows. */
+async function begin(calls: RunTransport, call: Call, { join, signal }: RunOptions) {
+  const opened = calls.atMainApi ? undefined : await calls.open(call)
+  const runId = opened
+    ? (opened.headers.get('x-run-id') ?? '')
+    : (await calls.respond<Run>({ ...call, path: 'runs', query: {} })).data.runId
+  const source = { path: `${pathOf(runId)}/events`, query: joinQuery(join), name: 'run' as const }
+  return Object.assign(eventsOf<Run>(calls, source, signalOf({ signal }), opened?.body), { runId })
+}
+
+async function collect(stream: EventsOf<Run>): Promise<RunAnswer> {
+  const events: RunEvent[] = []
+  for await (const event of stream) if (!event.partial) events.push(event)
+  const run = stream.result!
+  if (run.status !== 'completed') throw faultOf(run)
+  return { run, events }
+}
+
+function faultOf({ runId, status, error }: Run): ProblemError {
+  const code = status === 'canceled' ? 'run_canceled' : (error?.code ?? 'agent_error')
+  return new ProblemError({
+    code,
+    status: code === 'run_canceled' ? 409 : (statusOf[code] ?? 502),
+    detail: `${runId}: ${error?.message ?? 'somebody canceled it'}`,
+    requestId: undefined,
+    retryAfter: undefined,
+    errors: [],
+  })
+}
+
+interface Source {
+  path: string
+  query?: NonNullable<Call['query']>
+  /** Of the outcome in the last frame. */
+  name: 'run' | 'dispatch'
+}
+
+/** `opened`: a body that is open already. */
+function eventsOf<R>(
+  calls: RunTransport,
+  { path, query = {}, name }: Source,
+  { after = 0, signal }: ResumeOptions,
+  opened?: AsyncIterable<Uint8Array>,
+): EventsOf<R> {
+  const state: { lastEventId: number; result: R | undefined } = { lastEventId: after, result: undefined }
+
+  /** Events of one connection that were not given out before. */
+  async function* oneConnection(body: AsyncIterable<Uint8Array>): AsyncGenerator<RunEvent> {
+    for await (const { event: kind, id, data } of readEvents(body)) {
+      if (kind === 'end') refuseEnd(data)
+      if (kind !== 'message') continue
+      const event = JSON.parse(data) as RunEvent
+      const outcome = outcomeOf<R>(event, name)
+      if (outcome !== undefined) {
+        state.result = outcome
+        return
+      }
+      if (!event.partial) {
+        const number = Number(id)
+        if (number <= state.lastEventId) continue
+        state.lastEventId = number
+      }
+      yield event
+    }
+  }
+  const reopen = () =>
+    calls.open({
+      ...getCall(path),
+      query,
+      headers: {
+        accept: 'text/event-stream',
+        ...(state.lastEventId > 0 ? headerOf('last-event-id', String(state.lastEventId)) : {}),
+      },
+      ...signalOf({ signal }),
+    })
+  async function* read(): AsyncGenerator<RunEvent> {
+    let body = opened
+    // It can be read once: whoever iterates again goes on behind the last event.
+    opened = undefined
+    let seenAt = performance.now()
+    while (state.result === undefined) {
+      signal?.throwIfAborted()
+      body ??= await openedWithin(reopen, seenAt + awayMsMax, signal)
+      for await (const event of oneConnection(body)) {
+        seenAt = performance.now()
+        yield event
+        signal?.throwIfAborted()
+      }
+      body = undefined
+      if (state.result === undefined) await pauseBetween(signal)
+    }
+  }
+  return {
+    get lastEventId() {
+      return state.lastEventId
+    },
+    get result() {
+      return state.result
+    },
+    [Symbol.asyncIterator]: read,
+  }
+}
+
+/** A gateway that is away is asked again until then. */
+async function openedWithin(
+  open: () => Promise<OpenAnswer>,
+  until: number,
+  signal: AbortSignal | undefined,
+): Promise<AsyncIterable<Uint8Array>> {
+  for (;;) {
+    try {
+      return (await open()).body
+    } catch (error) {
+      const away =
+        error instanceof ProblemError &&
+        (error.code === 'no_answer' || error.code === 'timeout' || error.status === 503)
+      if (!away || performance.now() > until) throw error
+    }
+    await pauseBetween(signal)
+    signal?.throwIfAborted()
+  }
+}
+
+function outcomeOf<R>({ author, customMetadata }: RunEvent, name: string): R | undefined {
+  return author === gatewayAuthor ? (customMetadata?.[name] as R | undefined) : undefined
+}
+
+function runCall(
+  agent: string,
+  message: string | Content,
+  { userId, sessionId, join, onBusy, stateDelta, customMetadata, ...options }: RunOptions,
+  streaming: boolean,
+): Call {
+  const newMessage = contentOf(message)
+  return {
+    ...creation(options),
+    path: `${encodeURIComponent(agent.toLowerCase())}/run`,
+    query: joinQuery(join),
+    // What is undefined is left out by JSON.
+    body: { appName: agent, userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
+    headers: { ...creation(options).headers, accept: 'text/event-stream' },
+  }
+}
+
+function dispatchCall(message: string | Content, { userId, sessionId, ...options }: MessageOptions): Call {
+  return { ...creation(options), body: { userId, sessionId, message } }
+}
+
+/** Repeated safely: the key names what it creates. */
+function creation({ idempotencyKey = crypto.randomUUID(), signal }: MessageOptions): Call {
+  return {
+    method: 'POST',
+    path: '',
+    headers: headerOf('idempotency-key', idempotencyKey),
+    repeatable: true,
+    ...signalOf({ signal }),
+  }
+}
+
+function contentOf(message: string | Content): Content {
+  return typeof message === 'string' ? { role: 'user', parts: [{ text: message }] } : message
+}
+
+async function pageOf(calls: RunTransport, { signal, ...filter }: RunFilter) {
+  const query = Object.fromEntries(
+    Object.entries(filter).map(([name, value]) => [name, value === undefined ? undefined : String(value)]),
+  )
+  const { data, headers } = await calls.respond<Run[]>({ ...getCall('runs'), query, ...signalOf({ signal }) })
+  return { runs: data, next: nextOf(headers.get('link')) }
+}
+
+function getCall(path: string): Call {
+  return { method: 'GET', path, repeatable: true }
+}
+
+/** What has ended stays as it is, so canceling twice does no harm. */
+function cancelCall(path: string): Call {
+  return { method: 'POST', path: `${path}/cancel`, repeatable: true }
+}
+
+function pathOf(runId: string): string {
+  return `runs/${encodeURIComponent(runId)}`
+}
+
+function joinQuery(join: boolean | undefined): NonNullable<Call['query']> {
+  return join === false ? { join: 'false' } : {}
+}

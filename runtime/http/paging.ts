@@ -1,0 +1,62 @@
+/** Pages of a list: their parameters, cursors, and the header that names the next page. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { shownAs } from './api/shown-as.ts'
+import { validationFailed } from './validation.ts'
+
+const limitMax = 1_000
+const limitDefault = 100
+
+/** Of lists, in the address: there numbers are texts. */
+export const page = {
+  limit: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      pattern: '^([1-9]\\d{0,2}|1000)$',
+      ...shownAs(Type.Integer({ minimum: 1, maximum: limitMax, default: limitDefault })),
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      description: 'From the `Link` of the page before; opaque.',
+    }),
+  ),
+}
+
+const mark = 'id:'
+
+/** Opaque to callers; pages go by ids, so what comes and goes meanwhile moves nothing. */
+export function cursorOf(id: number): string {
+  return Buffer.from(`${mark}${id}`).toString('base64url')
+}
+
+/** Throws AppError `validation_failed` for what is not one. */
+export function readCursor(cursor: string): number {
+  const text = Buffer.from(cursor, 'base64url').toString('latin1')
+  const id = text.startsWith(mark) ? Number(text.slice(mark.length)) : Number.NaN
+  if (Number.isSafeInteger(id) && cursorOf(id) === cursor) return id
+  throw validationFailed([{ path: '/cursor', message: 'must be the cursor of a page' }])
+}
+
+export interface PageParameters {
+  limit?: string
+  cursor?: string
+}
+
+export function readPage({ limit, cursor }: PageParameters): { limit: number; before?: number } {
+  return {
+    limit: limit === undefined ? limitDefault : Number(limit),
+    ...(cursor === undefined ? {} : { before: readCursor(cursor) }),
+  }
+}
+
+/** The address of the next page is this request's, with another cursor; relative, so that it is right behind any proxy. */
+export function linkNext(request: FastifyRequest, reply: FastifyReply, next: number | undefined): void {
+  if (next === undefined) return
+  const [path, query = ''] = request.url.split('?')
+  const parameters = new URLSearchParams(query)
+  parameters.set('cursor', cursorOf(next))
+  reply.header('link', `<${path}?${parameters}>; rel="next"`)
+}

@@ -1,0 +1,43 @@
+/** Reads and checks a map of header names to values. */
+
+import type { Located } from './located-yaml.ts'
+import type { FileReading } from './reading.ts'
+
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/
+/** What one line of a header can carry; no spaces around it. */
+const headerValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+const headersMax = 64
+const valueLengthMax = 8_192
+
+/** `reserved`: names in lower case that only the platform may set. */
+export function readHeaders(
+  value: Located,
+  reading: FileReading,
+  reserved: ReadonlySet<string>,
+): Record<string, string> {
+  if (value.kind !== 'map') {
+    reading.fault(value.place, 'must be a map of header names to texts')
+    return {}
+  }
+  if (value.entries.length > headersMax) reading.fault(value.place, `has more than ${headersMax} headers`)
+  const headers: [string, string][] = []
+  const seen = new Set<string>()
+  for (const { name, place, value: given } of value.entries.slice(0, headersMax)) {
+    const lower = name.toLowerCase()
+    if (!headerName.test(name)) reading.fault(place, 'is not a name that a header can have')
+    else if (reserved.has(lower)) reading.fault(place, 'is set by the platform; remove it')
+    else if (seen.has(lower)) reading.fault(place, 'appears twice, in another case; remove one')
+    else {
+      const text = reading.text(given)
+      if (text === null) continue
+      if (text.length > valueLengthMax || !headerValue.test(text)) {
+        reading.fault(
+          place,
+          `has a value that a header cannot carry: 1 to ${valueLengthMax} printable ASCII characters on one line, without spaces around them (is there a line break at the end of a variable?)`,
+        )
+      } else headers.push([name, text])
+    }
+    seen.add(lower)
+  }
+  return Object.fromEntries(headers)
+}

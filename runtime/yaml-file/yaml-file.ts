@@ -1,0 +1,238 @@
+/**
+ * Loads and checks a YAML file of the operator, and watches it: a change takes effect while the services run, and a faulty
+ * file changes nothing.
+ */
+
+import { createHash } from 'node:crypto'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import type { Logger } from 'pino'
+import type { Environment } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '../repeat.ts'
+import { type Fault, type Located, type Parsed, parseText } from './located-yaml.ts'
+import { parseInThread } from './parse-in-thread.ts'
+import { createReading, type FileReading } from './reading.ts'
+
+const fileBytesMax = 256 * 1024
+const faultsMax = 20
+/**
+ * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Two of them and a
+ * moment are within the two seconds that are promised.
+ */
+const checkEveryMs = 800
+
+/** What is known of every file's values. */
+export interface FileValues {
+  /** Changes when the file's content did. */
+  readonly version: string
+}
+
+/** What a kind of file holds, and how it is called. */
+export interface YamlFileKind<T extends FileValues> {
+  /** For people: `targets file`. */
+  name: string
+  /** Environment variable that names the file. */
+  variable: string
+  /** Begins the names of log lines: `webhooks.targets` is logged as `webhooks.targets-taken-up`. */
+  logName: string
+  /** Of an absent file that may be absent. */
+  absent(env: Environment): T
+  /** What the file says; faults go into `reading`, and then the result is not used. `root` is null after a fault. */
+  read(root: Located | null, reading: FileReading, version: string): T
+  /** For the log line of a file that was taken up. */
+  describe(value: T): object
+}
+
+export interface YamlFileOptions {
+  /** True: the file may be absent. */
+  optional?: boolean
+}
+
+/**
+ * Reads and checks the file. Throws AppError `invalid_configuration` with every fault: line, place, what to do; never a
+ * value of a variable, nor a text of the file that might be a secret.
+ */
+export function loadYamlFile<T extends FileValues>(
+  kind: YamlFileKind<T>,
+  path: string,
+  env: Environment,
+  options: YamlFileOptions = {},
+): T {
+  const text = readText(kind, path, options.optional === true)
+  return text === null ? kind.absent(env) : parseYamlFile(kind, text, env, path)
+}
+
+/** As `loadYamlFile`, of a text; `path` is named in the fault. */
+export function parseYamlFile<T extends FileValues>(
+  kind: YamlFileKind<T>,
+  text: string,
+  env: Environment,
+  path: string,
+): T {
+  return checked(kind, parseText(text), text, env, path)
+}
+
+function checked<T extends FileValues>(
+  kind: YamlFileKind<T>,
+  { root, faults }: Parsed,
+  text: string,
+  env: Environment,
+  path: string,
+): T {
+  const value = kind.read(root, createReading(env, faults), versionOf(text))
+  if (faults.length > 0) throw faultyFile(kind, path, faults)
+  return value
+}
+
+export interface WatchYamlFileOptions extends YamlFileOptions {
+  path: string
+  env: Environment
+  log: Logger
+  /** Ends the watching. */
+  signal?: AbortSignal
+}
+
+export interface WatchedYamlFile<T extends FileValues> extends Closeable {
+  current(): T
+  /** Why the file as it is now was refused, or null. */
+  refused(): string | null
+  onChange(listener: (value: T) => void): void
+}
+
+/**
+ * Loads the file, as `loadYamlFile` does, and checks it again and again: a change takes effect within two seconds, however
+ * it was written (in place, by rename, through a link). A faulty or missing file is refused, and the old values stay.
+ */
+export function watchYamlFile<T extends FileValues>(
+  kind: YamlFileKind<T>,
+  options: WatchYamlFileOptions,
+): WatchedYamlFile<T> {
+  const { path, env, log } = options
+  let seen = fingerprint(path)
+  let taken = seen
+  let current = loadYamlFile(kind, path, env, options)
+  let refused: string | null = null
+  const listeners: ((value: T) => void)[] = []
+
+  async function check(): Promise<void> {
+    const now = fingerprint(path)
+    const settled = now === seen
+    seen = now
+    if (!settled || now === taken) return
+    taken = now
+    try {
+      if (now === absent) throw new AppError('invalid_configuration', `The ${kind.name} ${path} is gone.`)
+      const text = readText(kind, path, false) as string
+      const next = checked(kind, await parseInThread(text), text, env, path)
+      refused = null
+      if (next.version === current.version) return
+      current = next
+      log.info({ path, ...kind.describe(next), version: next.version }, `${kind.logName}-taken-up`)
+    } catch (error) {
+      refused = error instanceof AppError ? error.message : 'It cannot be read.'
+      log.error({ path, faults: refused.split('\n') }, `${kind.logName}-refused: the old ones stay in force`)
+      return
+    }
+    for (const listener of listeners) listener(current)
+  }
+
+  const watching = startRepeating(
+    { what: kind.name, everyMs: checkEveryMs, firstAfterMs: checkEveryMs, log },
+    check,
+  )
+  options.signal?.addEventListener('abort', () => void watching.close(), { once: true })
+  return {
+    current: () => current,
+    refused: () => refused,
+    onChange: (listener) => void listeners.push(listener),
+    async close() {
+      listeners.length = 0
+      await watching.close()
+    },
+  }
+}
+
+function faultyFile(
+  { name }: Pick<YamlFileKind<never>, 'name' | 'variable'>,
+  path: string,
+  faults: Fault[],
+): AppError {
+  const lines = faults
+    .slice(0, faultsMax)
+    .sort((a, b) => a.line - b.line)
+    .map(
+      ({ line, path: place, message }) => `line ${line}: ${place === '' ? message : `${place} ${message}`}`,
+    )
+  const more = faults.length > faultsMax ? [`and ${faults.length - faultsMax} more`] : []
+  const errors = faults.slice(0, faultsMax).map(({ line, path: place, message }) => ({
+    path: `line ${line}${place === '' ? '' : `, ${place}`}`,
+    message,
+  }))
+  return new AppError(
+    'invalid_configuration',
+    `Mend the ${name} ${path}:\n  ${[...lines, ...more].join('\n  ')}`,
+    { errors },
+  )
+}
+
+function versionOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+/** Null when it is absent and may be. */
+function readText(
+  { name, variable }: Pick<YamlFileKind<never>, 'name' | 'variable'>,
+  path: string,
+  optional: boolean,
+): string | null {
+  let bytes: Buffer | null
+  try {
+    bytes = readBytes(path)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'a fault'
+    if (optional && (code === 'ENOENT' || code === 'ENOTDIR')) return null
+    throw new AppError(
+      'invalid_configuration',
+      `The ${name} ${path} cannot be read (${code}): put it there, or name another with ${variable}.`,
+    )
+  }
+  if (bytes === null) {
+    throw new AppError('invalid_configuration', `The ${name} ${path} is larger than ${fileBytesMax} bytes.`)
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new AppError('invalid_configuration', `The ${name} ${path} is not text in UTF-8.`)
+  }
+}
+
+/** Null when the file is too large: no more than the limit is ever read. */
+function readBytes(path: string): Buffer | null {
+  // Opening a pipe would block until another process writes.
+  if (!statSync(path).isFile()) throw Object.assign(new Error('no file'), { code: 'not a regular file' })
+  const file = openSync(path, 'r')
+  try {
+    const bytes = Buffer.alloc(fileBytesMax + 1)
+    let length = 0
+    for (let read = -1; read !== 0 && length < bytes.length; length += read) {
+      read = readSync(file, bytes, length, bytes.length - length, null)
+    }
+    return length > fileBytesMax ? null : bytes.subarray(0, length)
+  } finally {
+    closeSync(file)
+  }
+}
+
+const absent = 'absent'
+
+/** A short text that changes with the file's content. */
+function fingerprint(path: string): string {
+  try {
+    const bytes = readBytes(path)
+    return bytes === null ? 'too large' : createHash('sha256').update(bytes).digest('hex')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    return code === 'ENOENT' ? absent : `unreadable ${code}`
+  }
+}

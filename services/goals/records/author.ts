@@ -1,0 +1,8 @@
+/** Who a caller is to notes and goals. */
+
+import type { Caller } from '#services/identity/access/caller.ts'
+import type { Author } from './kind.ts'
+
+export function authorOf({ agentId, uid, access }: Caller): Author {
+  return { name: agentId, uid, isAdmin: access === 'admin' }
+}

@@ -1,0 +1,138 @@
+/** Claims runs of nodes, one statement of a node at a time, and keeps the leases of those that are worked on. */
+
+import { describeError } from '#lib/errors.ts'
+import type { RunNode } from '../nodes/types.ts'
+import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
+import { ensureNodes } from '../state/node-rows.ts'
+import type { RunHost } from './parts.ts'
+import { RunControl } from './run-control.ts'
+import { workOn } from './run-task.ts'
+import { runsMax } from './times.ts'
+
+export class Claimer {
+  readonly #host: RunHost
+  readonly #running = new Map<string, RunControl>()
+  readonly #tasks = new Set<Promise<void>>()
+  /** Slugs that are being claimed for; true: there is more by now. */
+  readonly #claiming = new Map<string, boolean>()
+  /** Slugs whose nodes have a row, which claims lock. */
+  readonly #known = new Set<string>()
+  #stopped = false
+
+  constructor(host: RunHost) {
+    this.#host = host
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  has(runId: string): boolean {
+    return this.#running.has(runId)
+  }
+
+  /** Claims what waits at this node, soon. */
+  wake(slug: string): void {
+    if (this.#claiming.has(slug)) {
+      this.#claiming.set(slug, true)
+      return
+    }
+    this.#claiming.set(slug, true)
+    void this.#claimWhileDue(slug)
+  }
+
+  async #claimWhileDue(slug: string): Promise<void> {
+    const { log } = this.#host
+    try {
+      while (this.#claiming.get(slug) && !this.#stopped) {
+        this.#claiming.set(slug, false)
+        await this.#claim(slug)
+      }
+    } catch (error) {
+      log.warn({ slug, reason: describeError(error) }, 'runs.not-claimed')
+    } finally {
+      this.#claiming.delete(slug)
+    }
+  }
+
+  async #claim(slug: string): Promise<void> {
+    const { relational, holder, times } = this.#host
+    const node = this.#host.nodes().bySlug(slug)
+    const max = runsMax - this.#running.size
+    if (!node || max <= 0) return
+    if (!this.#known.has(slug)) await ensureNodes(relational, [node])
+    this.#known.add(slug)
+    const askedAt = performance.now()
+    const runs = await claimRuns(relational, {
+      slug,
+      concurrency: node.concurrency,
+      holder,
+      leaseMs: times.leaseMs,
+      max,
+    })
+    for (const run of runs) {
+      const limitMs = Math.min(
+        Math.min(times.runMs, node.timeoutMs) - run.elapsedMs,
+        run.leftMs ?? Number.POSITIVE_INFINITY,
+      )
+      const control = new RunControl(run, askedAt, times.leaseMs, limitMs)
+      if (this.#stopped) control.stop('stopping')
+      this.#start(control, node)
+    }
+  }
+
+  #start(control: RunControl, node: RunNode): void {
+    const { run } = control
+    this.#running.set(run.runId, control)
+    const task = workOn(this.#host, control, node).finally(() => {
+      this.#tasks.delete(task)
+      const wasFull = this.#running.size >= runsMax
+      if (this.#running.get(run.runId) === control) this.#running.delete(run.runId)
+      if (wasFull) this.wake(run.slug)
+    })
+    this.#tasks.add(task)
+  }
+
+  /** A run that is not in the answer belongs to somebody else. */
+  async renew(): Promise<void> {
+    const held = [...this.#running.values()]
+    if (held.length === 0) return
+    const { relational, holder, times } = this.#host
+    const askedAt = performance.now()
+    const runIds = held.map(({ run }) => run.runId)
+    const renewed = await renewRuns(relational, { holder, runIds, leaseMs: times.leaseMs })
+    const byId = new Map(renewed.map((one) => [one.runId, one]))
+    for (const control of held) {
+      const { runId, epoch } = control.run
+      const lease = byId.get(runId)
+      if (lease?.epoch !== epoch) control.stop('lease_lost')
+      else if (lease.canceled) control.stop('canceled')
+      else control.renewed(askedAt, times.leaseMs)
+    }
+  }
+
+  /** Stops the runs that somebody canceled. */
+  async stopCanceled(): Promise<void> {
+    if (this.#running.size === 0) return
+    const { relational, holder } = this.#host
+    for (const runId of await canceledRuns(relational, holder)) this.#running.get(runId)?.stop('canceled')
+  }
+
+  /** Claims nothing more. */
+  rest(): void {
+    this.#stopped = true
+  }
+
+  /** Resolves when nothing runs any more. */
+  async idle(): Promise<void> {
+    while (this.#tasks.size > 0 || this.#claiming.size > 0) {
+      await Promise.all(this.#tasks)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+
+  /** Runs that have shown nothing wait again, the others end. */
+  stop(): void {
+    for (const control of this.#running.values()) control.stop('stopping')
+  }
+}

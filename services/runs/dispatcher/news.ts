@@ -1,0 +1,119 @@
+/**
+ * Publishes what happens to runs. The rows are the truth and are written before, so a log that is slow or away costs the
+ * followers of a stream some time, and never a run.
+ */
+
+import type { Logger } from 'pino'
+import { sleep } from '#lib/backoff.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { OutgoingMessage, Publisher } from '#runtime/messages.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import { runsEvents } from '#topics/catalog.ts'
+import type { ClaimedRun } from '../state/columns.ts'
+import type { EndedRun } from '../state/end.ts'
+import type { StoredPosition } from '../state/events.ts'
+import type { DispatchStatus } from '../state/types.ts'
+
+const waitingMax = 2_000
+const waitingBytesMax = 16 * 1024 * 1024
+const batchMax = 500
+const batchBytesMax = 1024 * 1024
+const publishTimeoutMs = 2_000
+/** A durable event waits this long for room, unless the log is away. */
+const roomMs = 1_000
+const roomLookMs = 20
+
+type News = OutgoingMessage<string, RunEventRecord>
+
+export interface RunNews extends Closeable {
+  started(run: ClaimedRun): void
+  /** Dropped where too much waits. */
+  partial(run: ClaimedRun, event: string): void
+  /** Resolves when there is room for more. */
+  stored(run: ClaimedRun, event: string, position: StoredPosition): Promise<void>
+  ended(run: EndedRun): void
+  dispatchEnded(goalId: number, status: DispatchStatus): void
+}
+
+export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger): RunNews {
+  let waiting: News[] = []
+  let bytes = 0
+  let failing = false
+  let publishing: Promise<void> | undefined
+  let closed = false
+
+  const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
+
+  function add(slug: string, value: Partial<RunEventRecord>): void {
+    if (isFull()) return
+    waiting.push({ key: slug, value: { ...nothing, ...value } })
+    bytes += value.event?.length ?? 0
+    publishing ??= publishAll()
+  }
+
+  function take(): News[] {
+    let size = 0
+    const count = waiting.findIndex((news, n) => {
+      size += news.value?.event?.length ?? 0
+      return n > 0 && (n >= batchMax || size > batchBytesMax)
+    })
+    const batch = count === -1 ? waiting : waiting.slice(0, count)
+    waiting = count === -1 ? [] : waiting.slice(count)
+    for (const { value } of batch) bytes -= value?.event?.length ?? 0
+    return batch
+  }
+
+  async function publishAll(): Promise<void> {
+    // What is added in this turn goes along.
+    await Promise.resolve()
+    while (waiting.length > 0) {
+      try {
+        await publisher.publish(runsEvents, take(), { timeoutMs: publishTimeoutMs })
+        failing = false
+      } catch (error) {
+        if (!failing)
+          log.warn({ reason: describeError(error) }, 'runs.news-lost: readers find it in the rows')
+        failing = true
+      }
+    }
+    publishing = undefined
+  }
+
+  return {
+    started: (run) => add(run.slug, { ...of(run), status: 'running' }),
+    partial(run, event) {
+      if (!isFull(0.5)) add(run.slug, { ...of(run), event })
+    },
+    async stored(run, event, { seq, goalSeq }) {
+      for (let waited = 0; isFull() && waited < roomMs && !closed; waited += roomLookMs)
+        await sleep(roomLookMs)
+      add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event })
+    },
+    ended: (run) =>
+      add(run.slug, { ...of(run), status: run.status, tree_ended: run.treeEnded, last_seq: run.lastEventId }),
+    dispatchEnded: (goalId, status) => add('', { goal_id: goalId, goal_status: status }),
+    async close() {
+      closed = true
+      await publishing
+    },
+  }
+}
+
+const nothing: RunEventRecord = {
+  run_id: '',
+  root_run_id: '',
+  goal_id: null,
+  attempt: 0,
+  seq: null,
+  goal_seq: null,
+  event: null,
+  status: null,
+  tree_ended: false,
+  last_seq: null,
+  goal_status: null,
+}
+
+function of({ runId, rootRunId, goalId, attempt }: ClaimedRun | EndedRun): Partial<RunEventRecord> {
+  return { run_id: runId, root_run_id: rootRunId, goal_id: goalId, attempt }
+}

@@ -1,0 +1,59 @@
+/** What a node is given: the caller's message, or what the platform has to tell it. */
+
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { ClaimedRun } from '../state/columns.ts'
+import { readConversation, type Said, spokenText } from '../state/conversation.ts'
+import { isDispatchRunning } from '../state/dispatch-progress.ts'
+import { readReport } from '../state/reports.ts'
+import type { Content } from '../state/types.ts'
+
+const contextMessages = 20
+const contextMessageLengthMax = 4_000
+
+export interface NodeMessage {
+  message: Content
+  customMetadata?: Record<string, unknown>
+}
+
+/** Null when there is nothing to say any more. */
+export async function nodeMessageOf(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {
+  const customMetadata = run.customMetadata ? { customMetadata: run.customMetadata } : {}
+  if (run.trigger === 'report') return reportMessage(executor, run)
+  if (run.message === null || (await isVoid(executor, run))) return null
+  if (run.trigger !== 'mention') return { message: { role: 'user', ...run.message }, ...customMetadata }
+  const said = await readConversation(executor, run, contextMessages)
+  return { message: mentionMessage(run, said, run.message), ...customMetadata }
+}
+
+/** A synthesis that was started just when somebody canceled the dispatch. */
+async function isVoid(executor: SqlExecutor, { trigger, goalId }: ClaimedRun): Promise<boolean> {
+  if (trigger !== 'synthesis' || goalId === null) return false
+  return !(await isDispatchRunning(executor, goalId))
+}
+
+async function reportMessage(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {
+  const report = await readReport(executor, run.runId)
+  if (!report) return null
+  const { reportId, agent, status } = report
+  const text = `Report ${reportId}: a run of ${agent} ended, ${status}.\n\n${JSON.stringify(report)}`
+  return { message: { role: 'user', parts: [{ text }] }, customMetadata: { report } }
+}
+
+function mentionMessage({ agent, messageAuthor }: ClaimedRun, said: Said[], message: Content): Content {
+  const author = messageAuthor ?? 'user'
+  const text = spokenText(message)
+  const lines = said.map((one) => `${one.author}: ${shortened(one.text)}`)
+  const context = [
+    `You are ${agent}. ${author} named you in a conversation. Its last messages, the oldest first:`,
+    ...lines,
+    'The message that names you:',
+    `${author}: ${text}`,
+  ]
+  return { role: 'user', parts: [{ text: context.join('\n\n') }] }
+}
+
+function shortened(text: string): string {
+  return text.length <= contextMessageLengthMax
+    ? text
+    : `${text.slice(0, contextMessageLengthMax)}…`.toWellFormed()
+}

@@ -1,0 +1,46 @@
+/** What the parts of the dispatcher work with. */
+
+import type { Logger } from 'pino'
+import type { Relational } from '#engines/relational/port.ts'
+import type { CallNode, NodeSet, RunNode } from '../nodes/types.ts'
+import type { EndedRun, HeldEnd } from '../state/end.ts'
+import type { EventOfRun, StoredPosition } from '../state/events.ts'
+import type { RunNews } from './news.ts'
+import type { RunTimes } from './times.ts'
+import type { Together } from './together.ts'
+
+export interface DispatcherParts {
+  relational: Relational
+  log: Logger
+  /** Name of this process in the rows. */
+  holder: string
+  nodes(): NodeSet
+  callNode: CallNode
+  probeNode(node: RunNode, signal: AbortSignal): Promise<void>
+  news: RunNews
+  times: RunTimes
+}
+
+/** What a run of this dispatcher may ask of it. */
+export interface RunHost extends DispatcherParts {
+  /** As `storeEvent` and `endRuns` for the runs that this dispatcher holds. */
+  storeEvent: Together<EventOfRun, StoredPosition | null>
+  endRun: Together<HeldEnd, EndedRun | undefined>
+  /** Runs may wait at this node. */
+  wake(slug: string): void
+  /** The end of runs is committed: publishes it, and goes on with what waited for it. */
+  ended(runs: readonly EndedRun[]): Promise<void>
+}
+
+/** Why a run is stopped at its node. */
+export type StopReason = 'canceled' | 'lease_lost' | 'timeout' | 'stopping'
+
+export class RunStopped extends Error {
+  readonly reason: StopReason
+
+  constructor(reason: StopReason) {
+    super(`The run is stopped: ${reason}.`)
+    this.name = 'RunStopped'
+    this.reason = reason
+  }
+}

@@ -1,0 +1,152 @@
+/** Takes the events of one run as its node sends them: stores the durable ones, publishes all, lets named agents join. */
+
+import type { SqlTransaction } from '#engines/relational/port.ts'
+import { redact } from '#services/identity/secrets/redact.ts'
+import { spokenText } from '../state/conversation.ts'
+import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
+import type { Joined } from '../state/joins.ts'
+import type { RunError, RunEvent } from '../state/types.ts'
+import { joinNamed, type NamingText, namingEvent, namingMessage } from './mentions.ts'
+import { type RunHost, RunStopped } from './parts.ts'
+import { persist } from './persist.ts'
+import type { RunControl } from './run-control.ts'
+
+const summaryBytesMax = 2_048
+const errorLengthMax = 500
+/** Pieces of texts are not kept, so a run may show more of them. */
+const partialsMax = 100_000
+const partialBytesMax = 64 * 1024 * 1024
+
+/** The run has shown more than it may. */
+export class TooManyEvents extends Error {}
+
+export class RunEvents {
+  readonly #host: RunHost
+  readonly #control: RunControl
+  #stored = 0
+  #partials = 0
+  #partialBytes = 0
+  #shown = false
+  #summary: string | null = null
+  #error: RunError | null = null
+
+  constructor(host: RunHost, control: RunControl) {
+    this.#host = host
+    this.#control = control
+  }
+
+  /** The text of the last final event, without secrets. */
+  get summary(): string | null {
+    return this.#summary
+  }
+
+  /** What the agent reported as its fault, unless it went on after it. */
+  get error(): RunError | null {
+    return this.#error
+  }
+
+  /** The agents that the user's message names start together with the one that it is for. */
+  async takeMessage(): Promise<void> {
+    const { run } = this.#control
+    const nodes = this.#host.nodes()
+    const named = namingMessage(run, nodes)
+    // In an earlier attempt they were started already.
+    if (!named || run.joined.length + run.skipped.length > 0) return
+    const joined = await persist(this.#control, () =>
+      this.#host.relational.transaction(async (tx) => {
+        const held = await tx.query(
+          `select from platform.runs
+           where run_id = $1 and epoch = $2 and status = 'running' and cancel_requested_at is null for no key update`,
+          [run.runId, run.epoch],
+        )
+        return held.rows.length === 0 ? null : joinNamed(tx, run, named, nodes)
+      }),
+    )
+    if (joined) this.#haveJoined(joined)
+  }
+
+  /** Throws RunStopped when the run is not this dispatcher's any more, TooManyEvents at its bounds. */
+  async take(event: RunEvent): Promise<void> {
+    const text = JSON.stringify(event)
+    if (event.partial === true) return this.#takePartial(text)
+    const { run } = this.#control
+    const named = namingEvent(run, event, this.#host.nodes())
+    const position = await persist(this.#control, () => this.#store(text, named))
+    this.#stored++
+    this.#shown = true
+    this.#note(event)
+    if (position.joined) this.#haveJoined(position.joined)
+    await this.#host.news.stored(run, text, position)
+  }
+
+  async #takePartial(text: string): Promise<void> {
+    const { run } = this.#control
+    this.#partials++
+    this.#partialBytes += text.length
+    if (this.#partials > partialsMax || this.#partialBytes > partialBytesMax) throw new TooManyEvents()
+    if (!this.#shown) {
+      const held = await persist(this.#control, () => markShown(this.#host.relational, run))
+      if (!held) throw new RunStopped('lease_lost')
+      this.#shown = true
+    }
+    if (this.#control.leaseLeftMs > 0) this.#host.news.partial(run, text)
+  }
+
+  async #store(event: string, named: NamingText | null): Promise<StoredPosition & { joined?: Joined }> {
+    const { relational } = this.#host
+    const { run } = this.#control
+    const given = { event, before: this.#stored }
+    const stored = named
+      ? await relational.transaction((tx) => this.#storeNaming(tx, given, named))
+      : await this.#host.storeEvent({ runId: run.runId, epoch: run.epoch, ...given })
+    if (stored) return stored
+    const refused = await eventRefused(relational, run, given)
+    if (refused === 'not_held') throw new RunStopped('lease_lost')
+    if (refused === 'too_many') throw new TooManyEvents()
+    return refused
+  }
+
+  /** The event and those who join because of it commit together. */
+  async #storeNaming(tx: SqlTransaction, given: { event: string; before: number }, named: NamingText) {
+    const { run } = this.#control
+    const stored = await storeEvent(tx, run, given)
+    if (!stored || stored.canceled) return stored
+    return { ...stored, joined: await joinNamed(tx, run, named, this.#host.nodes()) }
+  }
+
+  #haveJoined({ joined, skipped }: Joined): void {
+    const { run } = this.#control
+    run.joined.push(...joined.map(({ agent, runId }) => ({ agent, runId })))
+    run.skipped.push(...skipped)
+    for (const { slug } of joined) this.#host.wake(slug)
+  }
+
+  #note(event: RunEvent): void {
+    const text = event.content ? spokenText(event.content) : ''
+    if (event.errorCode) {
+      this.#error = agentError(event.errorMessage ?? event.errorCode, this.#host.nodes().secrets)
+    } else if (text !== '') {
+      this.#error = null
+      this.#summary = cutBytes(masked(text, this.#host.nodes().secrets), summaryBytesMax)
+    }
+  }
+}
+
+export function agentError(text: string, secrets: readonly string[]): RunError {
+  const message = masked(text, secrets).slice(0, errorLengthMax).toWellFormed()
+  return { code: 'agent_error', message, retryable: false }
+}
+
+/** Texts of columns hold neither NUL nor half a character. */
+function masked(text: string, secrets: readonly string[]): string {
+  return redact(text, secrets).replaceAll('\0', '\ufffd').toWellFormed()
+}
+
+function cutBytes(text: string, max: number): string {
+  const bytes = Buffer.from(text)
+  if (bytes.length <= max) return text
+  let end = max - 3
+  // Not within a character.
+  while ((bytes[end]! & 0xc0) === 0x80) end--
+  return `${bytes.subarray(0, end)}…`
+}

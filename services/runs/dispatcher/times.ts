@@ -1,0 +1,35 @@
+/** The time limits of runs, in milliseconds. Tests use shorter ones. */
+
+export interface RunTimes {
+  /** A dispatcher may work on a run for this long after it last renewed its lease. */
+  leaseMs: number
+  renewMs: number
+  /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
+  sweepMs: number
+  restMs: number
+  /** A run at the head of its lane waits this long for a node and a free slot. */
+  startMs: number
+  /** A run, whatever its node allows. */
+  runMs: number
+  synthesisMs: number
+  /** After a node could not be reached. */
+  retryMs: number
+  probeMs: number
+  probeRestMs: number
+}
+
+export const runTimes: RunTimes = {
+  leaseMs: 30_000,
+  renewMs: 10_000,
+  sweepMs: 1_000,
+  restMs: 1_000,
+  startMs: 30_000,
+  runMs: 300_000,
+  synthesisMs: 60_000,
+  retryMs: 1_000,
+  probeMs: 5_000,
+  probeRestMs: 15_000,
+}
+
+/** Runs of one dispatcher at once. */
+export const runsMax = 1_000

@@ -1,0 +1,100 @@
+/** The regular tasks of a dispatcher: what nobody woke it for, what is past its time, probes of nodes, old runs. */
+
+import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
+import { axon, type EndedRun } from '../state/end.ts'
+import { ensureNodes, writeProbes } from '../state/node-rows.ts'
+import {
+  endLostRuns,
+  endOverdueRuns,
+  endUnstartedRuns,
+  lookAtRuns,
+  type Overview,
+  queueLostRuns,
+} from '../state/sweeps.ts'
+import type { RunHost } from './parts.ts'
+
+/** A dispatcher ends its own runs at their deadline; another one does so this much later. */
+const overdueGraceMs = 2_000
+
+/** What the last probes found. */
+export class NodeHealth {
+  #up: ReadonlySet<string> | null = null
+
+  /** Before the first probes it counts as live: nothing is given up for it then. */
+  get axonIsLive(): boolean {
+    return this.#up === null || this.#up.has(axon.slug)
+  }
+
+  /** Asks every node, and writes down what it found. */
+  async probe(host: RunHost, signal: AbortSignal): Promise<void> {
+    const { relational, nodes, probeNode } = host
+    const known = nodes().nodes
+    const probed = await Promise.all(
+      known.map(async (node) => ({
+        slug: node.slug,
+        codename: node.codename,
+        answered: await probeNode(node, signal).then(
+          () => true,
+          () => false,
+        ),
+      })),
+    )
+    if (signal.aborted) return
+    await ensureNodes(relational, known)
+    const rows = await writeProbes(relational, probed)
+    const file = new Set(known.map(({ slug }) => slug))
+    this.#up = new Set(
+      rows.filter(({ slug, status }) => status === 'up' && file.has(slug)).map(({ slug }) => slug),
+    )
+    for (const { slug, status, changed } of rows) {
+      if (!changed) continue
+      host.log.info({ node: slug, status }, 'runs.node')
+      if (status === 'up') host.wake(slug)
+    }
+  }
+}
+
+/** Finds and settles what is due; says whether there is anything at all. */
+export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview> {
+  const { relational, times } = host
+  const { axonIsLive } = health
+  const look = await lookAtRuns(relational)
+  if (look.running) {
+    for (const slug of await queueLostRuns(relational)) host.wake(slug)
+    await host.ended(await endLostRuns(relational))
+  }
+  for (const slug of look.queued ?? []) host.wake(slug)
+  if (look.queued) {
+    await host.ended(await endUnstartedRuns(relational, { startMs: times.startMs, axonIsLive }))
+  }
+  if (look.queued || look.running) await host.ended(await endOverdueRuns(relational, overdueGraceMs))
+  if (look.dispatching) {
+    for (const goalId of await runningDispatches(relational)) await advance(host, health, goalId)
+  }
+  return look
+}
+
+/** A dispatch whose runs have ended goes on. */
+export async function advance(host: RunHost, health: NodeHealth, goalId: number): Promise<void> {
+  const { relational, times, news } = host
+  const { synthesis, ended } = await advanceDispatch(relational, goalId, {
+    axonIsLive: health.axonIsLive && host.nodes().bySlug(axon.slug) !== undefined,
+    synthesisMs: times.synthesisMs,
+  })
+  if (synthesis) host.wake(axon.slug)
+  if (ended) news.dispatchEnded(goalId, ended)
+}
+
+/**
+ * Slugs where the end of these runs made room for others, or brought work. With several sessions a run that was accepted
+ * meanwhile may have been overlooked, so there every slug counts.
+ */
+export function slugsToWake({ relational }: RunHost, runs: readonly EndedRun[]): Set<string> {
+  const all = relational.driver !== 'embedded'
+  return new Set(
+    runs.flatMap(({ slug, reportRunId, othersWait }) => [
+      ...(all || othersWait ? [slug] : []),
+      ...(reportRunId ? [axon.slug] : []),
+    ]),
+  )
+}

@@ -1,0 +1,84 @@
+/** Follows runs.events once for all answers of this instance that wait for a run. */
+
+import type { Logger } from 'pino'
+import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Codec, Publisher } from '#runtime/messages.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import { runsEvents } from '#topics/catalog.ts'
+
+/** Whose records a listener hears. */
+export type FeedKey = { rootRunId: string } | { goalId: number }
+
+export interface Feed extends Closeable {
+  /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
+  subscribe(key: FeedKey, listener: (record: RunEventRecord) => void): () => void
+}
+
+export interface FeedParts {
+  eventLog: EventLog
+  codec: Codec
+  publisher: Pick<Publisher, 'locationOf'>
+  log: Logger
+}
+
+type Listener = (record: RunEventRecord) => void
+
+export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): Promise<Feed> {
+  // No more than answers that wait.
+  const byRoot = new Map<string, Set<Listener>>()
+  const byGoal = new Map<number, Set<Listener>>()
+  let turn: Promise<void> | undefined
+  let unreadable = false
+
+  function pass(record: RunEventRecord): void {
+    const { root_run_id: rootRunId, goal_id: goalId } = record
+    for (const listener of byRoot.get(rootRunId) ?? []) listener(record)
+    if (goalId !== null) for (const listener of byGoal.get(goalId) ?? []) listener(record)
+  }
+
+  async function passAll(records: readonly StoredRecord[]): Promise<void> {
+    for (const stored of records) {
+      if (byRoot.size === 0 && byGoal.size === 0) return
+      if (stored.hidden || stored.value === null) continue
+      try {
+        const decoded = codec.decode(runsEvents, stored)
+        const { value } = decoded instanceof Promise ? await decoded : decoded
+        if (value) pass(value)
+        unreadable = false
+      } catch (error) {
+        if (!unreadable) log.warn({ reason: describeError(error) }, 'runs.event-unreadable')
+        unreadable = true
+      }
+    }
+  }
+
+  const tail = await eventLog.tail({
+    topic: publisher.locationOf(runsEvents).physicalName,
+    from: 'end',
+    records(_partition, records) {
+      turn = (turn ?? Promise.resolve()).then(() => passAll(records))
+    },
+  })
+  // Until then, and while the log is away, those who wait look at the rows.
+  tail.ready.catch(() => undefined)
+  return {
+    subscribe(key, listener) {
+      return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
+    },
+    async close() {
+      await tail.close()
+      await turn
+    },
+  }
+}
+
+function join<K>(listeners: Map<K, Set<Listener>>, key: K, listener: Listener): () => void {
+  const together = listeners.get(key) ?? new Set()
+  listeners.set(key, together.add(listener))
+  return () => {
+    together.delete(listener)
+    if (together.size === 0 && listeners.get(key) === together) listeners.delete(key)
+  }
+}

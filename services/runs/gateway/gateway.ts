@@ -1,0 +1,79 @@
+/** What the routes of the run gateway work with, opened and closed together. */
+
+import type { Logger } from 'pino'
+import { describeError } from '#lib/errors.ts'
+import { type Closeable, createScope } from '#lib/resource.ts'
+import type { ServiceContext } from '#runtime/service.ts'
+import { type GatewayKeys, openGatewayKeys } from '#services/identity/gateway-keys/gateway-keys.ts'
+import { openProvider } from '#services/identity/provider/provider.ts'
+import { openTokens, type Tokens } from '#services/identity/tokens/tokens.ts'
+import { type CallerStreams, createCallerStreams } from '#services/limits/caller-streams.ts'
+import { type Limiter, openLimiter } from '#services/limits/limiter.ts'
+import { createStreamPlaces, type StreamPlaces } from '#services/limits/stream-places.ts'
+import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
+import { nodesFileOf } from '../nodes/settings.ts'
+import { openFeed } from './follow/feed.ts'
+import type { FollowParts } from './follow/follow.ts'
+import { createLooks } from './follow/looks.ts'
+import { createWaits, type Waits } from './waits.ts'
+
+export type RunGatewayContext = ServiceContext<
+  'eventLog' | 'relational' | 'identity',
+  { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
+>
+
+/** What the routes that show runs need, at any interface. */
+export interface RunParts extends FollowParts {
+  streams: CallerStreams
+  log: Logger
+}
+
+/** What those need that start runs. */
+export interface StartParts extends RunParts {
+  nodes: Pick<WatchedNodes, 'current'>
+}
+
+export interface RunGateway extends StartParts, Closeable {
+  keys: GatewayKeys
+  tokens: Tokens
+  limiter: Limiter
+  places: StreamPlaces
+  waits: Waits
+}
+
+/** Close it after the last answer. */
+export async function openRunGateway(context: RunGatewayContext): Promise<RunGateway> {
+  const { engines, publisher, log, env } = context
+  const { relational, eventLog } = engines
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    const nodes = scope.add('nodes file', watchNodes({ ...nodesFileOf(env), env, log }))
+    const identity = scope.add('identity provider', await openProvider(context))
+    const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
+    const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
+    // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
+    const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
+    const feed = scope.add('feed', await openFeed({ ...context, eventLog }))
+    const looks = scope.add('looks', createLooks({ relational, log }))
+    const places = createStreamPlaces()
+    return {
+      keys,
+      tokens,
+      limiter,
+      relational,
+      nodes,
+      feed,
+      looks,
+      places,
+      streams: createCallerStreams({ tokens, log }, places),
+      waits: createWaits({ tokens }),
+      log,
+      close: () => scope.close(),
+    }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}

@@ -1,0 +1,117 @@
+/** Fields of the bodies of run and dispatch: both spellings, and what is checked beyond a schema. */
+
+import { type TProperties, type TSchema, Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
+import type { Content } from '../../state/types.ts'
+
+/** Of the text of a message, in UTF-8. */
+const messageBytesMax = 32 * 1024
+/** Of state and metadata, as JSON. */
+const extrasBytesMax = 64 * 1024
+/** A message whose every character is escaped, and the rest. */
+export const bodyBytesMax = 6 * messageBytesMax + 2 * extrasBytesMax
+const idLengthMax = 512
+
+/** ADK's clients send null for what they leave out. */
+export const absentOr = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()], shownAs(schema)))
+
+export const content = Type.Object(
+  {
+    role: absentOr(Type.String({ description: '`user`.' })),
+    parts: Type.Array(
+      Type.Object(
+        { text: absentOr(Type.String({ examples: ['What do we know about the relay?'] })) },
+        { title: 'Part' },
+      ),
+      { minItems: 1, maxItems: 1_000 },
+    ),
+  },
+  {
+    title: 'Content',
+    description: `A message: at least one part with text, at most ${messageBytesMax} bytes.`,
+  },
+)
+
+export const id = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 2 * idLengthMax, description })
+export const object = (description: string) => Type.Record(Type.String(), Type.Any(), { description })
+
+/** A body with these properties in both spellings; others are ignored, as ADK does. The description shows the one. */
+export function bothSpellings(
+  properties: TProperties,
+  options: { title: string; description: string },
+): TSchema {
+  const shown = Type.Object(properties, options)
+  const snake = Object.entries(properties).map(([name, schema]) => [snakeOf(name), Type.Optional(schema)])
+  const all = { ...Object.fromEntries(snake), ...optional(properties) }
+  return Type.Object(all, { title: options.title, ...shownAs(shown) })
+}
+
+function optional(properties: TProperties): TProperties {
+  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, Type.Optional(schema)]))
+}
+
+function snakeOf(name: string): string {
+  return name.replace(/[A-Z]/g, (capital) => `_${capital.toLowerCase()}`)
+}
+
+/** The field by either name; undefined for null. */
+export function fieldOf<T>(body: Record<string, unknown>, name: string): T | undefined {
+  return (body[name] ?? body[snakeOf(name)] ?? undefined) as T | undefined
+}
+
+/** Throws AppError `validation_failed` for an id that is too long or holds NUL. */
+export function checkedId(value: string | undefined, name: string): string | undefined {
+  if (value === undefined) return undefined
+  if ([...value].length > idLengthMax) throw faulty(name, `must have at most ${idLengthMax} characters`)
+  refuseNul(value, name)
+  return value
+}
+
+/** Throws AppError `validation_failed` for no message of a user, `payload_too_large` for one that is too long. */
+export function checkedMessage(message: string | Content | undefined, name: string): Content {
+  if (message === undefined) throw faulty(name, 'is required')
+  const given: Content = typeof message === 'string' ? { parts: [{ text: message }] } : message
+  const { role, parts } = given
+  if (role !== undefined && role !== null && role !== 'user') throw faulty(`${name}/role`, 'must be user')
+  if (!parts.some(({ text }) => typeof text === 'string' && text.trim() !== '')) {
+    throw faulty(typeof message === 'string' ? name : `${name}/parts`, 'must have a part with text')
+  }
+  const bytes = parts.reduce((sum, part) => sum + bytesOf(part), 0)
+  if (bytes > messageBytesMax) {
+    throw new AppError('payload_too_large', `A message has at most ${messageBytesMax} bytes.`)
+  }
+  refuseNul(parts, `${name}/parts`)
+  return { role: 'user', parts }
+}
+
+/** State and metadata for the node. */
+export function checkedExtra(
+  value: Record<string, unknown> | undefined,
+  name: string,
+): Record<string, unknown> | undefined {
+  if (value === undefined) return undefined
+  if (Buffer.byteLength(JSON.stringify(value)) > extrasBytesMax) {
+    throw new AppError('payload_too_large', `${name} has at most ${extrasBytesMax} bytes of JSON.`)
+  }
+  refuseNul(value, name)
+  return value
+}
+
+function bytesOf({ text, ...rest }: Content['parts'][number]): number {
+  const others = Object.keys(rest).length === 0 ? 0 : Buffer.byteLength(JSON.stringify(rest))
+  return others + Buffer.byteLength(text ?? '')
+}
+
+/** The database keeps no NUL in texts and JSON. */
+function refuseNul(value: unknown, name: string): void {
+  const holds =
+    typeof value === 'string' ? value.includes('\0') : /(?<!\\)(?:\\\\)*\\u0000/.test(JSON.stringify(value))
+  if (holds) throw faulty(name, 'must not hold NUL')
+}
+
+export function faulty(name: string, message: string): AppError {
+  return validationFailed([{ path: `/${name}`, message }])
+}

@@ -1,0 +1,54 @@
+/** All routes of the run gateway. */
+
+import type { FastifyInstance } from 'fastify'
+import type { Closeable } from '#lib/resource.ts'
+import { registerApiDescription } from '#runtime/http.ts'
+import { either } from '#services/identity/access/bearer.ts'
+import { refuseFirstPasswords } from '#services/identity/access/first-passwords.ts'
+import { metered } from '#services/limits/metered.ts'
+import { openRunGateway, type RunGatewayContext } from './gateway.ts'
+import { registerDispatch } from './routes/dispatch.ts'
+import { registerDispatches } from './routes/dispatches.ts'
+import { registerRun } from './routes/run.ts'
+import { registerRuns } from './routes/runs.ts'
+import { bareSurface } from './surface.ts'
+
+const description =
+  'Messages to agents. `POST /<agent>/run` sends one to an agent and answers its events as Google ADK’s `/run` does; `POST ' +
+  '/dispatch` sends one to all of them. An agent that is named in a message, with `@name` or by its codename in capitals, joins ' +
+  'the conversation, and its events join the answer. A run goes on when its caller leaves: `/runs/{runId}` shows it, ' +
+  '`/runs/{runId}/events` goes on behind any event, `/runs/{runId}/cancel` ends it. Agents send a gateway key or an ID token, ' +
+  'people an ID token. A viewer reads; a member also starts and cancels runs. Runs are seen by who started them, by their user ' +
+  'and by admins. Every fault is an RFC 9457 problem document with a stable code.'
+
+export async function registerRunGateway(
+  app: FastifyInstance,
+  context: RunGatewayContext,
+): Promise<Closeable> {
+  const gateway = await openRunGateway(context)
+  app.addHook('preClose', (done) => {
+    gateway.waits.endAll()
+    gateway.streams.endAll()
+    done()
+  })
+  await registerApiDescription(app, {
+    prefix: '',
+    title: 'Flotilla run gateway',
+    version: '1',
+    description,
+    tags: [
+      { name: 'runs', description: 'Messages to one agent' },
+      { name: 'dispatches', description: 'Messages to all agents' },
+    ],
+  })
+  await app.register(async (scope) => {
+    either(scope, gateway)
+    refuseFirstPasswords(scope)
+    metered(scope, gateway)
+    registerRun(scope, gateway)
+    registerDispatch(scope, gateway)
+    registerRuns(scope, gateway, bareSurface)
+    registerDispatches(scope, gateway, bareSurface)
+  })
+  return gateway
+}

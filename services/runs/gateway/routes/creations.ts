@@ -1,0 +1,96 @@
+/** POST /runs and /dispatches: messages whose answers are read later. For interfaces where `/<agent>/run` has no place. */
+
+import type { FastifyInstance } from 'fastify'
+import { idempotencyHeaders, idempotencyProblems } from '#services/identity/access/idempotent.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
+import type { StartParts } from '../gateway.ts'
+import { dispatchRequest } from '../requests/dispatch-request.ts'
+import { bodyBytesMax } from '../requests/fields.ts'
+import { readRunRequest, runRequest } from '../requests/run-request.ts'
+import { dispatch, run } from '../schemas.ts'
+import type { RunSurface } from '../surface.ts'
+import { viewOfDispatch, viewOfRun } from '../views.ts'
+import { startDispatch } from './dispatch.ts'
+import { startRun } from './start-run.ts'
+
+export function registerCreations(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
+  registerRunCreation(scope, parts, surface)
+  registerDispatchCreation(scope, parts, surface)
+}
+
+function registerRunCreation(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
+  scope.route({
+    method: 'POST',
+    url: '/runs',
+    bodyLimit: bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'run',
+      problems: [
+        'forbidden',
+        'agent_not_found',
+        'user_mismatch',
+        'session_busy',
+        'session_queue_full',
+        'run_not_found',
+        ...idempotencyProblems,
+      ],
+    },
+    schema: {
+      operationId: `create${surface.mark}Run`,
+      tags: ['runs'],
+      summary: 'Send a message to an agent',
+      description:
+        'To the one that `appName` names, which is required. The answer is the run at once; follow its events. With an ' +
+        'Idempotency-Key header a repeated request finds the same run.',
+      headers: idempotencyHeaders,
+      body: runRequest,
+      response: { 202: surface.schemaOf(run) },
+    },
+    async handler(request, reply) {
+      const asked = readRunRequest(parts.nodes.current(), request)
+      const started = await startRun(parts, surface, request, reply, asked)
+      started.follow.close()
+      reply.code(202)
+      reply.header('location', `${surface.prefix}/runs/${started.run.runId}`)
+      return surface.answer(viewOfRun(started.run))
+    },
+  })
+}
+
+function registerDispatchCreation(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
+  scope.route({
+    method: 'POST',
+    url: '/dispatches',
+    bodyLimit: bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'dispatch',
+      problems: [
+        'forbidden',
+        'user_mismatch',
+        'session_queue_full',
+        'node_unavailable',
+        'dispatch_not_found',
+        ...idempotencyProblems,
+      ],
+    },
+    schema: {
+      operationId: `create${surface.mark}Dispatch`,
+      tags: ['dispatches'],
+      summary: 'Send a message to all agents',
+      description:
+        'To every agent but the orchestrator, as one goal. With an Idempotency-Key header a repeated request finds the same ' +
+        'dispatch.',
+      headers: idempotencyHeaders,
+      body: dispatchRequest,
+      response: { 202: surface.schemaOf(dispatch) },
+    },
+    async handler(request, reply) {
+      const made = await startDispatch(parts, surface, request, reply)
+      reply.code(202)
+      reply.header('location', `${surface.prefix}/dispatches/${made.goalId}`)
+      return surface.answer(viewOfDispatch(made))
+    },
+  })
+}

@@ -1,0 +1,114 @@
+/** /dispatches: what became of the messages to all agents. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { recordHeaders } from '#runtime/http.ts'
+import { callerOf } from '#services/identity/access/caller.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
+import { cancelDispatch } from '../../state/dispatches.ts'
+import type { Dispatch } from '../../state/types.ts'
+import { openFollow } from '../follow/follow.ts'
+import { dispatchOf } from '../follow/subjects.ts'
+import type { RunParts } from '../gateway.ts'
+import { dispatchFor } from '../requests/owned.ts'
+import { dispatch, eventStream, streamText } from '../schemas.ts'
+import type { RunSurface } from '../surface.ts'
+import { endOfDispatch, viewOfDispatch } from '../views.ts'
+import { afterQuery, lastEventId } from './runs.ts'
+import { dispatchSample } from './samples.ts'
+import { afterOf, answerEvents } from './stream.ts'
+
+const params = Type.Object({
+  goalId: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
+})
+
+export function registerDispatches(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+  registerShow(scope, parts, surface)
+  registerEvents(scope, parts, surface)
+  registerCancel(scope, parts, surface)
+}
+
+function registerShow(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'GET',
+    url: '/dispatches/:goalId',
+    config: { problems: ['forbidden', 'dispatch_not_found'], sample: dispatchSample(surface, '') },
+    schema: {
+      operationId: `get${surface.mark}Dispatch`,
+      tags: ['dispatches'],
+      summary: 'Show a dispatch',
+      params,
+      response: { 200: surface.schemaOf(dispatch) },
+    },
+    async handler(request) {
+      const { goalId } = request.params as { goalId: string }
+      return surface.answer(viewOfDispatch(await dispatchFor(relational, callerOf(request), goalId)))
+    },
+  })
+}
+
+function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'GET',
+    url: '/dispatches/:goalId/events',
+    config: {
+      problems: ['forbidden', 'dispatch_not_found', 'too_many_streams'],
+      sample: dispatchSample(surface, '/events', '-N --max-time 5'),
+    },
+    schema: {
+      operationId: `follow${surface.mark}Dispatch`,
+      tags: ['dispatches'],
+      summary: 'Follow the events of a dispatch',
+      description: `Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. ${streamText}`,
+      params,
+      querystring: Type.Object({ after: afterQuery }),
+      headers: lastEventId,
+      response: { 200: eventStream('Events, also of a dispatch that has ended.') },
+    },
+    async handler(request, reply) {
+      const after = afterOf(request)
+      const { goalId } = await dispatchFor(
+        parts.relational,
+        callerOf(request),
+        (request.params as { goalId: string }).goalId,
+      )
+      const follow = openFollow(parts, dispatchOf(parts.relational, goalId))
+      const endOf = (ended: Dispatch, lastId: number) => ({
+        id: String(lastId + 1),
+        data: endOfDispatch(ended),
+      })
+      return answerEvents(parts.streams, request, reply, { follow, after, endOf })
+    },
+  })
+}
+
+function registerCancel(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'POST',
+    url: '/dispatches/:goalId/cancel',
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'dispatch.cancel',
+      problems: ['forbidden', 'dispatch_not_found'],
+      sample: dispatchSample(surface, '/cancel', '-X POST'),
+    },
+    schema: {
+      operationId: `cancel${surface.mark}Dispatch`,
+      tags: ['dispatches'],
+      summary: 'Cancel a dispatch',
+      description:
+        'With all its runs. 202: some are at work, and end within ten seconds. One that has ended stays as it is.',
+      params,
+      response: { 200: surface.schemaOf(dispatch), 202: surface.schemaOf(dispatch) },
+    },
+    async handler(request, reply) {
+      const { goalId } = request.params as { goalId: string }
+      const found = await dispatchFor(relational, callerOf(request), goalId)
+      const canceled = await surface.change(request, 'dispatch.cancel', goalId, () =>
+        cancelDispatch(relational, found.goalId, recordHeaders(request)),
+      )
+      if (canceled.status === 'running') reply.code(202)
+      return surface.answer(viewOfDispatch(canceled))
+    },
+  })
+}

@@ -1,0 +1,25 @@
+/** What the headers of answers say about a run or a dispatch. */
+
+import type { FastifyReply } from 'fastify'
+import type { Dispatch, Run } from '../../state/types.ts'
+
+export function tellRun(reply: FastifyReply, run: Pick<Run, 'runId' | 'sessionId' | 'userId'>): void {
+  reply.header('x-run-id', run.runId)
+  reply.header('location', `/runs/${run.runId}`)
+  tellSession(reply, run)
+}
+
+export function tellDispatch(reply: FastifyReply, dispatch: Dispatch): void {
+  reply.header('location', `/dispatches/${dispatch.goalId}`)
+  tellSession(reply, dispatch)
+}
+
+function tellSession(reply: FastifyReply, { sessionId, userId }: Pick<Run, 'sessionId' | 'userId'>): void {
+  reply.header('x-session-id', headerText(sessionId))
+  reply.header('x-user-id', headerText(userId))
+  reply.header('cache-control', 'no-store')
+}
+
+function headerText(text: string): string {
+  return /^[\x21-\x7e]+$/.test(text) ? text : encodeURIComponent(text)
+}

@@ -1,0 +1,180 @@
+/** /runs: what became of the messages to agents. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
+import { recordHeaders } from '#runtime/http.ts'
+import { callerOf } from '#services/identity/access/caller.ts'
+import { leastAccess } from '#services/identity/access/least-access.ts'
+import { cancelRun } from '../../state/cancel.ts'
+import { listRuns, type RunQuery } from '../../state/read.ts'
+import type { Run, RunStatus } from '../../state/types.ts'
+import { openFollow } from '../follow/follow.ts'
+import { runAlone, treeOf } from '../follow/subjects.ts'
+import type { RunParts } from '../gateway.ts'
+import { runFor } from '../requests/owned.ts'
+import { eventStream, joinQuery, run, runs, status, streamText } from '../schemas.ts'
+import type { RunSurface } from '../surface.ts'
+import { endOfRun, viewOfRun } from '../views.ts'
+import { runSample } from './samples.ts'
+import { afterOf, answerEvents } from './stream.ts'
+
+const filter = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 1_024, pattern: '^[^\\u0000]*$', description }))
+
+const filters = {
+  agent: filter('A codename or slug.'),
+  status: Type.Optional(status),
+  userId: filter('A user.'),
+  sessionId: filter('A session.'),
+  goalId: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', description: 'A dispatch.' })),
+  rootRunId: filter('The run whose tree it is.'),
+}
+
+const params = Type.Object({ runId: Type.String({ description: 'Its id.', maxLength: 128 }) })
+
+export const afterQuery = Type.Optional(
+  Type.String({ pattern: '^\\d{1,15}$', description: 'As `Last-Event-ID`.' }),
+)
+export const lastEventId = Type.Object({
+  'last-event-id': Type.Optional(
+    Type.String({ description: 'The id of the last event that was received: the stream goes on behind it.' }),
+  ),
+})
+
+export function registerRuns(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+  registerList(scope, parts, surface)
+  registerShow(scope, parts, surface)
+  registerEvents(scope, parts, surface)
+  registerCancel(scope, parts, surface)
+}
+
+function registerList(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'GET',
+    url: '/runs',
+    config: { problems: ['forbidden'] },
+    schema: {
+      operationId: `list${surface.mark}Runs`,
+      tags: ['runs'],
+      summary: 'List runs, the newest first',
+      description:
+        'Those that the caller started or that are of the caller as a user; an admin sees all, reports to the orchestrator among them.',
+      querystring: Type.Object({ ...page, ...filters }, { additionalProperties: false }),
+      response: { 200: surface.schemaOf(runs) },
+    },
+    async handler(request, reply) {
+      const { limit, cursor, ...asked } = request.query as PageParameters & Record<string, string>
+      const { limit: most, before } = readPage({
+        ...(limit ? { limit } : {}),
+        ...(cursor ? { cursor } : {}),
+      })
+      const { access, uid, agentId } = callerOf(request)
+      const found = await listRuns(relational, {
+        ...queryOf(asked),
+        ...(access === 'admin' ? { all: true } : { callerUid: uid, userId: agentId }),
+        limit: most,
+        ...(before === undefined ? {} : { cursor: String(before) }),
+      })
+      linkNext(request, reply, found.next === null ? undefined : Number(found.next))
+      return surface.answer(found.runs.map(viewOfRun))
+    },
+  })
+}
+
+function queryOf({
+  userId,
+  goalId,
+  status: wanted,
+  ...rest
+}: Record<string, string>): Omit<RunQuery, 'limit'> {
+  return {
+    ...rest,
+    ...(userId === undefined ? {} : { ofUser: userId }),
+    ...(goalId === undefined ? {} : { goalId: Number(goalId) }),
+    ...(wanted === undefined ? {} : { status: wanted as RunStatus }),
+  }
+}
+
+function registerShow(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'GET',
+    url: '/runs/:runId',
+    config: { problems: ['forbidden', 'run_not_found'], sample: runSample(surface, '') },
+    schema: {
+      operationId: `get${surface.mark}Run`,
+      tags: ['runs'],
+      summary: 'Show a run',
+      params,
+      response: { 200: surface.schemaOf(run) },
+    },
+    async handler(request) {
+      const { runId } = request.params as { runId: string }
+      return surface.answer(viewOfRun(await runFor(relational, callerOf(request), runId)))
+    },
+  })
+}
+
+function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'GET',
+    url: '/runs/:runId/events',
+    config: {
+      problems: ['forbidden', 'run_not_found', 'too_many_streams'],
+      sample: runSample(surface, '/events', '-N --max-time 5'),
+    },
+    schema: {
+      operationId: `follow${surface.mark}Run`,
+      tags: ['runs'],
+      summary: 'Follow the events of a run',
+      description: `${streamText} Those of a run that joined another one are its own alone.`,
+      params,
+      querystring: Type.Object({ after: afterQuery, join: joinQuery }),
+      headers: lastEventId,
+      response: { 200: eventStream('Events, also of a run that has ended.') },
+    },
+    async handler(request, reply) {
+      const { runId } = request.params as { runId: string }
+      const after = afterOf(request)
+      const { rootRunId } = await runFor(parts.relational, callerOf(request), runId)
+      const whole = runId === rootRunId && (request.query as { join?: string }).join !== 'false'
+      const subject = whole ? treeOf(parts.relational, runId) : runAlone(parts.relational, runId, rootRunId)
+      const endOf = (ended: Run, lastId: number) => ({
+        ...(whole ? { id: String(Math.max(lastId, ended.lastEventId + 1)) } : {}),
+        data: endOfRun(ended),
+      })
+      return answerEvents(parts.streams, request, reply, { follow: openFollow(parts, subject), after, endOf })
+    },
+  })
+}
+
+function registerCancel(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+  scope.route({
+    method: 'POST',
+    url: '/runs/:runId/cancel',
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'run.cancel',
+      problems: ['forbidden', 'run_not_found'],
+      sample: runSample(surface, '/cancel', '-X POST'),
+    },
+    schema: {
+      operationId: `cancel${surface.mark}Run`,
+      tags: ['runs'],
+      summary: 'Cancel a run',
+      description:
+        'With the runs that joined it. 202: it is at work, and ends within ten seconds. A run that has ended stays as it is.',
+      params,
+      response: { 200: surface.schemaOf(run), 202: surface.schemaOf(run) },
+    },
+    async handler(request, reply) {
+      const { runId } = request.params as { runId: string }
+      await runFor(relational, callerOf(request), runId)
+      const canceled = await surface.change(request, 'run.cancel', runId, () =>
+        cancelRun(relational, runId, recordHeaders(request)),
+      )
+      if (canceled.status === 'running') reply.code(202)
+      return surface.answer(viewOfRun(canceled))
+    },
+  })
+}

@@ -1,0 +1,73 @@
+/** Answers with the events of what is followed. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type EventStream, Json } from '#runtime/http/event-stream.ts'
+import type { CallerStreamOptions, CallerStreams } from '#services/limits/caller-streams.ts'
+import type { Follow } from '../follow/follow.ts'
+import { faulty } from '../requests/fields.ts'
+
+const streamOptions = { quiet: true, retryMs: 2_000, heartbeat: 'ping' } as const
+
+export interface Streamed<T> {
+  follow: Follow<T>
+  after: number
+  fresh?: boolean
+  /** The last frame. Without an id where further events of the tree may follow. */
+  endOf(value: T, lastId: number): { id?: string; data: object }
+}
+
+/** Closes `follow` with the stream. */
+export function answerEvents<T>(
+  streams: CallerStreams,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  streamed: Streamed<T>,
+  options: Pick<CallerStreamOptions, 'place'> = {},
+): FastifyReply {
+  const send = (stream: EventStream, signal: AbortSignal) => sendEvents(stream, signal, streamed)
+  try {
+    return streams.answer(request, reply, send, { ...streamOptions, ...options })
+  } catch (error) {
+    streamed.follow.close()
+    throw error
+  }
+}
+
+async function sendEvents<T>(
+  stream: EventStream,
+  signal: AbortSignal,
+  { follow, after, fresh = false, endOf }: Streamed<T>,
+): Promise<void> {
+  let lastId = after
+  try {
+    const events = follow.events({ after, fresh, signal })
+    for (;;) {
+      const { done, value } = await events.next()
+      if (done) {
+        if (value !== undefined) stream.end(endOf(await value.read(), lastId))
+        return
+      }
+      const { seq, json } = value
+      if (seq === null) {
+        // A reader that is slow misses pieces: their text comes again as a whole.
+        if (stream.hasRoom()) stream.send({ data: new Json(json) })
+        continue
+      }
+      lastId = seq
+      await stream.room()
+      stream.send({ id: String(seq), data: new Json(json) })
+    }
+  } finally {
+    follow.close()
+  }
+}
+
+/** Where a reader goes on: `Last-Event-ID`, or `?after`. Throws AppError `validation_failed`. */
+export function afterOf(request: FastifyRequest): number {
+  const { after } = request.query as { after?: string }
+  const given = (request.headers['last-event-id'] as string | undefined) || after
+  if (given === undefined) return 0
+  const number = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
+  if (Number.isSafeInteger(number)) return number
+  throw faulty('after', 'must be the number of an event')
+}

@@ -1,0 +1,83 @@
+/** What the fleet knows about a question: the nearest records of its shared collections, and a note that it was asked. */
+
+import type { Client } from '#client/client.ts'
+
+/** What an agent of a node uses of the platform. */
+export type Memory = Pick<Client, 'embeddings' | 'search' | 'notes'>
+
+export interface Found {
+  collection: string
+  id: string
+  score: number
+  title: string
+  /** Of the record that it was made from. */
+  path: string | undefined
+  /** The beginning of its text, where the payload has one. */
+  text: string | undefined
+}
+
+const collections = ['knowledgebase', 'fleet_notes'] as const
+/** Only notes of the hub: what was done to vectors is noted in the same collection. */
+const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
+/** Subjects of the notes that are written here: an answer to the same question is no source. */
+export const askedMark = 'Asked: '
+const foundMax = 3
+/** More than are shown, because some are left out. */
+const searchedMax = 12
+const questionLengthMax = 2_000
+const subjectLengthMax = 120
+
+/** The best first. */
+export async function recall(memory: Memory, question: string, signal: AbortSignal): Promise<Found[]> {
+  const { data } = await memory.embeddings(question.slice(0, questionLengthMax))
+  signal.throwIfAborted()
+  const vector = data[0]!.embedding
+  const found = await Promise.all(
+    collections.map(async (collection) => {
+      const filter = collection === 'fleet_notes' ? { filter: hubNotes } : {}
+      const { results } = await memory.search({ collection, vector, limit: searchedMax, signal, ...filter })
+      return results.map((hit) => foundOf(collection, hit))
+    }),
+  )
+  return found
+    .flat()
+    .filter(({ score, title }) => score > 0 && !title.startsWith(askedMark))
+    .sort((a, b) => b.score - a.score)
+    .slice(0, foundMax)
+}
+
+/** Resolves with the note's number. */
+export async function remember(
+  memory: Memory,
+  { question, answer, key }: { question: string; answer: string; key: string },
+  signal: AbortSignal,
+): Promise<number> {
+  const line = question.replace(/\s+/g, ' ').trim()
+  const subject = `${askedMark}${[...line].slice(0, subjectLengthMax).join('')}`
+  const note = await memory.notes.create(
+    { subject, body: answer, priority: 'low' },
+    { idempotencyKey: key, signal },
+  )
+  return note.id
+}
+
+interface Hit {
+  id: string
+  score: number
+  payload?: Record<string, unknown> | null
+}
+
+function foundOf(collection: string, { id, score, payload }: Hit): Found {
+  const text = (name: string) => {
+    const value = payload?.[name]
+    return typeof value === 'string' && value !== '' ? value : undefined
+  }
+  return {
+    collection,
+    id,
+    score,
+    title: text('title') ?? id,
+    path: text('mind_path') ?? text('path'),
+    text: text('body') ?? text('text'),
+  }
+}

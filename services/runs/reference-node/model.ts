@@ -1,0 +1,71 @@
+/** A language model that composes answers, at any endpoint with the API of OpenAI's chat completions. */
+
+import { type Static, Type } from 'typebox'
+
+export const modelSettings = Type.Object({
+  OPENAI_BASE_URL: Type.Optional(
+    Type.String({
+      description:
+        'endpoint with the API of OpenAI chat completions, for example `https://api.openai.com/v1`: the reference nodes let its model compose their answers',
+    }),
+  ),
+  OPENAI_API_KEY: Type.Optional(Type.String({ description: 'key of that endpoint' })),
+  OPENAI_MODEL: Type.String({ default: 'gpt-4o-mini', description: 'model of that endpoint' }),
+})
+
+export interface ChatMessage {
+  role: 'system' | 'user'
+  content: string
+}
+
+/** Throws when the endpoint does not answer in time, or with anything but a text. */
+export type Compose = (messages: readonly ChatMessage[], signal: AbortSignal) => Promise<string>
+
+const timeoutMs = 60_000
+const answerTokensMax = 800
+const answerBytesMax = 1024 * 1024
+
+/** Undefined where no endpoint is set. */
+export function modelOf(settings: Static<typeof modelSettings>): Compose | undefined {
+  const { OPENAI_BASE_URL: base, OPENAI_API_KEY: key, OPENAI_MODEL: model } = settings
+  if (base === undefined) return undefined
+  const url = `${base.replace(/\/+$/, '')}/chat/completions`
+  return async function compose(messages, signal) {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      },
+      body: JSON.stringify({ model, messages, max_tokens: answerTokensMax }),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+    })
+    const text = await bodyOf(response)
+    // Its words may hold what was sent: the status alone is passed on.
+    if (!response.ok) throw new Error(`the model's endpoint answered ${response.status}`)
+    return textOf(text)
+  }
+}
+
+async function bodyOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length
+    if (bytes > answerBytesMax) throw new Error("the model's endpoint answered too much")
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function textOf(body: string): string {
+  let content: unknown
+  try {
+    const { choices } = JSON.parse(body) as { choices?: { message?: { content?: unknown } }[] }
+    content = choices?.[0]?.message?.content
+  } catch {
+    content = undefined
+  }
+  if (typeof content !== 'string' || content.trim() === '') throw new Error('the model said nothing')
+  return content.trim()
+}

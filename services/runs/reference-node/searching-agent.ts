@@ -1,0 +1,105 @@
+/** An agent that answers from what the fleet knows: it searches, says what it found and where, and notes it at the hub. */
+
+import { randomUUID } from 'node:crypto'
+import type { Message, NodeAgent, Said } from './agent.ts'
+import { type Found, type Memory, recall, remember } from './memory.ts'
+import type { ChatMessage, Compose } from './model.ts'
+import { quoted, quotedLines } from './quoting.ts'
+import type { ReferenceAgent } from './roster.ts'
+
+export interface AgentParts {
+  agent: ReferenceAgent
+  /** Opened with the first message. */
+  memory(): Promise<Memory>
+  compose: Compose | undefined
+  /** What an agent could do without. */
+  onMissing(what: string, error: unknown): void
+}
+
+const describedMax = 600
+
+export function createSearchingAgent(parts: AgentParts): NodeAgent {
+  const { agent, memory, onMissing } = parts
+  return {
+    description: agent.role,
+    async *answer(message, signal): AsyncGenerator<Said> {
+      const question = questionOf(message)
+      const shared = await memory()
+      const found = await recall(shared, question, signal)
+      const composed = await composedOf(parts, question, found, signal)
+      const answer = [opening(found), ...(composed === null ? [] : [composed]), ...sourcesOf(found)].join(
+        '\n\n',
+      )
+      yield { text: answer, partial: true }
+      let end = ''
+      try {
+        const id = await remember(shared, { question, answer, key: randomUUID() }, signal)
+        end = `\n\nNoted as note ${id}.`
+      } catch (error) {
+        signal.throwIfAborted()
+        onMissing('note', error)
+        end = '\n\nIt could not be noted.'
+      }
+      yield { text: end, partial: true }
+      yield { text: `${answer}${end}` }
+    },
+  }
+}
+
+export function messageText({ texts }: Message): string {
+  return texts.join('\n')
+}
+
+const namingMark = 'The message that names you:\n\n'
+
+/** Of a message that brings the conversation before it, only the end: `author: text`. */
+export function questionOf(message: Message): string {
+  const text = messageText(message)
+  const from = text.lastIndexOf(namingMark)
+  return from < 0 ? text : text.slice(from + namingMark.length).replace(/^[A-Za-z0-9_]{1,32}: /, '')
+}
+
+function opening(found: readonly Found[]): string {
+  return found.length === 0
+    ? 'I found nothing about it in the knowledgebase or in the notes.'
+    : 'This is what I found in the knowledgebase and in the notes:'
+}
+
+/** Titles are quoted: names in them call nobody. */
+function sourcesOf(found: readonly Found[]): string[] {
+  if (found.length === 0) return []
+  const lines = found.map(({ collection, id, score, title, path }, n) => {
+    const place = path === undefined ? '' : `, ${quoted(path)}`
+    return `${n + 1}. ${quoted(title)} (score ${score.toFixed(2)}, ${collection}, id ${quoted(id)}${place})`
+  })
+  return [lines.join('\n')]
+}
+
+/** Null without a model, and where it does not answer. */
+async function composedOf(
+  { agent, compose, onMissing }: AgentParts,
+  question: string,
+  found: readonly Found[],
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (!compose) return null
+  const records = found.map(
+    ({ title, text }) => `- ${title}${text ? `: ${text.slice(0, describedMax)}` : ''}`,
+  )
+  const messages: ChatMessage[] = [
+    {
+      role: 'system',
+      content:
+        `You are ${agent.codename}, an agent for this: ${agent.role}. Answer in at most 120 words, from the records alone; ` +
+        'say so where they do not hold the answer.',
+    },
+    { role: 'user', content: `Records:\n${records.join('\n') || '(none)'}\n\nQuestion:\n${question}` },
+  ]
+  try {
+    return quotedLines(await compose(messages, signal))
+  } catch (error) {
+    signal.throwIfAborted()
+    onMissing('model', error)
+    return null
+  }
+}

@@ -1,0 +1,65 @@
+/** Accepts runs of callers: one row each, in the lane of its agent, user and session. */
+
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { insertRun, type NewRunRow } from './new-run.ts'
+import { wakeDispatchers } from './notice.ts'
+import { readRun } from './read.ts'
+import type { Content, Run, RunTrigger } from './types.ts'
+
+export { newRunId } from './new-run.ts'
+
+export interface NewRun {
+  runId: string
+  slug: string
+  agent: string
+  userId: string
+  sessionId: string
+  trigger: RunTrigger
+  callerUid: string
+  requestId: string | null
+  traceparent?: string
+  message: Content
+  streaming: boolean
+  stateDelta?: Record<string, unknown>
+  customMetadata?: Record<string, unknown>
+  parentRunId?: string
+  rootRunId?: string
+  goalId?: number
+  depth?: number
+  /** What happens when a run of the lane is queued or running. Default enqueue. */
+  onBusy?: 'enqueue' | 'reject'
+}
+
+/** The lane is busy and the caller does not want to wait. */
+export class SessionBusyError extends AppError {
+  readonly activeRunId: string
+
+  constructor(activeRunId: string) {
+    super('session_busy', `The session has a run that has not ended: ${activeRunId}.`)
+    this.activeRunId = activeRunId
+  }
+}
+
+/**
+ * Accepts a run; one that exists under its id is given as it is. Throws SessionBusyError, or AppError
+ * `session_queue_full` when ten runs of callers wait in its lane.
+ */
+export async function acceptRun(relational: Relational, run: NewRun): Promise<Run> {
+  const { onBusy = 'enqueue', ...row } = run
+  // With one session no other commit waits for the notice.
+  const notify = relational.driver === 'embedded'
+  const made = await insertRun(relational, row satisfies NewRunRow, { reject: onBusy === 'reject', notify })
+  if (made.run) {
+    if (!notify) wakeDispatchers(relational, run.slug)
+    return made.run
+  }
+  const known = await readRun(relational, run.runId)
+  if (known) return known
+  if (onBusy === 'reject' && made.active !== null) throw new SessionBusyError(made.active)
+  throw queueFull()
+}
+
+export function queueFull(): AppError {
+  return new AppError('session_queue_full', 'Ten runs wait in this session already.', { retryAfter: 5 })
+}

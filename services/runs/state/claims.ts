@@ -1,0 +1,95 @@
+/** Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. */
+
+import { type SqlExecutor, sqlState } from '#engines/relational/port.ts'
+import { type ClaimedRun, claimedColumns } from './columns.ts'
+
+export interface ClaimRequest {
+  slug: string
+  /** Runs of the node at once, over all dispatchers. */
+  concurrency: number
+  /** Of this dispatcher. */
+  holder: string
+  leaseMs: number
+  /** Runs that this dispatcher takes on at most. */
+  max: number
+}
+
+const uniqueViolation = '23505'
+
+/** Claims the oldest queued runs of lanes that have none running, as long as the node has free slots. */
+export async function claimRuns(executor: SqlExecutor, request: ClaimRequest): Promise<ClaimedRun[]> {
+  try {
+    const { rows } = await executor.query<ClaimedRun>(
+      // Nothing may be joined: what the function has waited for is not there yet for the statement that calls it.
+      `select ${claimedColumns()} from platform.claim_runs($1, $2, $3, $4, $5) r order by r.id`,
+      [request.slug, request.concurrency, request.max, request.holder, request.leaseMs],
+    )
+    return rows
+  } catch (error) {
+    // A run of a lane was accepted under a lower id while a later one of it was claimed: the lane is busy after all.
+    if (sqlState(error) === uniqueViolation) return []
+    throw error
+  }
+}
+
+/** A run of which this dispatcher still has the lease. */
+export interface Renewed {
+  runId: string
+  epoch: number
+  canceled: boolean
+}
+
+/** Of those named; a run that is missing in the answer is no longer this dispatcher's. */
+export async function renewRuns(
+  executor: SqlExecutor,
+  { holder, runIds, leaseMs }: { holder: string; runIds: string[]; leaseMs: number },
+): Promise<Renewed[]> {
+  const { rows } = await executor.query<Renewed>(
+    `update platform.runs set lease_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
+     where run_id = any($2::text[]) and holder = $1 and status = 'running'
+     returning run_id as "runId", epoch, cancel_requested_at is not null as canceled`,
+    [holder, runIds, leaseMs],
+  )
+  return rows
+}
+
+/** Running runs of the dispatcher that somebody canceled. */
+export async function canceledRuns(executor: SqlExecutor, holder: string): Promise<string[]> {
+  const { rows } = await executor.query<{ run_id: string }>(
+    `select run_id from platform.runs
+     where status = 'running' and holder = $1 and cancel_requested_at is not null`,
+    [holder],
+  )
+  return rows.map((row) => row.run_id)
+}
+
+/**
+ * Why a run goes back into its queue:
+ * - `unavailable`: nothing of it began at the node, so the attempt does not count, and its time to start goes on;
+ * - `lost`: the node was lost in an attempt that had shown nothing;
+ * - `stopped`: the dispatcher ends, and the attempt does not count.
+ */
+export type GiveBack = 'unavailable' | 'lost' | 'stopped'
+
+/**
+ * False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more; and where no
+ * node has taken it for `startMs`.
+ */
+export async function giveBackRun(
+  executor: SqlExecutor,
+  given: { runId: string; epoch: number; why: GiveBack; waitMs: number; startMs: number },
+): Promise<boolean> {
+  const { runId, epoch, why, waitMs, startMs } = given
+  const { rowCount } = await executor.query(
+    `update platform.runs set status = 'queued', holder = null, lease_until = null,
+       attempt = attempt - case $3 when 'lost' then 0 else 1 end,
+       started_at = case when attempt = 1 and $3 <> 'lost' then null else started_at end,
+       head_at = case $3 when 'unavailable' then coalesce(head_at, clock_timestamp()) end,
+       not_before = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
+     where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null
+       and ($3 <> 'unavailable' or head_at is null
+         or head_at > clock_timestamp() - make_interval(secs => $5::float8 / 1000))`,
+    [runId, epoch, why, waitMs, startMs],
+  )
+  return rowCount === 1
+}

@@ -1,0 +1,161 @@
+/** Moves a dispatch on when its runs have ended: AXON's conclusion, then the end of the goal. */
+
+import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import { spokenText } from './conversation.ts'
+import { endDispatch } from './dispatches.ts'
+import { axon } from './end.ts'
+import { insertRun, runIdOf } from './new-run.ts'
+import type { Content, DispatchStatus, RunEvent, RunStatus } from './types.ts'
+
+export interface Progress {
+  /** The synthesis that was started. */
+  synthesis?: string
+  /** The state in which the dispatch ended. */
+  ended?: DispatchStatus
+}
+
+interface Row {
+  user_id: string
+  session_id: string
+  message: Content
+  caller_uid: string
+  request_id: string | null
+  synthesis_run_id: string | null
+}
+
+interface Member {
+  agent: string
+  status: RunStatus
+  summary: string | null
+  error: { message: string } | null
+}
+
+/** Called after each end of a run of the dispatch, and by the sweep; what has happened already happens once. */
+export function advanceDispatch(
+  relational: Relational,
+  goalId: number,
+  { axonIsLive, synthesisMs }: { axonIsLive: boolean; synthesisMs: number },
+): Promise<Progress> {
+  return relational.transaction(async (tx) => {
+    // Whoever comes later sees all that ended before.
+    const { rows } = await tx.query<Row>(
+      `select user_id, session_id, message, caller_uid, request_id, synthesis_run_id
+       from platform.dispatches where goal_id = $1 and status = 'running' for no key update`,
+      [goalId],
+    )
+    const dispatch = rows[0]
+    if (!dispatch || (await hasOpenRuns(tx, goalId))) return {}
+    const members = await readMembers(tx, goalId)
+    if (dispatch.synthesis_run_id === null && axonIsLive) {
+      return { synthesis: await startSynthesis(tx, goalId, dispatch, members, synthesisMs) }
+    }
+    const result = await resultOf(tx, dispatch.synthesis_run_id)
+    const ended = statusOf(members)
+    await endDispatch(tx, goalId, { status: ended, result })
+    return { ended }
+  })
+}
+
+export async function isDispatchRunning(executor: SqlExecutor, goalId: number): Promise<boolean> {
+  const { rows } = await executor.query(
+    `select from platform.dispatches where goal_id = $1 and status = 'running'`,
+    [goalId],
+  )
+  return rows.length === 1
+}
+
+/** Dispatches that have not ended. */
+export async function runningDispatches(relational: Pick<Relational, 'query'>): Promise<number[]> {
+  const { rows } = await relational.query<{ goal_id: number }>(
+    `select goal_id from platform.dispatches where status = 'running' order by goal_id`,
+  )
+  return rows.map((row) => row.goal_id)
+}
+
+async function hasOpenRuns(tx: SqlTransaction, goalId: number): Promise<boolean> {
+  const { rows } = await tx.query(
+    `select from platform.runs where goal_id = $1 and status in ('queued', 'running') limit 1`,
+    [goalId],
+  )
+  return rows.length > 0
+}
+
+async function readMembers(tx: SqlTransaction, goalId: number): Promise<Member[]> {
+  const { rows } = await tx.query<Member>(
+    `select r.agent, r.status, r.summary, r.error
+     from platform.runs r join platform.dispatches d on d.goal_id = r.goal_id
+     where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
+    [goalId],
+  )
+  return rows
+}
+
+function statusOf(members: Member[]): 'completed' | 'partial' | 'failed' {
+  const completed = members.filter(({ status }) => status === 'completed').length
+  if (completed === members.length) return 'completed'
+  return completed > 0 ? 'partial' : 'failed'
+}
+
+async function startSynthesis(
+  tx: SqlTransaction,
+  goalId: number,
+  dispatch: Row,
+  members: Member[],
+  synthesisMs: number,
+): Promise<string> {
+  const runId = runIdOf('synthesis', String(goalId))
+  await insertRun(tx, {
+    runId,
+    slug: axon.slug,
+    agent: axon.codename,
+    userId: dispatch.user_id,
+    sessionId: dispatch.session_id,
+    trigger: 'synthesis',
+    callerUid: dispatch.caller_uid,
+    requestId: dispatch.request_id,
+    message: { role: 'user', parts: [{ text: questionOf(dispatch.message, members) }] },
+    streaming: false,
+    goalId,
+    deadline: await deadlineOf(tx, synthesisMs),
+  })
+  await tx.query('update platform.dispatches set synthesis_run_id = $2 where goal_id = $1', [goalId, runId])
+  return runId
+}
+
+/** By the clock of the database, as all deadlines. */
+async function deadlineOf(tx: SqlTransaction, ms: number): Promise<Date> {
+  const { rows } = await tx.query<{ at: Date }>(
+    'select clock_timestamp() + make_interval(secs => $1::float8 / 1000) as at',
+    [ms],
+  )
+  return rows[0]!.at
+}
+
+function questionOf(message: Content, members: Member[]): string {
+  const reports = members.map(
+    ({ agent, status, summary, error }) => `${agent} (${status}): ${error?.message ?? summary ?? ''}`,
+  )
+  return [
+    'This message was sent to all agents of the fleet:',
+    spokenText(message),
+    'What they answered:',
+    ...reports,
+    'Give the conclusion.',
+  ].join('\n\n')
+}
+
+/** The text of the synthesis, when it was completed. */
+async function resultOf(tx: SqlTransaction, synthesisRunId: string | null): Promise<string | null> {
+  if (synthesisRunId === null) return null
+  const { rows } = await tx.query<{ event: string }>(
+    `select e.event from platform.run_events e join platform.runs r on r.run_id = e.run_id
+     where e.root_run_id = $1 and r.status = 'completed' order by e.seq desc limit 20`,
+    [synthesisRunId],
+  )
+  for (const { event } of rows) {
+    const { content } = JSON.parse(event) as RunEvent
+    const text = content ? spokenText(content) : ''
+    if (text !== '') return text.replaceAll('\0', '\ufffd').toWellFormed()
+  }
+  return null
+}

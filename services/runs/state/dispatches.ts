@@ -1,0 +1,176 @@
+/** Collective dispatches: one goal, one run for each agent, accepted together. */
+
+import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { headerNames } from '#runtime/messages.ts'
+import { createGoal, moveDispatchGoal } from '#services/goals/goals.ts'
+import type { Author } from '#services/goals/records/kind.ts'
+import { queueFull } from './accept.ts'
+import { type CancelHeaders, cancelWithin } from './cancel.ts'
+import { runColumns, runsWithTrees } from './columns.ts'
+import { insertRun } from './new-run.ts'
+import { cancelNotice, wakeDispatchers } from './notice.ts'
+import type { Content, Dispatch, Run } from './types.ts'
+
+export { readDispatchEvents } from './read.ts'
+
+const titleLengthMax = 120
+
+export interface NewDispatch {
+  userId: string
+  sessionId: string
+  message: Content
+  callerUid: string
+  /** Of the goal. */
+  author: Author
+  requestId: string | null
+  traceparent?: string
+  /** The same in every run of one request: the dispatch that it made before is given again. */
+  creationKey: string
+  /** One for each agent, in the order of the nodes file. */
+  runs: { slug: string; agent: string; runId: string }[]
+  deadlineMs: number
+}
+
+/** The goal, its dispatch and the runs commit together. Throws AppError `session_queue_full`. */
+export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
+  const goalId = await relational.transaction(async (tx) => {
+    const goal = await createGoal(tx, goalOf(given), given.author, headersOf(given))
+    const deadline = await insertDispatch(tx, goal.id, given)
+    if (deadline) await insertRuns(tx, goal.id, deadline, given)
+    return goal.id
+  })
+  for (const { slug } of given.runs) wakeDispatchers(relational, slug)
+  return (await readDispatch(relational, goalId))!
+}
+
+function headersOf({ requestId, traceparent }: NewDispatch): Record<string, string> {
+  return {
+    ...(requestId ? { [headerNames.requestId]: requestId } : {}),
+    ...(traceparent ? { [headerNames.traceparent]: traceparent } : {}),
+  }
+}
+
+function goalOf({ message, creationKey }: NewDispatch) {
+  const text = message.parts.flatMap((part) => part.text ?? []).join('\n')
+  const line = text.trim().split('\n', 1)[0]!.slice(0, titleLengthMax).toWellFormed()
+  return {
+    title: line.replaceAll('\0', '\ufffd') || 'Dispatch',
+    description: text.replaceAll('\0', '\ufffd').toWellFormed(),
+    creationKey,
+    ofDispatch: true,
+  }
+}
+
+/** Its deadline; undefined when the dispatch exists already. */
+async function insertDispatch(
+  tx: SqlTransaction,
+  goalId: number,
+  given: NewDispatch,
+): Promise<Date | undefined> {
+  const { rows } = await tx.query<{ deadline: Date }>(
+    `insert into platform.dispatches (goal_id, user_id, session_id, message, caller_uid, request_id, run_ids, status,
+       deadline)
+     values ($1, $2, $3, $4::json, $5, $6, $7::text[], 'running',
+       clock_timestamp() + make_interval(secs => $8::float8 / 1000))
+     on conflict (goal_id) do nothing returning deadline`,
+    [
+      goalId,
+      given.userId,
+      given.sessionId,
+      JSON.stringify(given.message),
+      given.callerUid,
+      given.requestId,
+      given.runs.map(({ runId }) => runId),
+      given.deadlineMs,
+    ],
+  )
+  return rows[0]?.deadline
+}
+
+async function insertRuns(
+  tx: SqlTransaction,
+  goalId: number,
+  deadline: Date,
+  given: NewDispatch,
+): Promise<void> {
+  const { userId, sessionId, message, callerUid, requestId, traceparent } = given
+  // Their lanes are locked in one order, so that two dispatches never wait for each other.
+  const bySlug = given.runs.toSorted((a, b) => (a.slug < b.slug ? -1 : 1))
+  for (const { slug, agent, runId } of bySlug) {
+    const made = await insertRun(tx, {
+      runId,
+      slug,
+      agent,
+      userId,
+      sessionId,
+      trigger: 'dispatch',
+      callerUid,
+      requestId,
+      traceparent: traceparent ?? null,
+      message,
+      streaming: false,
+      goalId,
+      deadline,
+    })
+    if (!made.run) throw queueFull()
+  }
+}
+
+type DispatchRow = Omit<Dispatch, 'runs'>
+
+export async function readDispatch(executor: SqlExecutor, goalId: number): Promise<Dispatch | null> {
+  const { rows } = await executor.query<DispatchRow>(
+    `select goal_id as "goalId", user_id as "userId", session_id as "sessionId", status, deadline, result,
+       caller_uid as "callerUid", created_at as "createdAt", ended_at as "endedAt"
+     from platform.dispatches where goal_id = $1`,
+    [goalId],
+  )
+  const row = rows[0]
+  if (!row) return null
+  const runs = await executor.query<Run>(
+    `select ${runColumns()} from ${runsWithTrees} join platform.dispatches d on d.goal_id = r.goal_id
+     where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
+    [goalId],
+  )
+  return { ...row, runs: runs.rows }
+}
+
+/** A dispatch that has ended stays as it is. Throws AppError `dispatch_not_found`. */
+export async function cancelDispatch(
+  relational: Relational,
+  goalId: number,
+  headers: CancelHeaders = {},
+): Promise<Dispatch> {
+  const canceled = await relational.transaction(async (tx) => {
+    await cancelWithin(tx, 'select run_id from platform.runs where goal_id = $1', goalId, headers)
+    return endDispatch(tx, goalId, { status: 'canceled', result: null })
+  })
+  const dispatch = await readDispatch(relational, goalId)
+  if (!dispatch) throw new AppError('dispatch_not_found', `There is no dispatch ${goalId}.`)
+  if (canceled) wakeDispatchers(relational, cancelNotice)
+  return dispatch
+}
+
+const goalStatusOf = {
+  completed: 'completed',
+  partial: 'completed',
+  failed: 'failed',
+  canceled: 'canceled',
+} as const
+
+/** The dispatch and its goal end together; false when it had ended. */
+export async function endDispatch(
+  tx: SqlTransaction,
+  goalId: number,
+  end: { status: keyof typeof goalStatusOf; result: string | null },
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `update platform.dispatches set status = $2, result = $3, ended_at = clock_timestamp()
+     where goal_id = $1 and status = 'running'`,
+    [goalId, end.status, end.result],
+  )
+  if (rowCount === 0) return false
+  await moveDispatchGoal(tx, goalId, goalStatusOf[end.status])
+  return true
+}

@@ -1,0 +1,139 @@
+/** Writes the row of a new run, with its tree and the record that wakes the dispatchers, in one statement. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { headerNames } from '#runtime/messages.ts'
+import type { Content, Run, RunTrigger } from './types.ts'
+
+/** Runs of callers that wait in one lane. */
+const waitingMax = 10
+/** With those that the platform made. */
+const laneMax = 200
+
+export interface NewRunRow {
+  runId: string
+  slug: string
+  agent: string
+  userId: string
+  sessionId: string
+  trigger: RunTrigger
+  callerUid: string
+  requestId: string | null
+  traceparent?: string | null
+  message: Content | null
+  messageAuthor?: string
+  streaming: boolean
+  stateDelta?: Record<string, unknown>
+  customMetadata?: Record<string, unknown>
+  parentRunId?: string | null
+  rootRunId?: string
+  goalId?: number | null
+  depth?: number
+  deadline?: Date | null
+}
+
+export type Inserted =
+  | { run: Run }
+  /** Nothing was written: the run exists, or its lane takes no more. `active` is the lane's run that is to end first. */
+  | { run: null; active: string | null; waiting: number }
+
+/** A new random id. */
+export function newRunId(): string {
+  return `run_${randomBytes(16).toString('hex')}`
+}
+
+/** An id that depends on nothing but its parts: what is written twice under it is one run. */
+export function runIdOf(...parts: string[]): string {
+  return `run_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 32)}`
+}
+
+/**
+ * Inserts the run, unless its lane is full, or busy and `reject` is set. Runs of mentions and of the platform itself are
+ * refused only by a lane that is far too long. `notify` wakes the dispatchers with the commit: only where no other commit
+ * waits for it.
+ */
+export async function insertRun(
+  executor: SqlExecutor,
+  run: NewRunRow,
+  { reject = false, notify = false }: { reject?: boolean; notify?: boolean } = {},
+): Promise<Inserted> {
+  const rootRunId = run.rootRunId ?? run.runId
+  const { rows } = await executor.query<{
+    made: string | null
+    active: string | null
+    waiting: number
+    accepted_at: Date
+  }>(statement, [
+    run.runId,
+    run.slug,
+    run.agent,
+    run.userId,
+    run.sessionId,
+    run.trigger,
+    run.callerUid,
+    run.requestId,
+    run.traceparent ?? null,
+    json(run.message),
+    run.messageAuthor ?? null,
+    run.streaming,
+    json(run.stateDelta),
+    json(run.customMetadata),
+    run.parentRunId ?? null,
+    rootRunId,
+    run.goalId ?? null,
+    run.depth ?? 0,
+    run.deadline ?? null,
+    reject,
+    run.trigger === 'api' || run.trigger === 'dispatch',
+    JSON.stringify(headersOf(run)),
+    notify,
+  ])
+  const { made, active, waiting, accepted_at: createdAt } = rows[0]!
+  return made === null ? { run: null, active, waiting } : { run: acceptedRun(run, rootRunId, createdAt) }
+}
+
+const statement = `select made, active, waiting, accepted_at
+  from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23)`
+
+/** As `readRun` would read it now. */
+function acceptedRun(run: NewRunRow, rootRunId: string, createdAt: Date): Run {
+  const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
+  return {
+    runId,
+    slug,
+    agent,
+    userId,
+    sessionId,
+    status: 'queued',
+    trigger,
+    parentRunId: run.parentRunId ?? null,
+    rootRunId,
+    goalId: run.goalId ?? null,
+    depth: run.depth ?? 0,
+    attempt: 0,
+    error: null,
+    joined: [],
+    skipped: [],
+    summary: null,
+    callerUid,
+    requestId,
+    cancelRequestedAt: null,
+    createdAt,
+    startedAt: null,
+    endedAt: null,
+    lastEventId: 0,
+  }
+}
+
+function headersOf(run: NewRunRow): Record<string, string> {
+  return {
+    [headerNames.agent]: run.agent,
+    ...(run.requestId ? { [headerNames.requestId]: run.requestId } : {}),
+    ...(run.traceparent ? { [headerNames.traceparent]: run.traceparent } : {}),
+  }
+}
+
+function json(value: object | null | undefined): string | null {
+  return value ? JSON.stringify(value) : null
+}

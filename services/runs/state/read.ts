@@ -1,0 +1,119 @@
+/** Reads runs and their events. */
+
+import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import { runColumns, runsWithTrees } from './columns.ts'
+import type { Run, RunEvent, RunStatus, StoredEvent } from './types.ts'
+
+export async function readRun(executor: SqlExecutor, runId: string): Promise<Run | null> {
+  const { rows } = await executor.query<Run>(
+    `select ${runColumns()} from ${runsWithTrees} where r.run_id = $1`,
+    [runId],
+  )
+  return rows[0] ?? null
+}
+
+export interface RunQuery {
+  /** Runs that this caller started, or that are of this user; both: either of them. */
+  callerUid?: string
+  userId?: string
+  /** Everybody's, reports to AXON as well. */
+  all?: boolean
+  /** Of these runs, those of this user. */
+  ofUser?: string
+  agent?: string
+  status?: RunStatus
+  sessionId?: string
+  goalId?: number
+  rootRunId?: string
+  limit: number
+  /** `next` of the page before. */
+  cursor?: string
+}
+
+export interface RunPage {
+  runs: Run[]
+  /** Null at the end. */
+  next: string | null
+}
+
+/** The newest first. `agent` is a codename or slug, in any case. */
+export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<RunPage> {
+  const params: SqlValue[] = [query.limit + 1]
+  const conditions: string[] = []
+  const where = (sql: (param: string) => string, value: SqlValue | undefined) => {
+    if (value !== undefined) conditions.push(sql(`$${params.push(value)}`))
+  }
+  const { callerUid, userId } = query
+  if (!query.all) {
+    conditions.push(`r.trigger <> 'report'`)
+    const own = [
+      ...(callerUid === undefined ? [] : [`r.caller_uid = $${params.push(callerUid)}`]),
+      ...(userId === undefined ? [] : [`r.user_id = $${params.push(userId)}`]),
+    ]
+    conditions.push(own.length === 0 ? 'false' : `(${own.join(' or ')})`)
+  }
+  where((p) => `r.user_id = ${p}`, query.ofUser)
+  where((p) => `r.slug = lower(${p})`, query.agent)
+  where((p) => `r.status = ${p}`, query.status)
+  where((p) => `r.session_id = ${p}`, query.sessionId)
+  where((p) => `r.goal_id = ${p}`, query.goalId)
+  where((p) => `(r.run_id = ${p} or r.parent_run_id is not null and r.root_run_id = ${p})`, query.rootRunId)
+  where((p) => `r.id < ${p}::bigint`, query.cursor)
+  const { rows } = await executor.query<Run & { id: number }>(
+    `select r.id, ${runColumns()} from ${runsWithTrees}
+     ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`} order by r.id desc limit $1`,
+    params,
+  )
+  const page = rows.slice(0, query.limit)
+  const next = rows.length > query.limit ? String(page.at(-1)!.id) : null
+  return { runs: page.map(({ id: _, ...run }) => run), next }
+}
+
+/** Durable events of the tree behind `after`, in order; with `runId` those of that run alone. */
+export async function readEvents(
+  executor: SqlExecutor,
+  { rootRunId, after, limit, runId }: { rootRunId: string; after: number; limit: number; runId?: string },
+): Promise<StoredEvent[]> {
+  const { rows } = await executor.query<EventRow>(
+    `select seq, run_id, event from platform.run_events
+     where root_run_id = $1 and seq > $2 and ($4::text is null or run_id = $4) order by seq limit $3`,
+    [rootRunId, after, limit, runId ?? null],
+  )
+  return rows.map(toStored)
+}
+
+/** As `readEvents`, over all runs of a dispatch; `seq` counts within the dispatch. */
+export async function readDispatchEvents(
+  executor: SqlExecutor,
+  { goalId, after, limit }: { goalId: number; after: number; limit: number },
+): Promise<StoredEvent[]> {
+  const { rows } = await executor.query<EventRow>(
+    `select goal_seq as seq, run_id, event from platform.run_events
+     where goal_id = $1 and goal_seq > $2 order by goal_seq limit $3`,
+    [goalId, after, limit],
+  )
+  return rows.map(toStored)
+}
+
+interface EventRow {
+  seq: number
+  run_id: string
+  event: string
+}
+
+function toStored({ seq, run_id, event }: EventRow): StoredEvent {
+  return { seq, runId: run_id, event: JSON.parse(event) as RunEvent }
+}
+
+/** `ended`: no run of the tree is queued or running. A tree that does not exist has ended. */
+export async function treeStatus(
+  executor: SqlExecutor,
+  rootRunId: string,
+): Promise<{ ended: boolean; lastEventId: number }> {
+  const { rows } = await executor.query<{ open: number; last: number }>(
+    'select open_runs as open, last_event_id as last from platform.run_trees where root_run_id = $1',
+    [rootRunId],
+  )
+  const row = rows[0]
+  return { ended: !row || row.open === 0, lastEventId: row?.last ?? 0 }
+}

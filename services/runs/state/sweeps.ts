@@ -1,0 +1,163 @@
+/** Finds runs that nobody works on: of dispatchers that are gone, of nodes that are away, and those past their time. */
+
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { axon, type EndedRun, endRuns } from './end.ts'
+
+const batchMax = 500
+const attemptsMax = 2
+
+/** What there is to do at all: one cheap look. */
+export interface Overview {
+  /** Slugs for which runs wait. */
+  queued: string[] | null
+  running: boolean
+  dispatching: boolean
+}
+
+export async function lookAtRuns(executor: SqlExecutor): Promise<Overview> {
+  const { rows } = await executor.query<Overview>(
+    `select (select array_agg(distinct slug) from platform.runs where status = 'queued') as queued,
+       exists (select from platform.runs where status = 'running') as running,
+       exists (select from platform.dispatches where status = 'running') as dispatching`,
+  )
+  return rows[0]!
+}
+
+/** Runs whose dispatcher is gone and that had shown nothing wait again. Gives their slugs. */
+export async function queueLostRuns(executor: SqlExecutor): Promise<string[]> {
+  const { rows } = await executor.query<{ slug: string }>(
+    `update platform.runs set status = 'queued', epoch = epoch + 1, holder = null, lease_until = null, head_at = null,
+       not_before = null
+     where run_id in (
+       select run_id from platform.runs where status = 'running' and lease_until < clock_timestamp()
+         and not shown and attempt < ${attemptsMax} and cancel_requested_at is null
+       order by id limit ${batchMax} for update skip locked)
+     returning slug`,
+  )
+  return [...new Set(rows.map((row) => row.slug))]
+}
+
+/** The others of gone dispatchers end. */
+export async function endLostRuns(executor: SqlExecutor): Promise<EndedRun[]> {
+  const lost = `status = 'running' and lease_until < clock_timestamp()`
+  const canceled = await idsOf(
+    executor,
+    `status = 'running' and cancel_requested_at is not null
+       and (lease_until < clock_timestamp() or cancel_requested_at < clock_timestamp() - interval '10 seconds')`,
+  )
+  const ended = await endRuns(executor, {
+    runIds: canceled,
+    when: { kind: 'open' },
+    status: 'canceled',
+    reportedBy: 'gateway',
+  })
+  const failed = await idsOf(executor, `${lost} and (shown or attempt >= ${attemptsMax})`)
+  return [
+    ...ended,
+    ...(await endRuns(executor, {
+      runIds: failed,
+      when: { kind: 'lost' },
+      status: 'failed',
+      error: nodeLost,
+      reportedBy: 'gateway',
+    })),
+  ]
+}
+
+export const nodeLost = {
+  code: 'node_lost' as const,
+  message: 'The node was lost while the run was going on; what it had done may have had effects.',
+  retryable: true,
+}
+
+export const nodeUnavailable = {
+  code: 'node_unavailable' as const,
+  message: 'No node took the run in time.',
+  retryable: true,
+}
+
+export const runTimeout = {
+  code: 'run_timeout' as const,
+  message: 'The run took longer than it may.',
+  retryable: true,
+}
+
+/** At the start of a dispatcher: while none was there, no node could take a run. */
+export async function restartWaiting(executor: SqlExecutor): Promise<void> {
+  await executor.query(
+    `update platform.runs set head_at = clock_timestamp() where status = 'queued' and head_at is not null`,
+  )
+}
+
+/**
+ * Ends runs that have waited too long at the head of their lanes. Reports do not wait for each other: while AXON is away,
+ * each has its own time.
+ */
+export async function endUnstartedRuns(
+  executor: SqlExecutor,
+  { startMs, axonIsLive }: { startMs: number; axonIsLive: boolean },
+): Promise<EndedRun[]> {
+  await executor.query(
+    `update platform.runs q set head_at = clock_timestamp()
+     where q.status = 'queued' and q.head_at is null and not exists (
+       select from platform.runs o where o.lane = q.lane and o.status in ('queued', 'running')
+         and (o.status = 'running' or o.id < q.id))`,
+  )
+  const { rows } = await executor.query<{ run_id: string }>(
+    `select run_id from platform.runs, (select clock_timestamp() - make_interval(secs => $1::float8 / 1000) as at) as since
+     where status = 'queued' and (head_at < since.at
+       or (not $2::boolean and slug = '${axon.slug}' and trigger = 'report' and created_at < since.at))
+     order by id limit ${batchMax}`,
+    [startMs, axonIsLive],
+  )
+  return endRuns(executor, {
+    runIds: rows.map((row) => row.run_id),
+    when: { kind: 'queued' },
+    status: 'failed',
+    error: nodeUnavailable,
+    reportedBy: 'gateway',
+  })
+}
+
+/** Ends runs past the deadline of their dispatch or synthesis; `graceMs` is for the dispatcher that runs them. */
+export async function endOverdueRuns(executor: SqlExecutor, graceMs: number): Promise<EndedRun[]> {
+  const late = `deadline < clock_timestamp() - case status when 'running' then interval '${graceMs} milliseconds' else interval '0' end`
+  return endRuns(executor, {
+    runIds: await idsOf(executor, `status in ('queued', 'running') and ${late}`),
+    when: { kind: 'open' },
+    status: 'failed',
+    error: runTimeout,
+    reportedBy: 'gateway',
+  })
+}
+
+async function idsOf(executor: SqlExecutor, condition: string): Promise<string[]> {
+  const { rows } = await executor.query<{ run_id: string }>(
+    // Whoever holds a row just now changes it, or was paused: the next sweep sees.
+    `select run_id from platform.runs where ${condition} order by id limit ${batchMax} for no key update skip locked`,
+  )
+  return rows.map((row) => row.run_id)
+}
+
+/** Deletes runs that ended so many days ago, with all that belongs to them. Gives the number of trees. */
+export async function pruneRuns(executor: SqlExecutor, days: number): Promise<number> {
+  const { rows } = await executor.query<{ trees: number }>(
+    // Of the oldest alone: runs end in about the order in which they came, and nothing else is read.
+    `with old as materialized (
+       select r.root_run_id from (select * from platform.runs order by id limit ${batchMax}) r
+       join platform.run_trees t on t.root_run_id = r.root_run_id
+       where r.parent_run_id is null and t.open_runs = 0
+         and r.ended_at < clock_timestamp() - make_interval(days => $1::integer)),
+     events as (delete from platform.run_events where root_run_id in (select root_run_id from old)),
+     trees as (delete from platform.run_trees where root_run_id in (select root_run_id from old)),
+     gone as (
+       delete from platform.runs where run_id in (select root_run_id from old)
+         or parent_run_id is not null and root_run_id in (select root_run_id from old) returning run_id),
+     reports as (delete from platform.run_reports where run_id in (select run_id from gone)),
+     dispatches as (
+       delete from platform.dispatches where ended_at < clock_timestamp() - make_interval(days => $1::integer))
+     select count(*) as trees from old`,
+    [days],
+  )
+  return rows[0]!.trees
+}

@@ -1,0 +1,4 @@
+import { openGatewayPlatform } from '../support/gateway-platform.ts'
+import { describeRunsOnAdk } from './runs-adk.promises.ts'
+
+describeRunsOnAdk('embedded', openGatewayPlatform)

@@ -1,0 +1,77 @@
+/** The client against a real platform: over the run gateway with a gateway key, over the main API with an ID token. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Client, createMainApi, type MainApi, type RunCalls } from '#client/client.ts'
+import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
+
+let platform: MainApiPlatform
+let client: Client
+let api: MainApi
+
+beforeAll(async () => {
+  platform = await openMainApiPlatform({ NODES_PORT: '0' }, { agents: true })
+  client = await platform.clientOf('scout', { runUrl: platform.addresses.agent_gateway_url })
+  const { key } = await platform.issueKey('surveyor')
+  api = createMainApi({ baseUrl: platform.baseUrl, agentKey: key })
+})
+
+afterAll(async () => {
+  await client?.close()
+  await api?.close()
+  await platform?.close()
+})
+
+const callers: [string, string, () => RunCalls][] = [
+  ['the run gateway', 'scout', () => client],
+  ['the main API', 'surveyor', () => api],
+]
+
+describe.each(callers)('over %s', (_name, self, calls) => {
+  test('an agent answers, and one that is named joins', async () => {
+    const { run, events } = await calls().run('ATLAS', 'What is new? @pulse may know.', { sessionId: 's' })
+    expect(run).toMatchObject({ appName: 'ATLAS', userId: self, sessionId: 's', status: 'completed' })
+    expect(events.map(({ author }) => author).sort()).toEqual(['ATLAS', 'PULSE'])
+    expect(await calls().runs.get(run.runId)).toMatchObject({
+      runId: run.runId,
+      joined: [{ agent: 'PULSE' }],
+    })
+    const listed = await calls().runs.list({ agent: 'atlas', sessionId: 's' })
+    expect(listed.runs.map(({ runId }) => runId)).toEqual([run.runId])
+  })
+
+  test('a stream is left, and read again from any event', async () => {
+    const stream = await calls().stream('whale', 'What is new? @nexus may know.')
+    for await (const event of stream) if (!event.partial) break
+    expect([stream.lastEventId, stream.result]).toEqual([1, undefined])
+    const rest = await calls().resume(stream.runId, { after: stream.lastEventId })
+    const authors: string[] = []
+    for await (const { author, partial } of rest) if (!partial) authors.push(author)
+    expect(authors).toHaveLength(1)
+    expect(rest.result?.status).toBe('completed')
+    const own = await calls().resume(stream.runId, { join: false })
+    for await (const { author } of own) expect(author).toBe('WHALE')
+  })
+
+  test('all agents are asked, and the orchestrator concludes', async () => {
+    const { goalId, runs } = await calls().dispatch('What is new?')
+    expect(runs).toHaveLength(5)
+    const stream = await calls().dispatches.stream(goalId)
+    const authors = new Set<string>()
+    for await (const { author } of stream) authors.add(author)
+    expect(authors.size).toBe(6)
+    expect(stream.result).toMatchObject({
+      status: 'completed',
+      result: expect.stringMatching(/^Conclusion: all 5/),
+    })
+    expect(await calls().dispatches.cancel(goalId)).toMatchObject({ status: 'completed' })
+  })
+
+  test('what there is not is refused with its code', async () => {
+    await expect(calls().run('nobody', 'hello')).rejects.toMatchObject({
+      code: 'agent_not_found',
+      status: 404,
+    })
+    await expect(calls().runs.get(`run_${'0'.repeat(32)}`)).rejects.toMatchObject({ code: 'run_not_found' })
+    await expect(calls().dispatches.get(99_999)).rejects.toMatchObject({ code: 'dispatch_not_found' })
+  })
+})

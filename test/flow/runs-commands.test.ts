@@ -1,0 +1,153 @@
+/** `flotilla run`, `flotilla dispatch` and `flotilla runs`, as operators use them on a running platform. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import type { DispatchView, RunView } from '#operations/runs.ts'
+import type { StoredEvent } from '#services/runs/state/types.ts'
+import { runCommand, runJson } from '../support/command-line.ts'
+import { eventually } from '../support/eventually.ts'
+import { startFlotilla } from '../support/flotilla-process.ts'
+import { echoScript, openScriptedNode, type ScriptedNode } from '../support/scripted-node.ts'
+
+const home = mkdtempSync(join(tmpdir(), 'fl-'))
+const env = { FLOTILLA_HOME: home }
+let node: ScriptedNode
+let end = async () => {}
+
+beforeAll(async () => {
+  node = await openScriptedNode({
+    whale: () => [{ text: 'one ', partial: true }, { text: 'two', partial: true }, { text: 'one two' }],
+    pulse: () => [{ raise: 'no pulse today' }],
+    cipher: () => [{ text: 'begun' }, { hang: true }],
+    nexus: ({ text }) => [{ text: text.includes('WHALE') ? 'so WHALE said' : 'Let @whale say it.' }],
+    axon: ({ text }) => [{ text: text.includes('Give the conclusion.') ? 'All is said.' : 'Taken.' }],
+    atlas: echoScript,
+  })
+  const slugs = ['whale', 'pulse', 'nexus', 'atlas', 'axon']
+  const entry = (slug: string) => [slug, { url: node.url, codename: slug.toUpperCase() }]
+  const nodes = Object.fromEntries([...slugs, 'cipher'].map(entry))
+  const file = join(home, 'my-nodes.yaml')
+  writeFileSync(file, stringify({ nodes }))
+  const atEnd = (kill: () => Promise<void>) => {
+    end = kill
+  }
+  await startFlotilla(home, { atEnd, env: { RUN_NODES_FILE: file } })
+}, 180_000)
+
+afterAll(async () => {
+  await end()
+  await node?.close()
+  rmSync(home, { recursive: true, force: true })
+})
+
+interface RunDocument {
+  run: RunView
+  events: StoredEvent[]
+}
+
+const textsOf = ({ events }: RunDocument) =>
+  events.map(({ event }) => `${event.author}: ${event.content?.parts[0]?.text}`)
+
+test('what an agent says is shown as it comes, and once', async () => {
+  const { code, stdout } = await runCommand(['run', 'WHALE', 'hello', '--session', 's1'], env)
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringMatching(/^WHALE: one two\n\[run_[0-9a-f]{32} completed; session s1\]\n$/),
+  ])
+  expect(node.runs[0]).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
+})
+
+test('as one document: the run and its events, those of agents that were named, too', async () => {
+  const answer = await runJson<RunDocument>(['run', 'nexus', 'who knows?', '--user', 'u1'], env)
+  expect(textsOf(answer)).toEqual(['NEXUS: Let @whale say it.', 'WHALE: one two'])
+  expect(answer.run).toMatchObject({
+    appName: 'NEXUS',
+    userId: 'u1',
+    status: 'completed',
+    trigger: 'api',
+    joined: [{ agent: 'WHALE' }],
+  })
+  const shown = await runJson<RunDocument>(['runs', 'show', answer.run.runId], env)
+  expect(shown).toEqual(answer)
+  // What joined is a run of its own.
+  const joined = await runJson<RunDocument>(['runs', 'show', answer.run.joined[0]!.runId], env)
+  expect([joined.run.trigger, joined.run.parentRunId]).toEqual(['mention', answer.run.runId])
+  expect(textsOf(joined)).toEqual(['WHALE: one two'])
+})
+
+test('a run that fails is an exit code, and says why', async () => {
+  const { code, stdout } = await runCommand(['run', 'PULSE', 'hello'], env)
+  expect(code).toBe(1)
+  expect(stdout).toMatch(/\[run_[0-9a-f]{32} failed: .*no pulse today.*; session [0-9a-f-]{36}\]/)
+  const answer = await runJson<RunDocument>(['run', 'PULSE', 'hello'], env, 1)
+  expect(answer.run.error?.code).toBe('agent_error')
+})
+
+test('what cannot be sent is refused', async () => {
+  const codeOf = async (args: string[], code: number) =>
+    (await runJson<{ error: { code: string } }>(args, env, code)).error.code
+  expect(await codeOf(['run', 'NOBODY', 'hello'], 1)).toBe('agent_not_found')
+  expect(await codeOf(['run', 'WHALE', ' '], 2)).toBe('validation_failed')
+  expect(await codeOf(['run', 'WHALE', 'x'.repeat(40_000)], 1)).toBe('payload_too_large')
+  expect(await codeOf(['runs', 'show', 'run_0'], 1)).toBe('run_not_found')
+  expect(await codeOf(['runs', 'show', '999'], 1)).toBe('dispatch_not_found')
+  expect(await codeOf(['runs', 'cancel', 'run_0'], 1)).toBe('run_not_found')
+  expect((await runCommand(['runs', 'list', '--status', 'lost'], env)).code).toBe(2)
+})
+
+test('a run goes on without its command, and is listed and canceled', async () => {
+  const args = ['run', 'CIPHER', 'hello', '--session', 's2', '--async']
+  const { run } = await runJson<{ run: RunView }>(args, env)
+  await eventually('its first event', async () => {
+    const { events } = await runJson<RunDocument>(['runs', 'show', run.runId], env)
+    return events.length === 1
+  })
+  const list = (...filter: string[]) =>
+    runJson<{ runs: RunView[] }>(['runs', 'list', ...filter], env).then(({ runs }) =>
+      runs.map(({ runId }) => runId),
+    )
+  expect(await list('--session', 's2')).toEqual([run.runId])
+  expect(await list('--agent', 'CIPHER', '--status', 'running')).toEqual([run.runId])
+  expect(await list('--agent', 'CIPHER', '--status', 'completed')).toEqual([])
+  expect(await list('--user', 'operator', '--limit', '1')).toEqual([run.runId])
+  const canceled = await runCommand(['runs', 'cancel', run.runId], env)
+  expect([canceled.code, canceled.stdout]).toEqual([0, `${run.runId} is being canceled\n`])
+  await eventually('it is canceled', async () => (await list('--status', 'canceled')).includes(run.runId))
+  expect((await runCommand(['runs', 'cancel', run.runId], env)).stdout).toBe(`${run.runId} canceled\n`)
+  expect(node.runs.find(({ sessionId }) => sessionId === 's2')?.aborted).toBe(true)
+  const reports = await runJson<{ runs: RunView[] }>(['runs', 'list', '--all', '--agent', 'AXON'], env)
+  expect(reports.runs.some(({ trigger }) => trigger === 'report')).toBe(true)
+})
+
+test('a dispatch shows what each agent says, and how it ends; its conclusion is kept', async () => {
+  const { dispatch } = await runJson<{ dispatch: DispatchView }>(['dispatch', 'Report.', '--async'], env)
+  expect(dispatch.runs.map(({ agent }) => agent)).toEqual(['WHALE', 'PULSE', 'NEXUS', 'ATLAS', 'CIPHER'])
+  const id = String(dispatch.goalId)
+  const cipher = dispatch.runs.find(({ agent }) => agent === 'CIPHER')!.runId
+  await eventually('one agent hangs', async () => {
+    const { events } = await runJson<RunDocument>(['runs', 'show', cipher], env)
+    return events.length === 1
+  })
+  await runJson(['runs', 'cancel', cipher], env)
+  const shown = await eventually('it ends', async () => {
+    const { dispatch } = await runJson<{ dispatch: DispatchView }>(['runs', 'show', id], env)
+    return dispatch.status === 'running' ? undefined : dispatch
+  })
+  expect([shown.status, shown.result]).toEqual(['partial', 'All is said.'])
+  expect((await runCommand(['runs', 'show', id], env)).stdout).toContain('All is said.')
+})
+
+test('a dispatch that is followed shows the conclusion last', async () => {
+  node.scripts.set('cipher', echoScript)
+  node.scripts.set('pulse', echoScript)
+  node.scripts.set('atlas', () => [{ raise: 'no atlas today' }])
+  const { code, stdout } = await runCommand(['dispatch', 'Report.'], env)
+  expect(code).toBe(1)
+  expect(stdout).toContain('PULSE: pulse heard: Report.\n')
+  expect(stdout).toMatch(/^\[dispatch \d+ to WHALE, PULSE, NEXUS, ATLAS, CIPHER\]\n/)
+  expect(stdout).toContain('[ATLAS failed: ')
+  expect(stdout).toMatch(/AXON: All is said\.\n\[dispatch \d+ partial: 4 of 5 agents answered\]\n$/)
+})

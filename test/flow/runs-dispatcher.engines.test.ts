@@ -1,0 +1,17 @@
+/** The dispatcher, and the rows that it works with, on Postgres. */
+
+import type { Relational } from '#engines/relational/port.ts'
+import { openPostgres } from '#engines/relational/postgres.ts'
+import { silentLog } from '../support/relational.ts'
+import { databaseUrl } from '../support/servers.ts'
+import { describeRows } from '../unit/services/runs/state/state.promises.ts'
+import { describeDispatcher } from './runs-dispatcher.promises.ts'
+
+async function open(): Promise<Relational> {
+  const relational = await openPostgres({ url: await databaseUrl(), log: silentLog })
+  await relational.query('create extension if not exists vector')
+  return relational
+}
+
+describeRows(open)
+describeDispatcher('Postgres', open)

@@ -1,0 +1,106 @@
+/** What the calls of the run gateway's described operations need: agents at a node, a run and a dispatch of the caller. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DescribedCall } from './described-call.ts'
+import { eventually } from './eventually.ts'
+import type { GatewayPlatform } from './gateway-platform.ts'
+import { echoScript, openScriptedNode } from './scripted-node.ts'
+
+export interface DescribedAgents {
+  env: Record<string, string>
+  close(): Promise<void>
+}
+
+export async function openDescribedAgents(): Promise<DescribedAgents> {
+  const node = await openScriptedNode({ whale: echoScript, pulse: echoScript, axon: echoScript })
+  const folder = mkdtempSync(join(tmpdir(), 'fl-nodes-'))
+  const file = join(folder, 'nodes.yaml')
+  const nodes = Object.fromEntries([...node.scripts.keys()].map((slug) => [slug, { url: node.url }]))
+  writeFileSync(file, JSON.stringify({ nodes }))
+  return {
+    env: { RUN_NODES_FILE: file },
+    async close() {
+      await node.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** By operationId; to be asked again for each client. */
+export async function runSpecials(
+  platform: GatewayPlatform,
+  token: string,
+): Promise<Record<string, Partial<DescribedCall>>> {
+  const url = platform.addresses.agent_gateway_url as string
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` }
+  const send = async (path: string, body?: object) => {
+    const given = body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers }
+    const answer = await fetch(`${url}${path}`, given)
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+    return answer
+  }
+  const made = await send('/whale/run', { newMessage: { parts: [{ text: 'hello' }] } })
+  const run = { parameters: { path: { runId: made.headers.get('x-run-id') as string } } }
+  const { goalId } = (await (await send('/dispatch', { message: 'hello' })).json()) as { goalId: number }
+  await eventually('the dispatch ends', async () => {
+    const { status } = (await (await send(`/dispatches/${goalId}`)).json()) as { status: string }
+    return status !== 'running'
+  })
+  const dispatch = { parameters: { path: { goalId: String(goalId) } } }
+  const ofMark = (mark: string): [string, Partial<DescribedCall>][] => [
+    [`get${mark}Run`, run],
+    [`follow${mark}Run`, run],
+    [`cancel${mark}Run`, run],
+    [`get${mark}Dispatch`, dispatch],
+    [`follow${mark}Dispatch`, dispatch],
+    [`cancel${mark}Dispatch`, dispatch],
+  ]
+  return {
+    dispatch: { status: 202 },
+    createFleetRun: { status: 202 },
+    createFleetDispatch: { status: 202 },
+    ...Object.fromEntries([...ofMark(''), ...ofMark('Fleet')]),
+  }
+}
+
+const noRun = { path: { runId: `run_${'0'.repeat(32)}` } }
+
+export const runRefusals: (Partial<DescribedCall> & { operationId: string; status: number; code: string })[] =
+  [
+    {
+      operationId: 'runAgent',
+      parameters: { path: { slug: 'nobody' } },
+      status: 404,
+      code: 'agent_not_found',
+    },
+    {
+      operationId: 'runAgent',
+      body: { appName: 'PULSE', newMessage: { parts: [{ text: 'x' }] } },
+      status: 400,
+      code: 'app_name_mismatch',
+    },
+    {
+      operationId: 'runAgent',
+      body: { newMessage: { parts: [{ text: ' ' }] } },
+      status: 422,
+      code: 'validation_failed',
+    },
+    { operationId: 'dispatch', body: { message: ' ' }, status: 422, code: 'validation_failed' },
+    {
+      operationId: 'createFleetRun',
+      body: { newMessage: { parts: [{ text: 'x' }] } },
+      status: 422,
+      code: 'validation_failed',
+    },
+    { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
+    { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },
+    { operationId: 'followRun', parameters: noRun, status: 404, code: 'run_not_found' },
+    {
+      operationId: 'getDispatch',
+      parameters: { path: { goalId: '999999' } },
+      status: 404,
+      code: 'dispatch_not_found',
+    },
+  ]

@@ -1,0 +1,146 @@
+/** Dispatchers on a database, with agents at a scripted node, for tests of runs. */
+
+import type { Relational, SqlValue } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import { type Dispatcher, startDispatcher } from '#services/runs/dispatcher/dispatcher.ts'
+import { createRunNews } from '#services/runs/dispatcher/news.ts'
+import type { RunTimes } from '#services/runs/dispatcher/times.ts'
+import { createCallNode } from '#services/runs/nodes/adk/call.ts'
+import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
+import type { NodeSet } from '#services/runs/nodes/types.ts'
+import { acceptRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
+import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
+import type { Run, StoredEvent } from '#services/runs/state/types.ts'
+import { eventually } from './eventually.ts'
+import { silentLog } from './relational.ts'
+import { nodesAt, shortTimes } from './run-nodes.ts'
+import type { ScriptedNode } from './scripted-node.ts'
+
+export interface RunWorld {
+  relational: Relational
+  node: ScriptedNode
+  dispatchers: Dispatcher[]
+  /** What was published, in order. */
+  news: RunEventRecord[]
+  /** The log takes nothing. */
+  logIsAway: boolean
+  /** Which statements of the dispatchers fail, before they were done or after it: their answer is lost then. */
+  databaseFault: (statement: string) => 'before' | 'after' | undefined
+  start(options?: DispatcherGiven): Dispatcher
+  accept(text: string, given?: Partial<NewRun>): Promise<Run>
+  /** The run when it has ended. */
+  ended(runId: string): Promise<Run>
+  /** The texts of the tree's durable events as `AUTHOR: text`, when it has ended. */
+  talk(rootRunId: string): Promise<string[]>
+  /** Durable events of the tree so far. */
+  talkSoFar(rootRunId: string): Promise<number>
+  all(): Promise<Run[]>
+  close(): Promise<void>
+}
+
+export interface DispatcherGiven {
+  holder?: string
+  times?: Partial<RunTimes>
+  nodes?: NodeSet
+  drainMs?: number
+}
+
+export function openRunWorld(relational: Relational, node: ScriptedNode): RunWorld {
+  const dispatchers: Dispatcher[] = []
+  const news: RunEventRecord[] = []
+  const publisher = {
+    publish: async (_topic: unknown, messages: { value: unknown }[]) => {
+      if (world.logIsAway) throw new AppError('log_unavailable', 'The log is away.')
+      for (const { value } of messages) news.push(value as RunEventRecord)
+      return []
+    },
+  }
+
+  const faulty: Relational = {
+    ...relational,
+    async query<Row>(text: string, params?: SqlValue[]) {
+      const fault = world.databaseFault(text)
+      if (fault === 'before') throw databaseAway()
+      const result = await relational.query<Row>(text, params)
+      if (fault === 'after') throw databaseAway()
+      return result
+    },
+  }
+
+  const world: RunWorld = {
+    relational,
+    node,
+    dispatchers,
+    news,
+    logIsAway: false,
+    databaseFault: () => undefined,
+    start({ holder, times, nodes, drainMs = 0 } = {}) {
+      const set = nodes ?? nodesAt(node.url)
+      const dispatcher = startDispatcher(
+        {
+          relational: faulty,
+          log: silentLog,
+          holder: holder ?? `d${dispatchers.length}`,
+          nodes: () => set,
+          callNode: createCallNode(),
+          probeNode: createProbeNode(),
+          news: createRunNews(publisher as never, silentLog),
+          times: { ...shortTimes, ...times },
+        },
+        { drainMs, retentionDays: 30 },
+      )
+      dispatchers.push(dispatcher)
+      return dispatcher
+    },
+    async accept(text, given = {}) {
+      const slug = given.slug ?? 'whale'
+      const run = await acceptRun(relational, {
+        runId: newRunId(),
+        slug,
+        agent: slug.toUpperCase(),
+        userId: 'ada',
+        sessionId: 's1',
+        trigger: 'api',
+        callerUid: 'uid-ada',
+        requestId: null,
+        message: { role: 'user', parts: [{ text }] },
+        streaming: false,
+        ...given,
+      })
+      for (const dispatcher of dispatchers) dispatcher.run(slug, null)
+      return run
+    },
+    ended: (runId) =>
+      eventually(`run ${runId} ends`, async () => {
+        const run = await readRun(relational, runId)
+        return run?.endedAt ? run : null
+      }),
+    async talk(rootRunId) {
+      await eventually('the tree ends', async () => {
+        const { rows } = await relational.query<{ open_runs: number }>(
+          'select open_runs from platform.run_trees where root_run_id = $1',
+          [rootRunId],
+        )
+        return rows[0]?.open_runs === 0
+      })
+      const events = await readEvents(relational, { rootRunId, after: 0, limit: 1_000 })
+      return events.map(spoken)
+    },
+    talkSoFar: async (rootRunId) =>
+      (await readEvents(relational, { rootRunId, after: 0, limit: 1_000 })).length,
+    all: async () => (await listRuns(relational, { all: true, limit: 10_000 })).runs.reverse(),
+    async close() {
+      await Promise.all(dispatchers.splice(0).map((dispatcher) => dispatcher.close()))
+    },
+  }
+  return world
+}
+
+function spoken({ event }: StoredEvent): string {
+  return `${event.author}: ${(event.content?.parts ?? []).map(({ text }) => text ?? '').join('')}`
+}
+
+function databaseAway(): AppError {
+  return new AppError('relational_engine_unavailable', 'The relational engine is away.')
+}

@@ -1,0 +1,37 @@
+/** Nodes and times of dispatchers in tests of runs. */
+
+import { type RunTimes, runTimes } from '#services/runs/dispatcher/times.ts'
+import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
+import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+
+export const fleet = ['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'] as const
+
+/** Times that let a test see what happens at their end. */
+export const shortTimes: RunTimes = {
+  ...runTimes,
+  sweepMs: 100,
+  restMs: 100,
+  retryMs: 100,
+  probeMs: 200,
+  probeRestMs: 200,
+}
+
+export function nodesAt(
+  url: string,
+  slugs: readonly string[] = fleet,
+  given: Partial<RunNode> = {},
+): NodeSet {
+  return nodeSetOf(
+    slugs.map((slug) => ({
+      slug,
+      codename: slug.toUpperCase(),
+      role: 'test',
+      url,
+      app: slug,
+      headers: {},
+      timeoutMs: 300_000,
+      concurrency: 4,
+      ...given,
+    })),
+  )
+}

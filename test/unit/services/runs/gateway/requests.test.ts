@@ -1,0 +1,60 @@
+import type { FastifyRequest } from 'fastify'
+import { describe, expect, it } from 'vitest'
+import type { Caller } from '#services/identity/access/caller.ts'
+import { acceptsEvents, wantedBy } from '#services/runs/gateway/requests/prefer.ts'
+import { maySee, userFor } from '#services/runs/gateway/requests/users.ts'
+
+const caller = (kind: Caller['kind'], access: Caller['access'], id: string) =>
+  ({ kind, access, uid: `uid-${id}`, agentId: kind === 'person' ? `uid-${id}` : id }) as Caller
+
+describe('the user of a run', () => {
+  const person = caller('person', 'member', 'p')
+  it('is the caller where nothing is said', () => {
+    expect(userFor(person, undefined)).toBe('uid-p')
+    expect(userFor(caller('agent', 'member', 'a'), undefined)).toBe('a')
+  })
+
+  it('is anyone for agents and admins, a person alone for itself', () => {
+    expect(userFor(caller('agent', 'member', 'a'), 'x')).toBe('x')
+    expect(userFor(caller('person', 'admin', 'p'), 'x')).toBe('x')
+    expect(userFor(person, 'uid-p')).toBe('uid-p')
+    expect(() => userFor(person, 'x')).toThrow(expect.objectContaining({ code: 'user_mismatch' }))
+  })
+
+  it('sees its runs, as who started them and admins do', () => {
+    const run = { callerUid: 'uid-a', userId: 'u' }
+    expect(maySee(caller('agent', 'viewer', 'a'), run)).toBe(true)
+    expect(maySee(caller('agent', 'viewer', 'u'), run)).toBe(true)
+    expect(maySee(caller('person', 'admin', 'x'), run)).toBe(true)
+    expect(maySee(caller('agent', 'member', 'x'), run)).toBe(false)
+    expect(maySee(caller('agent', 'member', 'x'), { callerUid: '', userId: 'u' })).toBe(false)
+  })
+})
+
+describe('how a caller wants to be answered', () => {
+  const wanted = (headers: object, streaming = false) =>
+    wantedBy({ headers } as unknown as FastifyRequest, streaming)
+  it.each<[object, boolean, boolean, number, string | undefined]>([
+    [{}, false, false, 60_000, undefined],
+    [{}, true, true, 60_000, undefined],
+    [{ accept: 'text/event-stream' }, false, true, 60_000, undefined],
+    [{ prefer: 'respond-async' }, true, false, 0, 'respond-async'],
+    [{ prefer: 'Respond-Async, wait=5' }, false, false, 0, 'respond-async'],
+    [{ prefer: 'wait=5' }, false, false, 5_000, 'wait=5'],
+    [{ prefer: 'foo; wait="7"' }, false, false, 7_000, 'wait=7'],
+    [{ prefer: 'wait=900' }, false, false, 60_000, 'wait=60'],
+    [{ prefer: 'wait=0' }, false, false, 0, 'wait=0'],
+    [{ prefer: 'wait=-1, wait=x' }, false, false, 60_000, undefined],
+    [{ prefer: 'wait=5' }, true, true, 60_000, undefined],
+  ])('%j, streaming %s', (headers, streaming, stream, waitMs, applied) => {
+    expect(wanted(headers, streaming)).toEqual({ stream, waitMs, applied })
+  })
+
+  it.each([
+    ['text/event-stream', true],
+    ['application/json, Text/Event-Stream;q=0.5', true],
+    ['*/*', false],
+    ['text/event-stream-x', false],
+    [undefined, false],
+  ])('Accept %s: %s', (accept, is) => expect(acceptsEvents(accept)).toBe(is))
+})

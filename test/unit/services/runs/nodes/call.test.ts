@@ -1,0 +1,249 @@
+/** Calls of nodes, against a node that speaks ADK's protocol in both dialects. */
+
+import { afterEach, describe, expect, it } from 'vitest'
+import { createCallNode } from '#services/runs/nodes/adk/call.ts'
+import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
+import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/types.ts'
+import type { RunEvent } from '#services/runs/state/types.ts'
+import { eventually } from '#test/support/eventually.ts'
+import {
+  echoScript,
+  openScriptedNode,
+  type Script,
+  type ScriptedNode,
+  type ScriptedNodeOptions,
+} from '#test/support/scripted-node.ts'
+
+const opened: ScriptedNode[] = []
+afterEach(async () => {
+  for (const node of opened.splice(0)) await node.close()
+})
+
+async function nodeWith(script: Script, options: ScriptedNodeOptions = {}): Promise<ScriptedNode> {
+  const node = await openScriptedNode({ whale: script }, options)
+  opened.push(node)
+  return node
+}
+
+function entryOf({ url }: { url: string }, fields: Partial<RunNode> = {}): RunNode {
+  const whale = { slug: 'whale', codename: 'WHALE', app: 'whale', role: '' }
+  return { ...whale, url, headers: {}, timeoutMs: 20_000, concurrency: 4, ...fields }
+}
+
+function callOf(node: RunNode, fields: Partial<NodeCall> = {}): NodeCall {
+  return {
+    node,
+    runId: 'run_1',
+    userId: 'u1',
+    sessionId: 's1',
+    newMessage: { role: 'user', parts: [{ text: 'hello' }] },
+    streaming: true,
+    signal: AbortSignal.timeout(20_000),
+    ...fields,
+  }
+}
+
+async function all(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
+  const found: RunEvent[] = []
+  for await (const event of events) found.push(event)
+  return found
+}
+
+async function faultOf(events: AsyncIterable<RunEvent>): Promise<{ seen: RunEvent[]; fault: NodeFault }> {
+  const seen: RunEvent[] = []
+  try {
+    for await (const event of events) seen.push(event)
+  } catch (error) {
+    if (error instanceof NodeFault) return { seen, fault: error }
+    throw error
+  }
+  throw new Error('no fault')
+}
+
+const textOf = ({ content }: RunEvent) => content?.parts[0]?.text
+
+describe.each(['python', 'typescript'] as const)('a node of the %s dialect', (dialect) => {
+  it('gives its events in our form, with the session made once', async () => {
+    const node = await nodeWith(({ text }) => [{ text: 'he', partial: true }, { text: `heard ${text}` }], {
+      dialect,
+    })
+    const callNode = createCallNode()
+    const events = await all(
+      callNode(callOf(entryOf(node), { customMetadata: { goal: 7 }, stateDelta: { a: 1 } })),
+    )
+    expect(events.map(textOf)).toEqual(['he', 'heard hello'])
+    expect(events.map(({ partial }) => partial)).toEqual([true, undefined])
+    expect(events[1]).toMatchObject({
+      author: 'WHALE',
+      invocationId: 'run_1',
+      customMetadata: { goal: 7, nodeInvocationId: expect.stringMatching(/^e-/) },
+    })
+    expect(Math.abs(events[1]!.timestamp - Date.now() / 1000)).toBeLessThan(60)
+    expect(node.runs[0]!.body).toMatchObject({ appName: 'whale', streaming: true, stateDelta: { a: 1 } })
+    await all(callNode(callOf(entryOf(node))))
+    expect(node.requests).toEqual(['POST /apps/whale/users/u1/sessions/s1', 'POST /run_sse', 'POST /run_sse'])
+    // Kept for the calls that follow.
+    for (let n = 0; n < 5; n++) await all(callNode(callOf(entryOf(node))))
+    expect(node.connections).toBeLessThanOrEqual(2)
+  })
+
+  it('makes the session again when the node has forgotten it, and takes one that exists', async () => {
+    const node = await nodeWith(echoScript, { dialect })
+    const callNode = createCallNode()
+    await all(callNode(callOf(entryOf(node))))
+    node.forgetSessions()
+    expect(await all(callNode(callOf(entryOf(node))))).toHaveLength(1)
+    // Another process, which does not know it.
+    expect(await all(createCallNode()(callOf(entryOf(node))))).toHaveLength(1)
+  })
+})
+
+describe('what ids may be', () => {
+  it.each(['a/b', 'ü ?#%', '..'.padStart(100, 'x')])(
+    '%j as a session id reaches the node',
+    async (sessionId) => {
+      const node = await nodeWith(echoScript)
+      await all(createCallNode()(callOf(entryOf(node), { sessionId, userId: 'me@x y' })))
+      expect(node.runs[0]).toMatchObject({ sessionId, userId: 'me@x y' })
+    },
+  )
+})
+
+describe('a run that fails', () => {
+  it('is an agent error when the agent raises, without paths, traces and secrets', async () => {
+    const raise = 'no file /home/agents/whale/x.py, token a-very-secret-token at C:\\agents\\y\nTraceback'
+    const node = await nodeWith(() => [{ text: 'one' }, { raise }])
+    const headers = { Authorization: 'Bearer a-very-secret-token' }
+    const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node, { headers }))))
+    expect(seen.map(textOf)).toEqual(['one'])
+    expect(fault.kind).toBe('agent_error')
+    expect(fault.message).toBe('RuntimeError: no file [cut], token [cut] at [cut]')
+  })
+
+  it.each([
+    [500, 'agent_error'],
+    [422, 'agent_error'],
+    [401, 'unavailable'],
+    [404, 'unavailable'],
+    [503, 'unavailable'],
+    [302, 'unavailable'],
+  ])('with HTTP %d is %s', async (status, kind) => {
+    const node = await nodeWith(() => [
+      { status, body: 'at /home/agents', headers: { location: 'http://x/' } },
+    ])
+    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    expect(fault.kind).toBe(kind)
+    expect(fault.message).not.toContain('home')
+  })
+
+  it('is unavailable when nothing listens, and when the node has another agent', async () => {
+    const node = await nodeWith(echoScript)
+    const other = await faultOf(createCallNode()(callOf(entryOf(node, { app: 'nobody' }))))
+    expect(other.fault.kind).toBe('unavailable')
+    await node.down()
+    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    expect(fault.kind).toBe('unavailable')
+    expect(fault.message).not.toContain('127.0.0.1')
+  })
+
+  it('is lost when the connection ends in the middle', async () => {
+    const node = await nodeWith(() => [{ text: 'one' }, { waitMs: 20 }, { cut: true }])
+    const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    expect(seen).toHaveLength(1)
+    expect(fault.kind).toBe('lost')
+  })
+
+  it.each([['data: {nonsense}\n\n'], ['data: [1]\n\n'], ['data: "text"\n\n'], ['data: null\n\n']])(
+    'is an agent error for %j',
+    async (raw) => {
+      const node = await nodeWith(() => [{ raw }])
+      expect((await faultOf(createCallNode()(callOf(entryOf(node))))).fault.kind).toBe('agent_error')
+    },
+  )
+
+  it('yields an error event of the agent like any other', async () => {
+    const node = await nodeWith(() => [{ event: { errorCode: 503, errorMessage: 'see /etc/x' } }])
+    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    expect(event).toMatchObject({ errorCode: '503', errorMessage: 'see [cut]' })
+  })
+
+  it('closes the connection when it is aborted, and throws the reason', async () => {
+    const node = await nodeWith(() => [{ text: 'one' }, { hang: true }])
+    const stop = new AbortController()
+    const reason = new Error('canceled')
+    const events = createCallNode()(callOf(entryOf(node), { signal: stop.signal }))
+    const run = (async () => {
+      for await (const _ of events) stop.abort(reason)
+    })()
+    await expect(run).rejects.toBe(reason)
+    await eventually('the node sees it', () => node.runs[0]?.aborted === true)
+  })
+})
+
+describe('what a node may send', () => {
+  it('comments, empty frames, CRLF, several data lines, pieces of any size', async () => {
+    const text =
+      ': ping\r\n\r\n\r\nevent: x\r\nid: 3\r\ndata: {"content":\r\ndata: {"parts":[{"text":"ü"}]}}\r\n\r\n'
+    const bytes = Buffer.from(text)
+    const node = await nodeWith(() => [...bytes].map((byte) => ({ raw: Buffer.from([byte]) })))
+    expect((await all(createCallNode()(callOf(entryOf(node))))).map(textOf)).toEqual(['ü'])
+  })
+
+  it('keeps fields that nobody knows, and replaces ids and times that are none', async () => {
+    const odd = {
+      id: 7,
+      timestamp: 'now',
+      content: 'text',
+      partial: 'yes',
+      usageMetadata: { a: 1 },
+      author: 'x',
+    }
+    const node = await nodeWith(() => [{ event: odd }])
+    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    expect(event).toMatchObject({ author: 'WHALE', usageMetadata: { a: 1 }, id: expect.any(String) })
+    expect(event!.content).toBeUndefined()
+    expect(event!.partial).toBeUndefined()
+    expect(event!.timestamp).toBeGreaterThan(1e9)
+  })
+
+  it.each([
+    ['600 kB of text', 'x'.repeat(600_000)],
+    ['text that grows as JSON', '\u0001'.repeat(200_000)],
+    ['text of three bytes a character', '語'.repeat(300_000)],
+  ])('cuts an event of %s and says so', async (_, text) => {
+    const node = await nodeWith(() => [{ text }, { text: 'after' }])
+    const [event, after] = await all(createCallNode()(callOf(entryOf(node))))
+    expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThanOrEqual(512 * 1024)
+    expect(Buffer.byteLength(JSON.stringify(event))).toBeGreaterThan(400 * 1024)
+    expect(textOf(event!)).toMatch(/\[cut: the event had \d+ bytes/)
+    expect(event!.customMetadata).toMatchObject({ cut: { bytes: expect.any(Number) } })
+    expect(textOf(after!)).toBe('after')
+  })
+
+  it('passes over an event that is too large to be kept', async () => {
+    const piece = Buffer.alloc(1024 * 1024, 120)
+    const pieces = Array.from({ length: 9 }, () => ({ raw: piece }))
+    const node = await nodeWith(() => [
+      { raw: 'data: {"x":"' },
+      ...pieces,
+      { raw: '"}\r\n\r\n' },
+      { text: 'after' },
+    ])
+    const events = await all(createCallNode()(callOf(entryOf(node))))
+    expect(events.map(textOf)).toEqual([expect.stringMatching(/^\[cut: the event had 9\d+ bytes/), 'after'])
+  })
+})
+
+describe('a probe', () => {
+  it('finds the app, and says what is missing', async () => {
+    const node = await nodeWith(echoScript, { token: 'a-token-of-a-node' })
+    const probe = createProbeNode()
+    const signal = new AbortController().signal
+    const headers = { authorization: 'Bearer a-token-of-a-node' }
+    await probe(entryOf(node, { headers }), signal)
+    await expect(probe(entryOf(node, { headers, app: 'x' }), signal)).rejects.toThrow('has no app x')
+    await expect(probe(entryOf(node), signal)).rejects.toThrow('HTTP 401')
+    await node.down()
+    await expect(probe(entryOf(node), signal)).rejects.toMatchObject({ kind: 'unavailable' })
+  })
+})
