@@ -45,6 +45,18 @@ export const pages: readonly PageEntry[] = [
     component: lazy(() => import('./pages/people.tsx')),
   },
   {
+    path: '/runs',
+    menu: 'Runs',
+    letter: 'm',
+    needs: ['GET /api/v1/runs'],
+    component: lazy(() => import('./pages/runs.tsx')),
+  },
+  {
+    path: '/runs/:runId',
+    needs: ['GET /api/v1/runs/:runId', 'GET /api/v1/runs/:runId/events'],
+    component: lazy(() => import('./pages/run.tsx')),
+  },
+  {
     path: '/topics',
     menu: 'Topics',
     letter: 't',

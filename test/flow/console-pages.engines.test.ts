@@ -41,6 +41,7 @@ const pages: [path: string, heading: string, dialogs?: (string | RegExp)[]][] = 
   ['agents/scout', 'scout', ['Issue a key', 'Change', 'Rotate', 'Delete']],
   ['agent-keys', 'Agent keys', ['Issue a key', /^Revoke/]],
   ['people', 'People', ['Add a person', /^Role of vera/, /^Remove vera/]],
+  ['runs', 'Runs'],
   ['topics', 'Topics'],
   ['topics/agents.changes', 'agents.changes'],
   ['groups', 'Consumer groups'],

@@ -22,7 +22,11 @@ export async function openConsole(
   env: Record<string, string> = {},
   options: Parameters<typeof openMainApiPlatform>[1] = {},
 ): Promise<ConsolePlatform> {
-  const platform = await openMainApiPlatform(env, options)
+  return openConsoleOver(await openMainApiPlatform(env, options))
+}
+
+/** Closes the platform, too. */
+export async function openConsoleOver<P extends MainApiPlatform>(platform: P): Promise<P & ConsolePlatform> {
   const executablePath = process.env.CHROMIUM ?? chromiumPath()
   const browser: Browser = await chromium.launch({ executablePath, args: ['--disable-dev-shm-usage'] })
   const people = {

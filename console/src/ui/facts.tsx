@@ -1,6 +1,6 @@
 /** Names and values of one thing, and values of any form. */
 
-import { Fragment, type ReactNode } from 'react'
+import { Fragment, type ReactNode, useState } from 'react'
 
 export function Facts({ of: facts }: { of: readonly (readonly [string, ReactNode])[] }) {
   return (
@@ -15,12 +15,13 @@ export function Facts({ of: facts }: { of: readonly (readonly [string, ReactNode
   )
 }
 
-/** JSON that is opened on demand. */
+/** JSON that is opened on demand, and made into text only then. */
 export function Json({ label, value }: { label: string; value: unknown }) {
+  const [isOpen, setOpen] = useState(false)
   return (
-    <details className="json">
+    <details className="json" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{label}</summary>
-      <pre>{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>
+      {isOpen && <pre>{typeof value === 'string' ? value : JSON.stringify(value, null, 2)}</pre>}
     </details>
   )
 }

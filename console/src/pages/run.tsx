@@ -1,0 +1,143 @@
+/** One run with all that joined it: a lane for each, its events as they come, and the button that cancels it. */
+
+import { Link, useParams } from 'wouter'
+import { api, type Data, take, takePage } from '../data/api.ts'
+import { plural } from '../data/format.ts'
+import { useChange, useRead } from '../data/query.ts'
+import { useMay } from '../session/permissions.ts'
+import { Copyable } from '../ui/copyable.tsx'
+import { Facts, Json } from '../ui/facts.tsx'
+import { Empty, Failed, Loaded } from '../ui/loaded.tsx'
+import { Page, Section } from '../ui/page.tsx'
+import { Time } from '../ui/time.tsx'
+import { Lanes } from './run-lanes.tsx'
+import { type Run, RunStatus, tookOf } from './runs.tsx'
+import { type RunEvent, useRunEvents } from './use-run-events.ts'
+
+const everyMs = 2_000
+
+export default function RunPage() {
+  const { runId = '' } = useParams()
+  const params = { path: { runId } }
+  const run = useRead(['runs', runId], () => take(api.GET('/api/v1/runs/{runId}', { params })), everyMs)
+  return (
+    <Page
+      title={run.data ? `Run of ${run.data.appName}` : 'Run'}
+      actions={run.data && <Cancel run={run.data} />}
+    >
+      <Loaded of={run}>{(data) => <Whole run={data} />}</Loaded>
+    </Page>
+  )
+}
+
+function Cancel({ run: { runId, endedAt, cancelRequestedAt } }: { run: Run }) {
+  const mayCancel = useMay('POST /api/v1/runs/:runId/cancel')
+  const cancel = useChange(
+    () => take(api.POST('/api/v1/runs/{runId}/cancel', { params: { path: { runId } } })),
+    ['runs'],
+  )
+  if (!mayCancel || endedAt !== null) return null
+  const isAsked = cancelRequestedAt !== null || cancel.isPending
+  return (
+    <>
+      <button type="button" className="danger" disabled={isAsked} onClick={() => cancel.mutate(undefined)}>
+        {isAsked ? 'Canceling…' : 'Cancel the run'}
+      </button>
+      {cancel.error && <Failed problem={cancel.error} />}
+    </>
+  )
+}
+
+function Whole({ run }: { run: Run }) {
+  const { runId, rootRunId } = run
+  const tree = useRead(
+    ['runs', 'tree', rootRunId],
+    () => takePage(api.GET('/api/v1/runs', { params: { query: { rootRunId, limit: 100 } } })),
+    everyMs,
+  )
+  const { events, isLive, problem } = useRunEvents(runId)
+  const runs = tree.data ? [...tree.data.rows].reverse() : [run]
+  return (
+    <>
+      <About run={run} />
+      <Section title="Timeline">
+        <Lanes runs={runs} events={events} />
+      </Section>
+      <Section title="Events">
+        <p className="dim" role="status">
+          {plural(events.length, 'event')}
+          {isLive && ', live'}
+        </p>
+        {problem && <Failed problem={problem} />}
+        {!isLive && events.length === 0 && <Empty title="It ended without an event" />}
+        <ol className="records" aria-label="Events, the oldest first">
+          {events.map((event) => (
+            <li key={event.number}>
+              <EventEntry event={event} />
+            </li>
+          ))}
+        </ol>
+      </Section>
+    </>
+  )
+}
+
+function About({ run }: { run: Run }) {
+  const { runId, status, error, userId, sessionId, parentRunId, joined, skipped, goalId, createdAt } = run
+  const mayGoals = useMay('GET /api/v1/goals')
+  const facts: [string, Parameters<typeof Facts>[0]['of'][number][1]][] = [
+    ['State', <RunStatus key="state" status={status} />],
+    ['Run', <Copyable key="run" text={runId} />],
+    ['User', userId],
+    ['Session', <Copyable key="session" text={sessionId} />],
+    ['Made', <Time key="made" at={createdAt} />],
+    ['Took', tookOf(run)],
+  ]
+  if (error) facts.push(['Fault', `${error.code}: ${error.message}`])
+  if (parentRunId) facts.push(['Named by', <RunLink key="parent" runId={parentRunId} />])
+  if (goalId !== null) {
+    facts.push([
+      'Dispatch',
+      mayGoals ? <Link key="goal" href="/goals">{`goal ${goalId}`}</Link> : `goal ${goalId}`,
+    ])
+  }
+  if (joined.length > 0) facts.push(['Joined', <Joined key="joined" joined={joined} />])
+  if (skipped.length > 0) {
+    facts.push(['Did not join', skipped.map(({ agent, reason }) => `${agent} (${reason})`).join(', ')])
+  }
+  return <Facts of={facts} />
+}
+
+function RunLink({ runId, children = runId }: { runId: string; children?: string }) {
+  return <Link href={`/runs/${runId}`}>{children}</Link>
+}
+
+function Joined({ joined }: { joined: Data['Run']['joined'] }) {
+  return joined.map(({ agent, runId }, at) => (
+    <span key={runId}>
+      {at > 0 && ', '}
+      <RunLink runId={runId}>{agent}</RunLink>
+    </span>
+  ))
+}
+
+function EventEntry({ event }: { event: RunEvent }) {
+  const { number, author, timestamp, content, errorCode, errorMessage } = event
+  const texts = (content?.parts ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
+  return (
+    <>
+      <div className="line">
+        <code>{number}</code>
+        <Time at={new Date(timestamp * 1_000).toISOString()} />
+        <strong>{author}</strong>
+        {errorCode && (
+          <span className="fault">
+            {errorCode}: {errorMessage}
+          </span>
+        )}
+      </div>
+      {texts.length > 0 && <p className="prose">{texts.join('\n')}</p>}
+      <Json label="JSON" value={event} />
+    </>
+  )
+}

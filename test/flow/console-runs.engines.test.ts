@@ -1,0 +1,74 @@
+/** Runs in the console: one with a mention, live, and one that is canceled. */
+
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import {
+  type ConsolePlatform,
+  keepPicture,
+  openConsoleOver,
+  seriousFaultsOf,
+  sidewaysScrollOf,
+  violationsOf,
+} from '../support/console.ts'
+import { openRunsPlatform, type RunsPlatform } from '../support/runs-platform.ts'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 })
+
+let platform: ConsolePlatform & RunsPlatform
+beforeAll(async () => {
+  platform = await openConsoleOver(await openRunsPlatform())
+})
+afterAll(() => platform?.close())
+
+async function send(agent: string, text: string, role: 'member' | 'admin' = 'member') {
+  const page = await platform.signedIn(role)
+  await page.goto(`${platform.consoleUrl}runs`)
+  await page.getByRole('button', { name: 'Send a message' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Agent').fill(agent)
+  await dialog.getByLabel('Message').fill(text)
+  expect(await seriousFaultsOf(page)).toEqual([])
+  await dialog.getByRole('button', { name: 'Send' }).click()
+  await page.getByRole('heading', { level: 1, name: `Run of ${agent}` }).waitFor()
+  return page
+}
+
+test('a message that names another agent is followed live, in a lane for each', async () => {
+  let goOn = () => {}
+  const waited = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  platform.script('atlas', async function* () {
+    yield { text: 'I look into it.' }
+    await waited
+    yield { text: 'It is repaired.' }
+  })
+  platform.script('pulse', () => [{ text: 'So it is.' }])
+  const page = await send('ATLAS', 'Is the lamp repaired? @pulse may know.')
+  await page.getByText('I look into it.').waitFor()
+  await page.getByText('● completed').or(page.getByText('◐ running')).first().waitFor()
+  expect(await page.getByText('It is repaired.').count()).toBe(0)
+  goOn()
+  await page.getByText('It is repaired.').waitFor()
+  await page.getByText('So it is.').waitFor()
+  await page.getByText('● completed').waitFor()
+  await page.getByRole('img', { name: /ATLAS completed, PULSE completed/ }).waitFor()
+  await page.getByText('3 events', { exact: true }).waitFor()
+  await keepPicture(page, 'run')
+  expect(await seriousFaultsOf(page)).toEqual([])
+  await page.setViewportSize({ width: 390, height: 844 })
+  expect(await sidewaysScrollOf(page)).toBe(0)
+  expect(await violationsOf(page)).toEqual([])
+})
+
+test('a run is canceled', async () => {
+  platform.script('cipher', () => [{ text: 'This takes long.' }, { hang: true }])
+  const page = await send('CIPHER', 'Is all safe?')
+  await page.getByText('This takes long.').waitFor()
+  await page.getByRole('button', { name: 'Cancel the run' }).click()
+  await page.getByText('○ canceled').waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel the run' }).count()).toBe(0)
+  await page.getByRole('link', { name: 'Runs', exact: true }).click()
+  await page.getByRole('row', { name: /CIPHER/ }).waitFor()
+  expect(await seriousFaultsOf(page)).toEqual([])
+  expect(await violationsOf(page)).toEqual([])
+})
