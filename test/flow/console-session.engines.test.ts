@@ -107,3 +107,16 @@ test('the page and its files have their headers; what is not there is 404', asyn
   const bare = await fetch(`${platform.baseUrl}/console`, { redirect: 'manual' })
   expect([bare.status, bare.headers.get('location')]).toEqual([308, '/console/'])
 })
+
+test('the first page takes less than 200 KB of JavaScript, compressed', async () => {
+  const page = await platform.newPage()
+  let total = 0
+  page.on('response', async (answer) => {
+    if (answer.url().endsWith('.js')) total += Number(answer.headers()['content-length'])
+  })
+  await page.goto(platform.consoleUrl)
+  await fillSignIn(page, platform.people.viewer)
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  expect(total).toBeGreaterThan(10_000)
+  expect(total).toBeLessThan(200 * 1_024)
+})

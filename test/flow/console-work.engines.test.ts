@@ -248,6 +248,28 @@ test('a tail goes on without a gap when its connection is cut', async () => {
   await cut.close()
 })
 
+test('a flood of records is shown as a sample that says for how many each is there', async () => {
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'topics/fleet.events?from=end', 'fleet.events')
+  await page.getByText('◐ live').waitFor()
+  const { eventLog } = platform.platform.engines
+  const records = Array.from({ length: 1_000 }, (_, at) => ({
+    key: Buffer.from(`flood-${at}`),
+    value: Buffer.from('bad'),
+  }))
+  const shown = page.getByText(/^1 of \d/)
+  await eventually('it is a sample', async () => {
+    await eventLog.append('fleet.events', 0, records)
+    return (await shown.count()) > 0
+  })
+  expect(
+    await page
+      .getByRole('list', { name: /Records/ })
+      .locator('> li')
+      .count(),
+  ).toBeLessThanOrEqual(500)
+})
+
 /** Passes bytes on, and cuts all connections on demand. */
 async function openCutProxy(target: number) {
   const sockets = new Set<Socket>()

@@ -84,6 +84,9 @@ function Figures({ state, letters }: { state: State; letters: number | undefined
       <Tile to="/agents" name="Agents" value={state.agents.length}>
         {running > 0 ? `${count(running)} with a node` : 'who may use the platform'}
       </Tile>
+      <Tile to="/runs" name="Runs running" value={state.runs.running ?? 0}>
+        {`${count(state.runs.completed ?? 0)} completed, ${count(state.runs.failed ?? 0)} failed`}
+      </Tile>
       <Tile to="/groups" name="Worst lag" value={worst?.[1] ?? 0}>
         {worst?.[1] ? worst[0] : plural(lags.length, 'group')}
       </Tile>
