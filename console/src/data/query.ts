@@ -9,17 +9,22 @@ import {
 } from '@tanstack/react-query'
 import { asProblem, type Problem } from './problem.ts'
 
+const waitMsMax = 10_000
+
+/** What is refused stays refused. Too many at once, as several pages ask that are opened together, passes in a moment. */
+function isWorthAgain(failures: number, error: unknown): boolean {
+  const { status } = asProblem(error)
+  if (status === 429) return failures < 5
+  return failures < 1 && (status === 0 || status >= 500)
+}
+
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2_000,
       gcTime: 5 * 60_000,
-      // What is refused stays refused; what may pass by itself is tried once more.
-      retry: (failures, error) => {
-        const { status } = asProblem(error)
-        return failures < 1 && (status === 0 || status >= 500)
-      },
-      retryDelay: 1_000,
+      retry: isWorthAgain,
+      retryDelay: (_failures, error) => Math.min((asProblem(error).retryAfter ?? 1) * 1_000, waitMsMax),
       refetchOnWindowFocus: true,
     },
   },
