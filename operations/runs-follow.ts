@@ -47,6 +47,8 @@ export const followRunOperation = defineOperation({
 interface Target {
   /** Whether a record of runs.events is about it. */
   isOf(record: { root_run_id: string; goal_id: number | null }): boolean
+  /** As the rows number it; null where it is no durable event. */
+  seqOf(record: { seq: number | null; goal_seq: number | null }): number | null
   after(seq: number): Promise<StoredEvent[]>
   /** Agents that will not answer, since the last call. */
   changes(): Promise<FollowedItem[]>
@@ -62,6 +64,7 @@ async function targetOf(relational: Relational, id: string): Promise<Target> {
   const { rootRunId } = run
   return {
     isOf: ({ root_run_id }) => root_run_id === rootRunId,
+    seqOf: ({ seq }) => seq,
     after: (after) => readEvents(relational, { rootRunId, after, limit: pageMax }),
     changes: async () => [],
     async outcome() {
@@ -76,6 +79,7 @@ async function dispatchTarget(relational: Relational, goalId: number): Promise<T
   const seen = new Set<string>()
   return {
     isOf: ({ goal_id }) => goal_id === goalId,
+    seqOf: ({ goal_seq }) => goal_seq,
     after: (after) => readDispatchEvents(relational, { goalId, after, limit: pageMax }),
     async changes() {
       const { runs } = await dispatchOf(relational, goalId)
@@ -97,6 +101,13 @@ async function dispatchTarget(relational: Relational, goalId: number): Promise<T
   }
 }
 
+/** Of a text of a run, behind the durable event of this number. */
+interface Piece {
+  event: RunEvent
+  runId: string
+  behind: number
+}
+
 async function follow(
   { platform, output, signal }: OperationContext<FollowedItem>,
   target: Target,
@@ -105,19 +116,31 @@ async function follow(
   const events: StoredEvent[] = []
   const wakeup = createWakeup()
   let after = 0
-  let waiting: (FollowedItem | 'rows')[] = []
+  let waiting: (Piece | 'rows')[] = []
+  /** By run: the last durable event that came from the log, and from the rows. */
+  const heardTo = new Map<string, number>()
+  const givenTo = new Map<string, number>()
   const tail = await tailRuns(platform, (record) => {
     if (!target.isOf(record)) return
+    const { run_id: runId, status } = record
     const event = record.event === null ? null : (JSON.parse(record.event) as RunEvent)
     if (!event?.partial) {
+      // From its beginning on, or behind a durable event, no piece of a text is missing.
+      const seq = target.seqOf(record) ?? (status === 'running' ? 0 : null)
+      if (seq !== null) heardTo.set(runId, seq)
       if (waiting.at(-1) !== 'rows') waiting.push('rows')
-    } else if (waiting.length < piecesMax) waiting.push({ kind: 'partial', event })
+    } else if (heardTo.has(runId) && waiting.length < piecesMax) {
+      waiting.push({ event, runId, behind: heardTo.get(runId)! })
+    }
     wakeup.wake()
   })
   async function giveRows(): Promise<void> {
     for (;;) {
       const page = await target.after(after)
-      for (const { event } of page) await output.item({ kind: 'event', event })
+      for (const { event, runId, seq } of page) {
+        await output.item({ kind: 'event', event })
+        givenTo.set(runId, seq)
+      }
       if (keep) events.push(...page)
       after = page.at(-1)?.seq ?? after
       if (page.length < pageMax) return
@@ -132,7 +155,10 @@ async function follow(
       waiting = []
       for (const item of heard) {
         if (item === 'rows') await giveRows()
-        else await output.item(item)
+        // The rows may be ahead of the log: then the whole text was given already.
+        else if ((givenTo.get(item.runId) ?? 0) <= item.behind) {
+          await output.item({ kind: 'partial', event: item.event })
+        }
       }
       for (const change of await target.changes()) await output.item(change)
       await giveRows()

@@ -3,7 +3,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
-import type { RunEventRecord } from '#schemas/types.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
@@ -11,7 +10,7 @@ import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/sta
 import { readEvents } from '#services/runs/state/read.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
-import { openRunWorld, type RunWorld } from '../support/run-dispatchers.ts'
+import { endsOf, fleetEventsOf, openRunWorld, type RunWorld, reportsOf } from '../support/run-dispatchers.ts'
 import { fleet, nodesAt } from '../support/run-nodes.ts'
 import { echoScript, openScriptedNode, type Script, type ScriptedNode } from '../support/scripted-node.ts'
 
@@ -38,18 +37,8 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
   })
 
   const script = (slug: string, given: Script) => node.scripts.set(slug, given)
-  const reports = async () =>
-    (
-      await relational.query<{ run_id: string; state: string }>(
-        'select run_id, state from platform.run_reports order by created_at',
-      )
-    ).rows
-  const fleetEvents = async () =>
-    (
-      await relational.query<{ value: Record<string, unknown> }>(
-        `select value from platform.outbox where topic = 'fleet.events' and value->>'event' like 'task.%' order by id`,
-      )
-    ).rows.map(({ value }) => value)
+  const reports = () => reportsOf(relational)
+  const fleetEvents = () => fleetEventsOf(relational)
 
   describe(`the dispatcher on ${name}`, () => {
     test('runs what was accepted, and reports it to AXON and the fleet', async () => {
@@ -406,14 +395,4 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(await world.ended(silent.runId)).toMatchObject({ status: 'completed', attempt: 1 })
     })
   })
-}
-
-/** The terminal states that were published of each run. */
-function endsOf(news: readonly RunEventRecord[]): Map<string, Set<string>> {
-  const ends = new Map<string, Set<string>>()
-  for (const { run_id, status } of news) {
-    if (status === null || status === 'running') continue
-    ends.set(run_id, (ends.get(run_id) ?? new Set()).add(status))
-  }
-  return ends
 }

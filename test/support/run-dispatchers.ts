@@ -144,3 +144,29 @@ function spoken({ event }: StoredEvent): string {
 function databaseAway(): AppError {
   return new AppError('relational_engine_unavailable', 'The relational engine is away.')
 }
+
+/** The terminal states that were published of each run. */
+export function endsOf(news: readonly RunEventRecord[]): Map<string, Set<string>> {
+  const ends = new Map<string, Set<string>>()
+  for (const { run_id, status } of news) {
+    if (status === null || status === 'running') continue
+    ends.set(run_id, (ends.get(run_id) ?? new Set()).add(status))
+  }
+  return ends
+}
+
+/** Reports to AXON, the oldest first. */
+export async function reportsOf(relational: Relational): Promise<{ run_id: string; state: string }[]> {
+  const { rows } = await relational.query<{ run_id: string; state: string }>(
+    'select run_id, state from platform.run_reports order by created_at',
+  )
+  return rows
+}
+
+/** What the outbox holds of tasks for fleet.events. */
+export async function fleetEventsOf(relational: Relational): Promise<Record<string, unknown>[]> {
+  const { rows } = await relational.query<{ value: Record<string, unknown> }>(
+    `select value from platform.outbox where topic = 'fleet.events' and value->>'event' like 'task.%' order by id`,
+  )
+  return rows.map(({ value }) => value)
+}

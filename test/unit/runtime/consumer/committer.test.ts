@@ -73,7 +73,8 @@ test('partitions that work at the same time commit in the same turn of the event
     partitions.every(({ commits, settled }) => commits.at(-1) === settled()),
   )
   const all = partitions.reduce((sum, { commits }) => sum + commits.length, 0)
-  expect(turns.length).toBeLessThan(all / 2)
+  // Each by itself would take nearly as many turns as there are commits.
+  expect(turns.length).toBeLessThan(0.7 * all)
 })
 
 test('a flush does not wait for its time, and says when it is written', async () => {
