@@ -190,9 +190,9 @@ export const runsCommands = defineTopic({
   partitions: 12,
   cleanup: 'delete',
   retentionMs: 7 * day,
-  deadLetters: false,
+  deadLetters: true,
   writers: ['outbox-publisher'],
-  readers: [{ service: 'run-dispatcher', tail: 'end' }],
+  readers: [{ service: 'run-dispatcher', group: 'run-dispatcher', mode: 'batch' }],
 })
 
 export const runsControl = defineTopic({

@@ -79,7 +79,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   watched.onChange(dispatcher.probe)
   let heard: Closeable
   try {
-    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log }, dispatcher)
+    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics }, dispatcher)
   } catch (error) {
     stopping.abort()
     await Promise.all([dispatcher.close(), watched.close()])

@@ -1,22 +1,21 @@
 /** Hears what runs wait for: notices of the database, and records of runs.commands and runs.control. */
 
-import type { Logger } from 'pino'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
+import { done } from '#lib/outcome.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import type { Codec, Publisher } from '#runtime/messages.ts'
+import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
 import { hearNotices } from '#runtime/notices.ts'
 import { runsCommands, runsControl } from '#topics/catalog.ts'
 import { cancelNotice, runsChannel } from '../state/notice.ts'
 
-export interface WakeupParts {
-  eventLog: EventLog
+export interface WakeupParts extends ConsumerDependencies {
   relational: Relational
-  publisher: Pick<Publisher, 'locationOf'>
-  codec: Codec
-  log: Logger
 }
+
+const callTimeoutMs = deadlines.handler.runCommandsMs
 
 export interface Heard {
   /** A run waits at this node. */
@@ -37,31 +36,46 @@ export async function hearOfRuns(parts: WakeupParts, heard: Heard): Promise<Clos
   })
   scope.add('notices', notices)
   try {
-    for (const topic of [runsCommands, runsControl]) {
-      const tail = await eventLog.tail({
-        topic: publisher.locationOf(topic).physicalName,
-        from: 'end',
-        records: (_partition, records) => {
-          for (const record of records) void take(topic, record)
-        },
-      })
-      scope.add(topic.name, tail)
-    }
+    scope.add('commands', await joinCommands(parts, heard))
+    const tail = await eventLog.tail({
+      topic: publisher.locationOf(runsControl).physicalName,
+      from: 'end',
+      records: (_partition, records) => {
+        for (const record of records) void takeControl(record)
+      },
+    })
+    scope.add('control', tail)
   } catch (error) {
     await scope.close()
     throw error
   }
 
-  async function take(topic: typeof runsCommands, record: StoredRecord): Promise<void> {
+  async function takeControl(record: StoredRecord): Promise<void> {
     try {
-      const { value } = await codec.decode(topic, record)
+      const { value } = await codec.decode(runsControl, record)
       if (value?.command === 'cancel') heard.cancel()
-      else if (value) heard.run(value.slug, value.run_id)
     } catch (error) {
       // The sweep finds the run.
-      log.warn({ topic: topic.name, reason: describeError(error) }, 'runs.command-unreadable')
+      log.warn({ topic: runsControl.name, reason: describeError(error) }, 'runs.command-unreadable')
     }
   }
 
   return scope
+}
+
+/** A command only wakes: it is done at once, whatever becomes of the run. */
+function joinCommands(parts: WakeupParts, heard: Heard): Promise<RunningConsumer> {
+  return startBatchConsumer(parts, {
+    group: 'run-dispatcher',
+    topic: runsCommands,
+    batchRecordsMax: 500,
+    batchBytesMax: 1024 * 1024,
+    callTimeoutMs,
+    retriesMax: 5,
+    backoff: { baseMs: 200, maxMs: 10_000 },
+    async handle(messages) {
+      for (const { value } of messages) if (value) heard.run(value.slug, value.run_id)
+      return messages.map(() => done)
+    },
+  })
 }
