@@ -92,7 +92,9 @@ function checkOrder(sink: WebhookSink): void {
 async function openSinks(home: string): Promise<WebhookSink[]> {
   const sinks = await Promise.all(Array.from({ length: targetCount }, (_, n) => openWebhookSink(faultsOf(n))))
   onTestFinished(async () => void (await Promise.all(sinks.map((sink) => sink.close()))))
-  const targets = sinks.map(({ url }, n) => [nameOf(n), { url, retry: 50, backoff_ms: 2 }])
+  // Not those of the platform's own agents, which start with it.
+  const events = ['task.completed']
+  const targets = sinks.map(({ url }, n) => [nameOf(n), { url, retry: 50, backoff_ms: 2, events }])
   const path = join(home, 'targets.yaml')
   writeFileSync(`${path}.new`, JSON.stringify({ targets: Object.fromEntries(targets) }))
   renameSync(`${path}.new`, path)
