@@ -27,12 +27,12 @@ test(
     const more = { VECTOR_GATEWAY_PORT: String(await freePort()), LOG_LEVEL: 'warn' }
     let platform = await processes.start([], { home, more })
     const provisioned = await processes.run<{ private_key_file: string }>(
-      ['agents', 'provision', '--agent-id', 'whale', '--tier', 'infra-architect'],
+      ['agents', 'provision', '--agent-id', 'writer', '--tier', 'infra-architect'],
       home,
     )
     const client = createClient({
       vectorUrl: platform.vectorUrl,
-      agentId: 'whale',
+      agentId: 'writer',
       privateKeyFile: provisioned.private_key_file,
     })
     const writers = Array.from({ length: writersCount }, (_, n) =>

@@ -53,7 +53,12 @@ test('an agent key buys a custom token, that an ID token, and that lets its agen
   ])
   const { permissions } = answered.json.data as { permissions: string[] }
   expect(permissions).toContain('GET /api/v1/me')
-  expect(permissions.filter((name) => !name.startsWith('GET '))).toEqual(['PUT /api/v1/me/password'])
+  // A search takes its question in a body.
+  const notGet = permissions.filter((name) => !name.startsWith('GET '))
+  expect(notGet.toSorted()).toEqual([
+    'POST /api/v1/collections/:collection/search',
+    'PUT /api/v1/me/password',
+  ])
 })
 
 test('a refresh token buys the next ID token, as JSON and as a form', async () => {
