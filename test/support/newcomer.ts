@@ -23,7 +23,10 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
   for (const file of listed.toString().split('\n').filter(Boolean)) {
     cpSync(join(projectFolder, file), join(folder, file))
   }
-  symlinkSync(join(projectFolder, 'node_modules'), join(folder, 'node_modules'))
+  // What npm puts into a workspace's own folder as well.
+  for (const modules of ['node_modules', 'console/node_modules']) {
+    symlinkSync(join(projectFolder, modules), join(folder, modules))
+  }
   git(folder, 'init', '--quiet')
   git(folder, 'add', '.')
   const { PATH = '', HOME = '' } = process.env
