@@ -65,7 +65,9 @@ const run = (url: string, text: string) =>
 it('both gateways answer, and both hear of every run', async () => {
   for (const { url } of gateways) {
     const answer = await run(url, 'hello')
-    expect(((await answer.json()) as TextEvent[]).map(({ author }) => author)).toEqual(['WHALE'])
+    const given = await answer.json()
+    expect(answer.status, JSON.stringify(given)).toBe(200)
+    expect((given as TextEvent[]).map(({ author }) => author)).toEqual(['WHALE'])
     const runId = answer.headers.get('x-run-id')
     for (const other of gateways) {
       const stream = await readSse(`${other.url}/runs/${runId}/events`, { key })
