@@ -18,6 +18,11 @@ export interface Topic<S extends SchemaName = SchemaName> {
   keyedBy: string
   /** Name of the file in schemas/ (without .avsc) that every value follows; its subject is `<topic>-value`. */
   schema: S
+  /**
+   * True when other systems may build on the topic: docs/topics.md says what they can rely on. All other topics are
+   * internal and may change with any release.
+   */
+  public?: true
   partitions: number
   /**
    * True when rows say who owns a partition, not the hash of a key: more partitions may then be added at any
