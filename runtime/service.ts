@@ -31,8 +31,8 @@ export interface ServiceHost {
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   locations: Map<string, TopicLocation>
-  /** How long the close of a worker may take in addition: what its `drainMs` said, where it has the process to itself. */
-  drainMs?: number
+  /** How long the close of a worker may let its work go on; to be asked when it begins. Absent: not at all. */
+  drainMs?(): number
 }
 
 /** What a service gets: the host's parts, its own config and a logger with its name. */

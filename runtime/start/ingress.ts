@@ -11,7 +11,7 @@ import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.
 import { createHttpApp } from '../http.ts'
 import type { Platform } from '../platform.ts'
 import type { Ingress, Service } from '../service.ts'
-import type { Bound } from './bounded-close.ts'
+import type { Stop } from './bounded-close.ts'
 import { cannotListen, type HeldPorts, type WantedPort } from './ports.ts'
 
 const port = (number: number, description: string) =>
@@ -88,7 +88,7 @@ function wantedPort(ingress: Ingress, host: string, env: Environment): WantedPor
 
 export interface HttpParts {
   scope: Scope
-  bound: Bound
+  stop: Stop
   platform: Platform
   env: Environment
   ports: HeldPorts
@@ -100,14 +100,14 @@ export async function startIngresses(
   parts: HttpParts,
   ingresses: Ingress[],
 ): Promise<Record<string, string>> {
-  const { scope, bound, env } = parts
+  const { scope, stop, env } = parts
   const { HOST } = loadConfig(processSettings, env)
   const apps = ingresses.map((ingress) =>
     createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
   )
   const opening = ingresses.map(async (ingress, at) => {
     const resources = await ingress.routes(apps[at]!, parts.platform)
-    scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
+    scope.add(`${ingress.name} resources`, stop.bound(resources, deadlines.stop.resourcesMs))
   })
   // One that fails must not leave another one's resources behind.
   await Promise.allSettled(opening)
@@ -143,12 +143,12 @@ function createApp(name: string, { platform, env, state }: HttpParts, loopbackOn
 }
 
 async function listen(
-  { scope, bound, ports }: HttpParts,
+  { scope, stop, ports }: HttpParts,
   app: FastifyInstance,
   wanted: WantedPort,
 ): Promise<string> {
   const { variables, host, port } = wanted
-  scope.add(`HTTP of ${variables}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
+  scope.add(`HTTP of ${variables}`, stop.bound({ close: () => app.close() }, deadlines.stop.requestsMs))
   await ports.release(port)
   try {
     if (host === null) {

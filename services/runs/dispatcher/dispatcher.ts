@@ -24,8 +24,8 @@ const pruneLeaseMs = 60_000
 export interface DispatcherOptions {
   /** Hears of every run that ended here. */
   onEnded?(run: EndedRun): void
-  /** How long `close` lets runs go on. */
-  drainMs: number
+  /** How long `close` lets runs go on; asked when it begins. */
+  drainMs(): number
   retentionDays: number
 }
 
@@ -129,7 +129,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       stopping.abort()
       claimer.rest()
       await Promise.all(loops.map((loop) => loop.close()))
-      await Promise.race([claimer.idle(), sleep(options.drainMs)])
+      await Promise.race([claimer.idle(), sleep(options.drainMs())])
       claimer.stop()
       await claimer.idle()
       await renewing.close()

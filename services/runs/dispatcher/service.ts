@@ -2,7 +2,6 @@
 
 import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
-import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { lookSeldomMs } from '#runtime/notices.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -30,9 +29,6 @@ const config = Type.Object({
 })
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
-
-/** In a process with other services: as long as their stop allows, and what is left then is to be written down. */
-const sharedDrainMs = deadlines.stop.workersMs - 1_000
 
 export const runDispatcher = defineWorker({
   name: 'run-dispatcher',
@@ -71,7 +67,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
     },
     {
-      drainMs: context.drainMs ?? sharedDrainMs,
+      drainMs: context.drainMs ?? (() => 0),
       retentionDays: settings.RUN_RETENTION_DAYS,
       onEnded: figures.ended,
     },
