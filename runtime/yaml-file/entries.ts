@@ -23,17 +23,18 @@ export function readEntries(root: Located, reading: FileReading, { key, keys, ma
   for (const { name, place } of root.entries) {
     if (name !== key) reading.fault(place, unknownKey(name, [key]))
   }
-  const given = root.entries.find(({ name }) => name === key)?.value
+  const given = root.entries.find(({ name }) => name === key)
   if (!given) {
     reading.fault(root.place, `the key ${key} is missing; write \`${key}: {}\` for none`)
     return []
   }
-  if (given.kind !== 'map') {
-    const isNone = given.kind === 'scalar' && given.value === null
+  const { value } = given
+  if (value.kind !== 'map') {
+    const isNone = value.kind === 'scalar' && value.value === null
     if (!isNone) reading.fault(given.place, `must be a map of ${keys} to ${key}`)
     return []
   }
-  const { entries } = given
+  const { entries } = value
   if (entries.length > max) reading.fault(entries[max]!.place, `there may be ${max} ${key} at most`)
   return entries.slice(0, max)
 }
