@@ -10,7 +10,7 @@ import type { Scope } from '#lib/resource.ts'
 import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.ts'
 import { createHttpApp } from '../http.ts'
 import type { Platform } from '../platform.ts'
-import type { Ingress, Service } from '../service.ts'
+import type { Ingress, Routes, Service } from '../service.ts'
 import type { Stop } from './bounded-close.ts'
 import { cannotListen, type HeldPorts, type WantedPort } from './ports.ts'
 
@@ -95,25 +95,30 @@ export interface HttpParts {
   state: { ready: boolean }
 }
 
+export interface LoadedIngress {
+  ingress: Ingress
+  routes: Routes
+}
+
 /** Opened at the same time, as each waits for the database now and then; then they listen, in their order. */
 export async function startIngresses(
   parts: HttpParts,
-  ingresses: Ingress[],
+  loaded: readonly LoadedIngress[],
 ): Promise<Record<string, string>> {
   const { scope, stop, env } = parts
   const { HOST } = loadConfig(processSettings, env)
-  const apps = ingresses.map((ingress) =>
+  const apps = loaded.map(({ ingress }) =>
     createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
   )
-  const opening = ingresses.map(async (ingress, at) => {
-    const resources = await ingress.routes(apps[at]!, parts.platform)
+  const opening = loaded.map(async ({ ingress, routes }, at) => {
+    const resources = await routes(apps[at]!, parts.platform)
     scope.add(`${ingress.name} resources`, stop.bound(resources, deadlines.stop.resourcesMs))
   })
   // One that fails must not leave another one's resources behind.
   await Promise.allSettled(opening)
   await Promise.all(opening)
   const addresses: Record<string, string> = {}
-  for (const [at, ingress] of ingresses.entries()) {
+  for (const [at, { ingress }] of loaded.entries()) {
     const { address } = ingress
     const url = await listen(parts, apps[at]!, wantedPort(ingress, HOST, env))
     addresses[address.name] = url
