@@ -28,6 +28,9 @@ const config = Type.Object({
   }),
 })
 
+/** Within a process no notice is lost, and other services start at the same time on the same engine. */
+const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
+
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
 export const runDispatcher = defineWorker({
@@ -63,8 +66,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       callNode,
       probeNode,
       news: createRunNews(publisher, log),
-      // Within a process no notice is lost.
-      times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
+      times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
     },
     {
       drainMs: context.drainMs ?? (() => 0),
