@@ -1,10 +1,13 @@
 /** How far each reader group is behind the log, partition by partition. */
 
+import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { EventLog, GroupPositions } from '#engines/event-log/port.ts'
-import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import type { Closeable } from '#lib/resource.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
+import { hearNotices } from '#runtime/notices.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import {
   generationsToWrite,
@@ -15,6 +18,9 @@ import {
 import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
+
+/** Notices may be lost. */
+const groupsKeptMs = 60_000
 
 export interface PartitionLag {
   partition: number
@@ -47,7 +53,7 @@ export interface LagParts {
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   return Promise.all(
-    (await readPositions(parts)).map(async ({ known, positions }) => {
+    (await readPositions(parts, await groupsOf(parts.relational))).map(async ({ known, positions }) => {
       const { group, groupId, topic } = known
       const epoch = parts.locations.get(topic)?.epoch ?? 1
       const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
@@ -59,20 +65,41 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
 }
 
 /** Only how far each group is behind: what can be read every few seconds at little cost. */
-export async function readGroupLags(parts: LagParts): Promise<Pick<GroupLag, 'group' | 'lag'>[]> {
-  const read = await readPositions(parts)
-  return read.map(({ known, positions }) => ({
-    group: known.group,
-    lag: totalOf(partitionLags(positions)),
-  }))
+export interface GroupLags extends Closeable {
+  read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]>
 }
 
-async function readPositions({
-  eventLog,
-  relational,
-  locations,
-}: LagParts): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
-  const groups = await groupsOf(relational)
+/** Which groups there are is asked again when the generations of an index change, and now and then. */
+export function openGroupLags(parts: LagParts & { relational: Relational; log: Logger }): GroupLags {
+  let changes = 0
+  let kept: { groups: ReaderGroup[]; readAt: number } | undefined
+  const notices = hearNotices(parts, 'flotilla_index_generations', () => {
+    changes++
+    kept = undefined
+  })
+  async function groups(): Promise<ReaderGroup[]> {
+    if (kept && performance.now() - kept.readAt < groupsKeptMs) return kept.groups
+    const [before, readAt] = [changes, performance.now()]
+    const found = await groupsOf(parts.relational)
+    if (changes === before) kept = { groups: found, readAt }
+    return found
+  }
+  return {
+    async read() {
+      const read = await readPositions(parts, await groups())
+      return read.map(({ known, positions }) => ({
+        group: known.group,
+        lag: totalOf(partitionLags(positions)),
+      }))
+    },
+    close: notices.close,
+  }
+}
+
+async function readPositions(
+  { eventLog, locations }: LagParts,
+  groups: readonly ReaderGroup[],
+): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
   const positions = await eventLog.groupPositions(
     groups.map(({ groupId, topic }) => ({
       group: groupId,

@@ -5,7 +5,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type BrainState, readBrainState } from '#operations/brain-state.ts'
-import { type LagResult, readGroupLags, readLag } from '#operations/lag.ts'
+import { type LagResult, openGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
@@ -32,6 +32,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
+  const groupLags = scope.add('lags of groups', openGroupLags({ ...parts, log }))
   // Followed from the first time that somebody asks for it.
   let attempts: Promise<LastAttempts> | undefined
   const lastAttempts = () => {
@@ -62,7 +63,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
     }),
     lagHistory: scope.add(
       'lag history',
-      openLagHistory({ read: () => withTimeout(readGroupLags(parts), timeoutMs, late), log }),
+      openLagHistory({ read: () => withTimeout(groupLags.read(), timeoutMs, late), log }),
     ),
     targets: createCached({
       keptMs: targetsKeptMs,

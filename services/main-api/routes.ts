@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import { bearer } from '#services/identity/access/bearer.ts'
+import type { OneTimePassword } from '#services/identity/people/first-admin.ts'
 import { metered } from '#services/limits/metered.ts'
 import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
@@ -54,8 +55,12 @@ const operators = [
   registerRequests,
 ]
 
-export async function registerMainApi(app: FastifyInstance, context: MainApiContext): Promise<Closeable> {
-  const main = await openMainApi(context, portOf(app))
+export async function registerMainApi(
+  app: FastifyInstance,
+  context: MainApiContext,
+  firstPassword?: Promise<OneTimePassword>,
+): Promise<Closeable> {
+  const main = await openMainApi(context, portOf(app), firstPassword)
   app.addHook('preClose', (done) => {
     main.streams.endAll()
     done()
