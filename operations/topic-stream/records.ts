@@ -79,11 +79,11 @@ export function positionOf({ epoch, next }: OpenedRecords): string {
 
 export interface StreamedRecords {
   /** Resolves when there is room for another one. */
-  room(): Promise<void>
+  room?(): Promise<void>
   /** `position`: behind it. */
   record(position: string, record: ShownRecord): void | Promise<void>
   /** Nothing is shown, but all before this is read. */
-  passed?(position: string): void
+  passed?(position: string): void | Promise<void>
   caughtUp?(): void | Promise<void>
 }
 
@@ -102,13 +102,13 @@ export async function streamRecords(
   let taking: Promise<void> = Promise.resolve()
   async function take(records: readonly StoredRecord[]): Promise<void> {
     for (const record of records) {
-      await reader.room()
+      await reader.room?.()
       if (signal.aborted) return
       const shown = record.hidden ? null : await shownOf(opened, record)
       next.set(record.partition, record.offset + 1)
       if (shown) await reader.record(positionOf(opened), shown)
     }
-    reader.passed?.(positionOf(opened))
+    await reader.passed?.(positionOf(opened))
   }
   await readRecords({
     ...readingOf(opened),
