@@ -11,9 +11,14 @@ import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import type { Output } from '#runtime/control.ts'
 import { catalog } from '#topics/catalog.ts'
 import { findTopic } from '../find-topic.ts'
-import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
+import { defineOperation } from '../operation.ts'
 import { readPosition } from '../topic-stream/position.ts'
-import { type OpenedRecords, openRecords, streamRecords } from '../topic-stream/records.ts'
+import {
+  type OpenedRecords,
+  openRecords,
+  type RecordsPlatform,
+  streamRecords,
+} from '../topic-stream/records.ts'
 import { openJsonlTarget } from './jsonl.ts'
 import { openPostgresTarget, tableForm } from './postgres.ts'
 import type { PositionedRecord, SinkTarget } from './target.ts'
@@ -84,7 +89,15 @@ function publicTopic(name: string) {
   throw new AppError('bad_request', `${name} is internal. Public topics: ${names.join(', ')}.`)
 }
 
-interface SinkArgs {
+type SinkPlatform = RecordsPlatform & { log: Logger }
+
+interface SinkContext {
+  platform: SinkPlatform
+  output: Pick<Output, 'progress'>
+  signal: AbortSignal
+}
+
+export interface SinkArgs {
   topic: string
   from: string
   follow: boolean
@@ -93,7 +106,7 @@ interface SinkArgs {
 
 /** Closes the target. While an engine is away it waits, and then reads again from the position that the target holds. */
 export async function copyInto(
-  { platform, output, signal }: Pick<OperationContext, 'platform' | 'output' | 'signal'>,
+  { platform, output, signal }: SinkContext,
   args: SinkArgs,
   target: SinkTarget,
 ): Promise<SinkResult> {
@@ -125,7 +138,7 @@ interface Copying {
 }
 
 async function copyOnce(
-  platform: OperatedPlatform,
+  platform: SinkPlatform,
   args: SinkArgs,
   target: SinkTarget,
   { signal, progress }: Copying,
@@ -161,7 +174,7 @@ async function copyOnce(
 
 /** A topic that was copied into more partitions is read from its beginning: its new epoch holds the newest of each key. */
 async function openBehind(
-  platform: OperatedPlatform,
+  platform: SinkPlatform,
   { topic, from, skipExpired }: SinkArgs,
   held: string | null,
 ): Promise<OpenedRecords> {

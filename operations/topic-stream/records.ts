@@ -4,12 +4,11 @@
  */
 
 import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import type { Codec } from '#runtime/messages.ts'
+import type { Codec, Publisher } from '#runtime/messages.ts'
 import { type Misplaced, type ReadOptions, readRecords } from '#runtime/read-records.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import type { Topic } from '#topics/topic.ts'
 import { findTopic } from '../find-topic.ts'
-import type { OperatedPlatform } from '../operation.ts'
 import { positionExpired, positionText, readPosition } from './position.ts'
 
 /** Of each partition as much may wait in memory. */
@@ -27,7 +26,12 @@ export interface OpenedRecords {
   eventLog: EventLog
 }
 
-type RecordsPlatform = Pick<OperatedPlatform, 'engines' | 'codec' | 'publisher'>
+/** What it takes of the platform. */
+export interface RecordsPlatform {
+  engines: { eventLog: EventLog }
+  codec: Codec
+  publisher: Pick<Publisher, 'locationOf'>
+}
 
 /**
  * `from`: `beginning`, `end` or a position; a partition that it does not name is read from its first record. `field` is
@@ -110,19 +114,21 @@ export async function streamRecords(
     }
     await reader.passed?.(positionOf(opened))
   }
-  await readRecords({
-    ...readingOf(opened),
-    follow,
-    signal,
-    records(records) {
-      taking = taking.then(() => take(records))
-      return taking
-    },
-    async caughtUp() {
-      await taking
-      await reader.caughtUp?.()
-    },
-  })
+  try {
+    await readRecords({
+      ...readingOf(opened),
+      follow,
+      signal,
+      records(records) {
+        taking = taking.then(() => take(records))
+        return taking
+      },
+      caughtUp: () => reader.caughtUp?.(),
+    })
+  } finally {
+    // Aborted, it ends behind what the reader has begun. A fault of it is thrown already.
+    await taking.catch(() => {})
+  }
 }
 
 /** What both ways of reading have in common. */
