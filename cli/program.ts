@@ -30,6 +30,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   export: async () => (await import('./commands/export.ts')).registerExport,
+  sink: async () => (await import('./commands/sink.ts')).registerSink,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
   search: async () => registerLocalSearch,
   completion: async () => {

@@ -238,6 +238,12 @@ async function openRelational({ settings, directory, log }: OpenEnginesOptions):
   return openPglite({ directory: folder(directory, folders.relational), log })
 }
 
+/** A Postgres that is not the platform's: what is copied out goes there. `url` may hold a secret. */
+export async function openForeignPostgres(url: string, log: Logger): Promise<Relational> {
+  const { openPostgres } = await import('./relational/postgres.ts')
+  return openPostgres({ url, log, poolMax: 2 })
+}
+
 async function openMirror({ settings, directory, log }: OpenEnginesOptions): Promise<Mirror> {
   if (settings.DATABASE_URL) {
     const { openPostgresMirror } = await import('./relational/mirror/postgres.ts')

@@ -15,6 +15,7 @@ import {
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError, describeError } from './errors.ts'
+import { type FileLock, isBusy, takeFileLock } from './file-lock.ts'
 import { makeFolder } from './folders.ts'
 import type { Closeable } from './resource.ts'
 import { explainSystemFault } from './system-faults.ts'
@@ -40,14 +41,14 @@ const ownerFile = 'owner.pid'
  */
 export async function openDataDirectory(path: string): Promise<DataDirectory> {
   const root = resolve(path)
-  let lock: DatabaseSync | undefined
+  let lock: FileLock | undefined
   try {
     makePrivate(root)
     lock = takeLock(root)
     writeFileSync(join(root, ownerFile), `${process.pid}\n`, { mode: 0o600 })
     makePrivate(join(root, 'run'))
   } catch (error) {
-    lock?.close()
+    lock?.release()
     throw error instanceof AppError ? error : unusable(root, reasonOf(error, root))
   }
   const held = lock
@@ -60,7 +61,7 @@ export async function openDataDirectory(path: string): Promise<DataDirectory> {
       return folder
     },
     async close() {
-      if (held.isOpen) held.close()
+      held.release()
     },
   }
 }
@@ -131,19 +132,10 @@ function reasonOf(error: unknown, root: string): string {
   return describeError(error)
 }
 
-/**
- * An exclusive transaction that is never ended: the system frees its file lock however the process dies. Node has no
- * file locks of its own, and packages for them keep a file's time fresh instead, which outlives a killed process.
- */
-function takeLock(root: string): DatabaseSync {
-  const lock = new DatabaseSync(join(root, lockFile), { timeout: 0 })
-  try {
-    lock.exec('begin exclusive')
-    return lock
-  } catch (error) {
-    lock.close()
-    throw isBusy(error) ? dataDirectoryInUse(root, ownerOf(root)) : error
-  }
+function takeLock(root: string): FileLock {
+  const lock = takeFileLock(join(root, lockFile))
+  if (lock === null) throw dataDirectoryInUse(root, ownerOf(root))
+  return lock
 }
 
 export function dataDirectoryInUse(root: string, owner: string): AppError {
@@ -151,12 +143,6 @@ export function dataDirectoryInUse(root: string, owner: string): AppError {
     'data_directory_in_use',
     `${root} belongs to the running process ${owner}; stop that process, or set FLOTILLA_HOME to another folder.`,
   )
-}
-
-const sqliteBusy = 5
-
-function isBusy(error: unknown): boolean {
-  return ((error as { errcode?: number }).errcode ?? 0) % 256 === sqliteBusy
 }
 
 /** Written right after the lock is taken: until then the owner is not known. */

@@ -30,6 +30,7 @@ import {
 } from './runs.ts'
 import { followRunOperation } from './runs-follow.ts'
 import { rotateSecretsOperation } from './secrets.ts'
+import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
 import { addUserOperation, listUsersOperation, removeUserOperation, setUserRoleOperation } from './users.ts'
@@ -71,6 +72,8 @@ export const operations: readonly Operation[] = [
   rotateAgentOperation,
   rotateSecretsOperation,
   showAgentOperation,
+  sinkJsonlOperation,
+  sinkPostgresOperation,
   statsOperation,
   updateAgentOperation,
   addUserOperation,

@@ -1,7 +1,6 @@
 /** Reads a range of one partition once, without joining a group that does work. */
 
-import { randomUUID } from 'node:crypto'
-import type { EventLog, GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
+import type { EventLog, LogReader, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 
 export interface RecordRange {
@@ -21,22 +20,18 @@ export async function readRange(
   visit: (record: StoredRecord) => void,
 ): Promise<void> {
   if (from >= to) return
-  const group = `flotilla-tail-${randomUUID()}`
   const end = Promise.withResolvers<void>()
   const late = setTimeout(() => {
     end.reject(
       new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 }),
     )
   }, timeoutMs)
-  let consumer: GroupConsumer | undefined
+  let reader: LogReader | undefined
   try {
-    consumer = await eventLog.consume({
-      group,
+    reader = await eventLog.read({
       topic,
+      from: new Map([[partition, from]]),
       listener: {
-        // Other partitions are not read.
-        assigned: async () => new Map([[partition, from]]),
-        lost() {},
         records(_, records) {
           for (const record of records) if (record.offset < to && !record.hidden) visit(record)
           // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
@@ -48,7 +43,6 @@ export async function readRange(
     await end.promise
   } finally {
     clearTimeout(late)
-    await consumer?.close()
-    await eventLog.deleteGroup(group).catch(() => {})
+    await reader?.close()
   }
 }

@@ -1,12 +1,19 @@
 /** Reads stored records from chosen offsets without disturbing the reader groups: to look into a topic or to copy it. */
 
-import { randomBytes } from 'node:crypto'
-import type { EventLog, GroupConsumer, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { EventLog, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 
-/** Compaction may have removed the last records of a partition, so its end is never reached: quiet this long counts as read. */
-const quietMs = 3_000
 const pollMs = 20
+/** Who follows a topic learns of added partitions so often. */
+const addedEveryMs = 10_000
+
+export interface Misplaced {
+  partition: number
+  position: number
+  /** What the log holds. */
+  start: number
+  end: number
+}
 
 export interface ReadOptions {
   eventLog: EventLog
@@ -20,6 +27,11 @@ export interface ReadOptions {
   records(records: StoredRecord[]): void | Promise<void>
   /** Called once, when all that was there at the beginning is read. */
   caughtUp?(): void | Promise<void>
+  /**
+   * What to reject with when the log does not hold a position, at the beginning or because records went before they were
+   * read. Default: it goes on at the first record that is kept.
+   */
+  misplaced?(problem: Misplaced): Error
   signal: AbortSignal
   /** What one fetch of a partition brings at most; as much may wait for each partition. Default 1 MiB. */
   fetchBytesMax?: number
@@ -30,80 +42,86 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   const { eventLog, topic, signal, fetchBytesMax } = options
   const ranges = await eventLog.offsets(topic)
   const reading = createReading(options, ranges)
-  const group = `flotilla-tail-${randomBytes(6).toString('hex')}`
-  const joined = Promise.withResolvers<GroupConsumer>()
-  const consumer = await eventLog.consume({
-    group,
+  const reader = await eventLog.read({
     topic,
-    listener: reading.listener(joined.promise),
+    from: new Map(ranges.map((range) => [range.partition, options.startOf(range)])),
+    listener: reading.listener,
     ...(fetchBytesMax === undefined ? {} : { fetchBytesMax }),
   })
-  joined.resolve(consumer)
+  reading.opened(reader)
   try {
-    while (!signal.aborted && !reading.isDone(consumer)) await sleep(pollMs, signal)
-    await options.caughtUp?.()
-    while (options.follow && !signal.aborted && !reading.fault()) await sleep(pollMs * 5, signal)
+    while (!signal.aborted && !reading.isDone()) await sleep(pollMs, signal)
+    if (!reading.fault()) await options.caughtUp?.()
+    if (options.follow) await followUntil(options, ranges, reader, () => reading.fault() !== undefined)
   } finally {
-    await consumer.close()
-    // It never committed; some engines keep its name for a while all the same.
-    await eventLog.deleteGroup(group).catch(() => {})
+    await reader.close()
   }
   const fault = reading.fault()
   if (fault) throw fault.error
   return ranges
 }
 
-function createReading(options: ReadOptions, ranges: PartitionRange[]) {
-  const starts = new Map(ranges.map((range) => [range.partition, options.startOf(range)]))
-  const missing = new Map(
-    ranges
-      .filter(({ partition, end }) => (starts.get(partition) ?? 0) < end)
-      .map(({ partition, end }) => [partition, end]),
-  )
-  let receivedAt = Date.now()
+/** A partition that is added is read whole. */
+async function followUntil(
+  { eventLog, topic, signal }: ReadOptions,
+  ranges: readonly PartitionRange[],
+  reader: LogReader,
+  isOver: () => boolean,
+): Promise<void> {
+  const known = new Set(ranges.map(({ partition }) => partition))
+  let lookAt = performance.now() + addedEveryMs
+  while (!signal.aborted && !isOver()) {
+    await sleep(pollMs * 5, signal)
+    if (performance.now() < lookAt) continue
+    // While the log is away nothing is added.
+    for (const { partition, start } of await eventLog.offsets(topic).catch(() => [])) {
+      if (!known.has(partition)) reader.seek(partition, start)
+      known.add(partition)
+    }
+    lookAt = performance.now() + addedEveryMs
+  }
+}
+
+function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) {
+  const queues = new Map<number, Promise<void>>()
+  let reader: LogReader | undefined
   let busy = 0
   let fault: { error: unknown } | undefined
 
-  async function deliver(partition: number, records: StoredRecord[]): Promise<void> {
-    busy += 1
+  async function deliver(records: StoredRecord[]): Promise<void> {
     try {
-      await options.records(records)
-      const end = missing.get(partition)
-      if (end !== undefined && (records.at(-1)?.offset ?? -1) >= end - 1) missing.delete(partition)
+      if (!fault) await options.records(records)
     } catch (error) {
       fault ??= { error }
     } finally {
       busy -= 1
-      receivedAt = Date.now()
     }
   }
 
   return {
     fault: () => fault,
-    isDone(consumer: GroupConsumer): boolean {
-      if (fault || missing.size === 0) return true
-      return busy === 0 && consumer.assignment().length > 0 && Date.now() - receivedAt > quietMs
+    opened(opened: LogReader): void {
+      reader = opened
     },
-    /** Waits for the consumer at its first assignment: no record comes before that. */
-    listener(joined: Promise<GroupConsumer>) {
-      let consumer: GroupConsumer | undefined
-      const queues = new Map<number, Promise<void>>()
-      return {
-        async assigned(gained: PartitionRange[]) {
-          consumer = await joined
-          receivedAt = Date.now()
-          return new Map(gained.map(({ partition, start }) => [partition, starts.get(partition) ?? start]))
-        },
-        lost: () => {},
-        records(partition: number, records: StoredRecord[]) {
-          consumer?.pause(partition)
-          const queue = (queues.get(partition) ?? Promise.resolve())
-            .then(() => deliver(partition, records))
-            .then(() => consumer?.resume(partition))
-          queues.set(partition, queue)
-        },
-        misplaced: (partition: number, { start }: { start: number }) => consumer?.seek(partition, start),
-      }
+    isDone(): boolean {
+      if (fault) return true
+      const next = reader?.positions()
+      return busy === 0 && ranges.every(({ partition, end }) => (next?.get(partition) ?? -1) >= end)
+    },
+    listener: {
+      records(partition: number, records: StoredRecord[]) {
+        busy += 1
+        reader?.pause(partition)
+        const queue = (queues.get(partition) ?? Promise.resolve())
+          .then(() => deliver(records))
+          .then(() => reader?.resume(partition))
+        queues.set(partition, queue)
+      },
+      misplaced(partition: number, problem: Omit<Misplaced, 'partition'>) {
+        if (options.misplaced) fault ??= { error: options.misplaced({ partition, ...problem }) }
+        // Not at once: at its beginning the reader may not be known yet.
+        else setImmediate(() => reader?.seek(partition, problem.start))
+      },
     },
   }
 }

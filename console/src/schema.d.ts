@@ -650,6 +650,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/log/topics/{topic}/records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the records of a topic from a position on
+         * @description Every record, decoded, in the order of its partition, and none twice: keep `next` with what you made of the page, and send it as `from`.
+         *     Pages are fair over the partitions. `hub.records` and `fleet.events` are for every role, all others for admins. Internal topics
+         *     are served as well, but may change with any release.
+         *
+         *     410 `position_expired`: the log does not hold that position any more (retention), or `topics grow` copied a compacted topic, whose
+         *     offsets began again under a new epoch. `earliest` is where to go on; a copy is best made again from there. Where a topic grew in place,
+         *     a position without the new partitions begins them at their first record.
+         *
+         *     With `Accept: text/event-stream` the records come as server-sent events until the caller leaves, or the token ends. An event without a
+         *     name is a record, its id the position behind it: `Last-Event-ID` resumes without a gap or a repeat. `ready`: `{next}`, first of all.
+         *     `end`: `{code}`, why it ends. A heartbeat every 15 seconds carries the position, too.
+         *
+         *     A page that waits, like a stream, holds one of the caller's 10 places for streams, and no slot of its concurrency.
+         */
+        get: operations["readTopicRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/log/topics/{topic}/tail": {
         parameters: {
             query?: never;
@@ -670,7 +702,7 @@ export interface paths {
          *     (`rate`), or because the log does not hold them any more (`expired`). `reset`: the log was replaced since the last event, and
          *     the stream begins as `from` says. `end`: `{code}`, why it ends.
          *
-         *     Each id is opaque. Sent as `Last-Event-ID` it continues the stream behind that event; then what came meanwhile comes whole.
+         *     Each id is a position in all partitions. Sent as `Last-Event-ID` it continues the stream behind that event; then what came meanwhile comes whole.
          */
         get: operations["tailTopic"];
         put?: never;
@@ -1913,6 +1945,36 @@ export interface components {
             ok: true;
             data: components["schemas"]["LagHistory"];
         };
+        TopicRecord: {
+            partition: number;
+            /** @description Rises within the partition, not always by one. */
+            offset: number;
+            /** Format: date-time */
+            timestamp: string;
+            key: string | null;
+            headers: {
+                [key: string]: string;
+            };
+            /** @description Decoded by the schema of the topic; null is a tombstone: the key is deleted. Bytes are base64 (of internal topics their size). */
+            value: unknown;
+            /** @description Why the value could not be decoded; then it is its size as text. */
+            fault?: string;
+        };
+        TopicRecords: {
+            /** @description In order within each partition. */
+            records: components["schemas"]["TopicRecord"][];
+            /**
+             * @description The position behind them: send it as `from`.
+             * @example 0:12,1:40
+             */
+            next: string;
+        };
+        /** @description Done. */
+        TopicRecordsAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["TopicRecords"];
+        };
         TopicEvents: string;
         DeadLetters: {
             /** @description The newest 1000, the oldest first. */
@@ -2291,7 +2353,7 @@ export interface components {
             data: components["schemas"]["RemovedUser"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "user_mismatch" | "agent_not_found" | "run_not_found" | "dispatch_not_found" | "session_busy" | "session_queue_full" | "node_unavailable" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
+        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "position_expired" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "user_mismatch" | "agent_not_found" | "run_not_found" | "dispatch_not_found" | "session_busy" | "session_queue_full" | "node_unavailable" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
         FieldError: {
             /** @description JSON Pointer of the faulty field. */
             path: string;
@@ -3546,6 +3608,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LagHistoryAnswer"];
+                };
+            };
+        };
+    };
+    readTopicRecords: {
+        parameters: {
+            query?: {
+                /**
+                 * @description `beginning` (default), `end`, or a position: the next offset of each partition, as `0:12,1:40`, after `topics grow` of a compacted topic with its epoch in front, as `e2/0:12`. A partition that is not named begins at its first record.
+                 * @example beginning
+                 */
+                from?: string;
+                /**
+                 * @description Of a page: 1 to 1000, by default 100; 4 MiB at most.
+                 * @example 100
+                 */
+                limit?: string;
+                /**
+                 * @description Of a page without records: so many seconds are waited for one, 1 to 60; by default none.
+                 * @example 1
+                 */
+                wait?: string;
+            };
+            header?: {
+                /** @description The id of the last event that was received: the stream goes on behind it, whatever `from` says. */
+                "last-event-id"?: string;
+            };
+            path: {
+                /**
+                 * @description A topic of the platform.
+                 * @example hub.records
+                 */
+                topic: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TopicRecordsAnswer"];
                 };
             };
         };

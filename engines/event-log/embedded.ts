@@ -7,18 +7,20 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
 import { type Administration, createAdministration } from './embedded/administration.ts'
 import { createClock } from './embedded/clock.ts'
 import { createGroups, type Groups } from './embedded/groups.ts'
 import { nobody } from './embedded/holders.ts'
 import { logPath } from './embedded/layout.ts'
+import { openLogReader } from './embedded/log-reader.ts'
 import { createPositions } from './embedded/positions.ts'
 import { createTail } from './embedded/tail.ts'
 import { bounded, openThreads, type Threads } from './embedded/threads.ts'
 import { createTopics, type Topics } from './embedded/topics.ts'
 import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
 import type { Written } from './embedded/writer.ts'
-import type { EventLog, NewRecord, Tail } from './port.ts'
+import type { EventLog, NewRecord } from './port.ts'
 
 /** Bytes written to the WAL before a checkpoint copies it into the file. */
 const checkpointEveryBytes = 4_194_304
@@ -55,7 +57,8 @@ interface Parts {
   topics: Topics
   queue: WriteQueue
   groups: Groups
-  tails: Set<Tail>
+  /** Tails and readers. */
+  open: Set<Closeable>
   fault(error: unknown): void
 }
 
@@ -81,13 +84,13 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   const clientId = randomUUID()
   const administration = createAdministration({ clientId, threads, topics, positions, groups, queue })
   return assemble(
-    { clientId, threads, topics, queue, groups, tails: new Set(), fault: onFault },
+    { clientId, threads, topics, queue, groups, open: new Set(), fault: onFault },
     administration,
   )
 }
 
 function assemble(parts: Parts, administration: Administration): EmbeddedLog {
-  const { threads, topics, queue, groups, tails, fault } = parts
+  const { threads, topics, queue, groups, open, fault } = parts
   const write = threads.writer.call
   let closing: Promise<void> | undefined
 
@@ -102,6 +105,15 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
   ) as unknown as Administration
 
+  const reading = { fetch: threads.reader.call.fetch, fault }
+  function remember<T extends Closeable>(reader: T): T {
+    open.add(reader)
+    const close = async () => {
+      open.delete(reader)
+      await reader.close()
+    }
+    return { ...reader, close }
+  }
   const appendAs = (holder: number): EventLog['append'] =>
     whileOpen(async (topic, partition, records, { timeoutMs = appendTimeoutMs } = {}) => {
       const state = topics.partition(topic, partition)
@@ -120,16 +132,12 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     }),
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
     consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),
-    tail: whileOpen(async (options) => {
-      const parts = { fetch: threads.reader.call.fetch, fault, alive: threads.alive }
-      const tail = createTail(topics.topic(options.topic), options, parts)
-      tails.add(tail)
-      const close = async () => {
-        tails.delete(tail)
-        await tail.close()
-      }
-      return { ...tail, close }
-    }),
+    tail: whileOpen(async (options) =>
+      remember(createTail(topics.topic(options.topic), options, { ...reading, alive: threads.alive })),
+    ),
+    read: whileOpen(async (options) =>
+      remember(openLogReader(topics.topic(options.topic), options, reading)),
+    ),
     compactNow: whileOpen((topic) => write.compactNow(topic)),
     sweepNow: whileOpen(() => write.sweepNow()),
     ping: whileOpen(async (timeoutMs) => {
@@ -142,8 +150,8 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
   }
 }
 
-async function closeParts({ threads, queue, groups, tails }: Parts): Promise<void> {
-  for (const tail of tails) await tail.close()
+async function closeParts({ threads, queue, groups, open }: Parts): Promise<void> {
+  for (const reader of open) await reader.close()
   await groups.closeAll()
   await bounded(queue.settled(), settleTimeoutMs).catch(() => {})
   await threads.close()

@@ -13,12 +13,12 @@ import { createLogRanges } from './kafka/log-ranges.ts'
 import { createProduceClient } from './kafka/produce-client.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
 import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
-import type { ReaderParts } from './kafka/reader.ts'
+import { openReader, type ReaderParts } from './kafka/reader.ts'
 import { createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts } from './kafka/topic-facts.ts'
 import { createTopics } from './kafka/topics.ts'
-import type { EventLog } from './port.ts'
+import type { EventLog, LogReader } from './port.ts'
 
 export type { KafkaOptions }
 
@@ -94,6 +94,17 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     consume: async ({ listener, ...given }) =>
       remember(openConsumer({ fetchBytesMax, ...given }, listener, reading)),
     tail: async (tail) => remember(openTail(tail, reading)),
+    async read({ topic, from, listener, fetchBytesMax: bytes = fetchBytesMax }) {
+      const reader = openReader(reading, { topic, fetchBytesMax: bytes }, listener)
+      const known = new Set<number>()
+      const seek: LogReader['seek'] = (partition, offset) => {
+        if (!known.has(partition)) reader.add(partition)
+        known.add(partition)
+        reader.seek(partition, offset)
+      }
+      for (const [partition, offset] of from) seek(partition, offset)
+      return remember({ ...reader, seek })
+    },
     async ping(timeoutMs = pingTimeoutMs) {
       await cluster.ping(timeoutMs).catch((error: unknown) => {
         throw logUnavailable(error)

@@ -117,6 +117,8 @@ export interface EventLog extends Closeable {
   consume(options: ConsumeOptions): Promise<GroupConsumer>
   /** Reads all partitions without a group position. */
   tail(options: TailOptions): Promise<Tail>
+  /** Reads chosen partitions from chosen offsets on, outside of all groups. What does not exist is never read. */
+  read(options: ReadOptions): Promise<LogReader>
 
   /** Groups that have a committed position or members; throw-away groups of tails are left out. */
   listGroups(): Promise<string[]>
@@ -253,5 +255,24 @@ export interface Tail extends Closeable {
   /** As `current`, after the ends were asked for again where that is too long ago. Resolves within a second. */
   caughtUp(): Promise<boolean>
   /** Next offset to be read, by partition. */
+  positions(): Map<number, number>
+}
+
+export interface ReadOptions {
+  topic: string
+  /** Partition → the offset at which it begins. Others are not read until `seek`. */
+  from: ReadonlyMap<number, number>
+  /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
+  fetchBytesMax?: number
+  /** As of members of groups: hidden records come, too, and a position that the log does not hold is reported. */
+  listener: Pick<ConsumerListener, 'records' | 'misplaced'>
+}
+
+export interface LogReader extends Closeable {
+  pause(partition: number): void
+  resume(partition: number): void
+  /** Reads the partition from `offset` on, also one that was not read before. */
+  seek(partition: number, offset: number): void
+  /** Next offset to be delivered, by partition; one that waits for `seek` is missing. */
   positions(): Map<number, number>
 }

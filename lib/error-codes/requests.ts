@@ -195,6 +195,14 @@ export const requestCodes = {
     meaning: 'The status of such a goal follows its runs.',
     action: 'Cancel the dispatch, or wait until it ends.',
   },
+  position_expired: {
+    status: 410,
+    title: 'The log does not hold this position',
+    meaning:
+      'Records behind it were removed (retention), or the topic was copied into more partitions or replaced since, so that its offsets mean something else.',
+    action:
+      'Go on from `earliest`, the oldest position that is kept; what was removed is missing, so a copy is best made again from there.',
+  },
   precondition_failed: {
     status: 412,
     title: 'It was changed since it was read',

@@ -10,8 +10,8 @@ import { readRecords } from '#runtime/read-records.ts'
 import { findTopic } from '../find-topic.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { createPace } from './pace.ts'
+import { positionText, readPosition, type TopicPosition } from './position.ts'
 import { mayBeWanted, type RecordFilter, type StreamedRecord, showWanted } from './shown.ts'
-import { readStreamId, type StreamPlace, streamIdOf } from './stream-id.ts'
 
 export const shownPerSecond = 200
 /** Of each partition as much may wait in memory. */
@@ -55,15 +55,15 @@ export async function streamTopic(
   const topic = findTopic(args.topic)
   const { eventLog } = platform.engines
   const { epoch, physicalName } = platform.publisher.locationOf(topic)
-  const resumed = args.lastEventId === undefined ? null : readStreamId(args.topic, args.lastEventId)
+  const resumed = args.lastEventId === undefined ? null : readPosition(args.lastEventId, 'Last-Event-ID')
   const ranges = (await eventLog.offsets(physicalName)).sort((a, b) => a.partition - b.partition)
   const start = beginAt(ranges, args, resumed, epoch)
-  const next = ranges.map(({ partition }) => start.next.get(partition)!)
+  const next = new Map(start.next)
   const ends = new Map(ranges.map(({ partition, end }) => [partition, end]))
   const pace = createPace(shownPerSecond)
   const left = { slow: 0, rate: 0 }
   let waiting: NodeJS.Timeout | undefined
-  const id = () => streamIdOf(args.topic, { epoch, next })
+  const id = () => positionText({ epoch, next })
 
   /** Both numbers, so that nothing is missing unsaid. */
   function sayLeftOut(): void {
@@ -101,9 +101,7 @@ export async function streamTopic(
   async function take(record: StoredRecord): Promise<void> {
     const parts = { codec: platform.codec, topic }
     if (signal.aborted) return
-    // A partition that was added since is read from its start.
-    while (next.length <= record.partition) next.push(0)
-    next[record.partition] = record.offset + 1
+    next.set(record.partition, record.offset + 1)
     if (!mayBeWanted(args.filter, record)) return
     // Decoded first only where its text decides.
     const found = args.filter.q === undefined ? undefined : await showWanted(parts, args.filter, record)
@@ -152,13 +150,13 @@ interface Beginning {
 function beginAt(
   ranges: readonly PartitionRange[],
   { from, filter }: TopicStreamArgs,
-  resumed: StreamPlace | null,
+  resumed: TopicPosition | null,
   epoch: number,
 ): Beginning {
   const goesOn =
     resumed?.epoch === epoch &&
-    resumed.next.length <= ranges.length &&
-    ranges.every(({ partition, end }) => (resumed.next[partition] ?? 0) <= end)
+    [...resumed.next.keys()].every((partition) => partition < ranges.length) &&
+    ranges.every(({ partition, end }) => (resumed.next.get(partition) ?? 0) <= end)
   if (!goesOn) {
     const next = new Map(ranges.map((range) => [range.partition, startIn(range, from, filter.partition)]))
     return { next, reset: resumed !== null, expired: 0 }
@@ -167,7 +165,7 @@ function beginAt(
   const next = new Map<number, number>()
   for (const { partition, start } of ranges) {
     // A partition that was added since has nothing before its start.
-    const at = resumed.next[partition] ?? start
+    const at = resumed.next.get(partition) ?? start
     expired += Math.max(0, start - at)
     next.set(partition, Math.max(at, start))
   }

@@ -28,6 +28,12 @@ export interface CallerStreams {
     run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
     options?: CallerStreamOptions,
   ): FastifyReply
+  /**
+   * Resolves with what `work` does, which holds a place meanwhile as a stream does. Its signal aborts when the caller left
+   * or the service stops: then it answers what it has. Throws AppError `too_many_streams`, and `unauthorized` or
+   * `token_expired` where the caller's right ended.
+   */
+  hold<T>(request: FastifyRequest, reply: FastifyReply, work: (signal: AbortSignal) => Promise<T>): Promise<T>
   /** Before the service closes its connections. */
   endAll(): void
 }
@@ -38,6 +44,7 @@ export function createCallerStreams(
 ): CallerStreams {
   // No more than places.
   const open = new Map<EventStream, (code: ErrorCode) => void>()
+  const held = new Set<AbortController>()
   return {
     answer(request, reply, run, { quiet = false, place: taken, ...options } = {}) {
       const caller = callerOf(request)
@@ -63,7 +70,28 @@ export function createCallerStreams(
       )
       return reply.send(stream.body)
     },
+    async hold(request, reply, work) {
+      const caller = callerOf(request)
+      const place = places.take(caller.uid)
+      const watch = tokens.watch(caller)
+      const over = new AbortController()
+      const end = () => over.abort()
+      reply.raw.once('close', end)
+      held.add(over)
+      endOperation(request)
+      try {
+        const result = await work(AbortSignal.any([watch.signal, over.signal]))
+        if (watch.signal.aborted) throw new AppError(endOf(caller), 'The right to read this has ended.')
+        return result
+      } finally {
+        reply.raw.removeListener('close', end)
+        held.delete(over)
+        watch.close()
+        place.release()
+      }
+    },
     endAll() {
+      for (const over of held) over.abort()
       for (const end of open.values()) end('shutting_down')
     },
   }

@@ -60,6 +60,8 @@ export const rbac: Readonly<Record<string, Least>> = {
   'POST /api/v1/dispatches/:goalId/cancel': 'member',
   'GET /api/v1/log/topics': 'viewer',
   'GET /api/v1/log/topics/:topic': 'viewer',
+  // Of most topics for admins alone: the route says which.
+  'GET /api/v1/log/topics/:topic/records': 'viewer',
   'GET /api/v1/log/topics/:topic/tail': 'admin',
   'GET /api/v1/log/groups': 'viewer',
   'GET /api/v1/log/groups/:group': 'viewer',

@@ -22,6 +22,7 @@ import { registerDeadLetters } from './routes/dead-letters.ts'
 import { registerHubRecords } from './routes/hub-records.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
 import { registerLog } from './routes/log.ts'
+import { registerLogRecords } from './routes/log-records.ts'
 import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
@@ -48,6 +49,7 @@ const operators = [
   registerHubRecords,
   registerRunRecords,
   registerLog,
+  registerLogRecords,
   registerLogTail,
   registerDeadLetters,
   registerWebhooks,

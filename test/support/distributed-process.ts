@@ -26,6 +26,8 @@ export interface Processes {
   start(names: string[], options?: { home?: string; more?: Record<string, string> }): Promise<ServiceProcess>
   /** The same without waiting. */
   spawn(names: string[], options?: { home?: string; more?: Record<string, string> }): ServiceProcess
+  /** Starts a command, which may be killed. */
+  command(args: string[], home?: string): ServiceProcess
   /** Runs a command with --json to its end and gives its document; throws with its output when it failed. */
   run<T>(args: string[], home?: string): Promise<T>
   /** kill -9 of what is left, and its folders. */
@@ -97,6 +99,7 @@ export function createProcesses(env: Record<string, string>): Processes {
       await untilReady(one, names)
       return withAddress(one)
     },
+    command: (args, home = newHome()) => launch(args, home, { LOG_LEVEL: 'error' }),
     async run<T>(args: string[], home = newHome()) {
       const one = launch([...args, '--json'], home, { LOG_LEVEL: 'error' })
       const code = await one.finished

@@ -23,13 +23,14 @@ export interface EventReader {
 
 export async function readEvents(
   url: string,
-  { token, lastEventId }: { token: string; lastEventId?: string | undefined },
+  { token, lastEventId, accept }: { token: string; lastEventId?: string | undefined; accept?: string },
 ): Promise<EventReader> {
   const cut = new AbortController()
   const answer = await fetch(url, {
     signal: cut.signal,
     headers: {
       authorization: `Bearer ${token}`,
+      ...(accept === undefined ? {} : { accept }),
       ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
     },
   })

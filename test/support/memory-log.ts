@@ -117,16 +117,38 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     },
     consume: async (options) => {
       const member = createMember(options)
-      // A throw-away group has one member, which is never moved.
-      if (options.group.startsWith('flotilla-tail-')) {
-        const all = topics.get(options.topic)!.partitions.map((_, id) => id)
-        setImmediate(() => void member.gain(all))
-      } else {
-        log.members.push(member)
-      }
+      log.members.push(member)
       return member
     },
     tail: async (options) => createTail(options),
+    async read({ topic, from, listener }) {
+      const next = new Map(from)
+      const member = createMember({
+        group: 'reader',
+        topic,
+        listener: {
+          assigned: async () => new Map(from),
+          lost() {},
+          misplaced: listener.misplaced,
+          records(partition, records) {
+            next.set(partition, records.at(-1)!.offset + 1)
+            listener.records(partition, records)
+          },
+        },
+      })
+      await member.gain([...from.keys()])
+      const { pause, resume, close } = member
+      return {
+        pause,
+        resume,
+        close,
+        positions: () => next,
+        seek(partition, offset) {
+          next.set(partition, offset)
+          member.seek(partition, offset)
+        },
+      }
+    },
     listGroups: async () => [...new Set([...positions.keys()].map((key) => key.split('|')[0]!))],
     groupState: async (group, topic) => ({
       members: log.members.length,

@@ -42,6 +42,7 @@ export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export type * from './hub-types.ts'
 export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'
 export { ProblemError } from './problem-error.ts'
+export type { RecordsOptions, TopicRecord } from './records.ts'
 export type * from './run-types.ts'
 export type * from './types.ts'
 

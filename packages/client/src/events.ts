@@ -11,7 +11,14 @@ export interface ServerEvent {
 }
 
 /** After an event `end` with one of these codes the stream is opened again; whether its caller may is answered then. */
-const resumable: readonly unknown[] = ['shutting_down', 'token_expired', 'unauthorized', 'log_unavailable']
+const resumable: readonly unknown[] = [
+  'shutting_down',
+  'token_expired',
+  'unauthorized',
+  'log_unavailable',
+  'registry_unavailable',
+  'position_expired',
+]
 /** Between the end of a stream and the next attempt. */
 const pauseMs = 500
 /** The platform sends something every fifteen seconds. */

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { holdCredential, type Obtained } from './held-credential.ts'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
+import { type RecordsOptions, recordsOver, type TopicRecord } from './records.ts'
 import type { RunCalls } from './run-types.ts'
 import { runsOver } from './runs.ts'
 import {
@@ -51,6 +52,11 @@ export interface MainApi extends RunCalls {
   /** The notes and goals of the hub, by the main API. */
   notes: Notes
   goals: Goals
+  /**
+   * The records of a topic, from the beginning or behind a position, as they come: it goes on behind cut connections and
+   * restarts of the platform, without a gap or a repeat.
+   */
+  records<V = JsonValue>(topic: string, options?: RecordsOptions): AsyncGenerator<TopicRecord<V>>
   /** Any other route, for example `request('GET', 'log/groups')`: what its answer holds as `data`. */
   request<T = JsonValue>(method: Call['method'], path: string, given?: MainApiRequest): Promise<T>
   /** Ends the calls under way; later ones fail at once. */
@@ -91,6 +97,7 @@ export function createMainApi(options: MainApiOptions): MainApi {
     me: () => request('GET', 'me'),
     brainState: () => request('GET', 'brain/state'),
     request,
+    records: (topic, given) => recordsOver(hub, topic, given),
     ...hubOver(hub),
     ...runsOver({
       respond: hub.respond,

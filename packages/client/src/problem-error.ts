@@ -13,6 +13,8 @@ export interface Problem {
   /** Seconds after which trying again helps. */
   retryAfter: number | undefined
   errors: FieldError[]
+  /** Every member of the problem document, also those of one code alone. */
+  members?: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -25,6 +27,7 @@ export class ProblemError extends Error {
   readonly requestId: string | undefined
   readonly retryAfter: number | undefined
   readonly errors: FieldError[]
+  readonly members: Readonly<Record<string, unknown>>
 
   constructor(problem: Problem, cause?: unknown) {
     super(`${problem.code}: ${problem.detail}`, cause === undefined ? undefined : { cause })
@@ -34,6 +37,7 @@ export class ProblemError extends Error {
     this.requestId = problem.requestId
     this.retryAfter = problem.retryAfter
     this.errors = problem.errors
+    this.members = problem.members ?? {}
   }
 }
 
@@ -50,6 +54,7 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
     requestId: response.headers.get('x-request-id') ?? undefined,
     retryAfter,
     errors: Array.isArray(body.errors) ? (body.errors as FieldError[]) : [],
+    members: body,
   })
 }
 

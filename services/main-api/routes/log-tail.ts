@@ -6,8 +6,8 @@ import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { findTopic } from '#operations/find-topic.ts'
 import type { OperatedPlatform } from '#operations/operation.ts'
+import { readPosition } from '#operations/topic-stream/position.ts'
 import { valueLengthMax } from '#operations/topic-stream/shown.ts'
-import { readStreamId } from '#operations/topic-stream/stream-id.ts'
 import {
   type StreamReader,
   type StreamStart,
@@ -74,7 +74,7 @@ value could not be decoded.
 (\`rate\`), or because the log does not hold them any more (\`expired\`). \`reset\`: the log was replaced since the last event, and
 the stream begins as \`from\` says. \`end\`: \`{code}\`, why it ends.
 
-Each id is opaque. Sent as \`Last-Event-ID\` it continues the stream behind that event; then what came meanwhile comes whole.`
+Each id is a position in all partitions. Sent as \`Last-Event-ID\` it continues the stream behind that event; then what came meanwhile comes whole.`
 
 export function registerLogTail(scope: FastifyInstance, main: MainApi): void {
   const platform = operatedBy(main.context)
@@ -116,13 +116,13 @@ export function registerLogTail(scope: FastifyInstance, main: MainApi): void {
   )
 }
 
-/** Throws AppError `not_found` for a topic or partition that there is not, `validation_failed` for a foreign id. */
+/** Throws AppError `not_found` for a topic or partition that there is not, `validation_failed` for what is no id. */
 function refuseUnknown(platform: OperatedPlatform, { topic, filter, lastEventId }: TopicStreamArgs): void {
   const { partitions } = platform.publisher.locationOf(findTopic(topic))
   if (filter.partition !== undefined && filter.partition >= partitions) {
     throw new AppError('not_found', `${topic} has the partitions 0 to ${partitions - 1}.`)
   }
-  if (lastEventId !== undefined) readStreamId(topic, lastEventId)
+  if (lastEventId !== undefined) readPosition(lastEventId, 'Last-Event-ID')
 }
 
 function argsOf(

@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 
 /** Longer waits break at proxies. */
 export const waitMsMax = 60_000
@@ -34,10 +35,6 @@ export function wantedBy({ headers }: FastifyRequest, streaming: boolean): Wante
   if (wait === undefined || stream) return { stream, waitMs: waitMsMax, applied: undefined }
   const seconds = Math.min(Number(wait), waitMsMax / 1_000)
   return { stream, waitMs: seconds * 1_000, applied: `wait=${seconds}` }
-}
-
-export function acceptsEvents(accept: string | undefined): boolean {
-  return /(^|,)\s*text\/event-stream\s*(;|,|$)/i.test(accept ?? '')
 }
 
 function listOf(header: string | string[] | undefined): string[] {

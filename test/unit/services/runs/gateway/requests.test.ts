@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
+import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import type { Caller } from '#services/identity/access/caller.ts'
-import { acceptsEvents, wantedBy } from '#services/runs/gateway/requests/prefer.ts'
+import { wantedBy } from '#services/runs/gateway/requests/prefer.ts'
 import { maySee, userFor } from '#services/runs/gateway/requests/users.ts'
 
 const caller = (kind: Caller['kind'], access: Caller['access'], id: string) =>

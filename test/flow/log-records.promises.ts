@@ -1,0 +1,162 @@
+/**
+ * What copies of the log promise on every engine: the client, the example program and the sinks lose nothing and repeat
+ * nothing, whoever is killed, while an index is rebuilt and after `topics grow`.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { sleep } from '#lib/backoff.ts'
+import { eventually } from '../support/eventually.ts'
+import {
+  activeNotes,
+  followNotes,
+  type KilledPlatform,
+  openKilledPlatform,
+  runPythonCopy,
+  writeNotes,
+} from '../support/log-copies.ts'
+
+const patienceMs = 120_000
+
+export function describeLogRecords(
+  name: string,
+  open: () => Promise<{ env: Record<string, string>; close(): Promise<void> }>,
+): void {
+  describe(`records of the log: ${name}`, () => {
+    let engines: Awaited<ReturnType<typeof open>>
+    let platform: KilledPlatform
+    beforeAll(async () => {
+      engines = await open()
+      platform = await openKilledPlatform(engines.env)
+    }, 600_000)
+    afterAll(async () => {
+      await platform?.close()
+      await engines?.close()
+    }, 120_000)
+
+    /** Every place of hub.records that the log holds, by page. */
+    async function placesHeld(): Promise<string[]> {
+      const places: string[] = []
+      const held = platform.api.records('hub.records', { follow: false })
+      for await (const { partition, offset } of held) places.push(`${partition}/${offset}`)
+      return places.sort()
+    }
+
+    test('the client and the example program copy all notes, through kills, a rebuild and topics grow', async () => {
+      const { api, home, processes } = platform
+      const writing = writeNotes(api)
+      const client = followNotes(api)
+      const python = runPythonCopy(platform)
+      onTestFinished(async () => {
+        await Promise.all([writing.stop(), client.stop(), python.kill()])
+      })
+      for (let round = 0; round < 2; round++) {
+        const before = writing.written()
+        await eventually('more is written', () => writing.written() > before + 15, patienceMs)
+        await python.kill()
+        python.start()
+        await sleep(100)
+        await platform.killAndStart()
+      }
+      await writing.stop()
+      const rebuilt = processes.run(['rebuild', 'vectors'], home)
+      await processes.run(['rebuild', 'notes'], home)
+      await rebuilt
+      const active = await activeNotes(api)
+      expect(active.length).toBeGreaterThan(15)
+      const held = await placesHeld()
+      await eventually('the client has all', () => client.places.length >= held.length, patienceMs)
+      // None is missing and none came twice.
+      expect(client.places.toSorted()).toEqual(held)
+      expect(client.active()).toEqual(active)
+      await eventually('the program has all', () => String(python.active()) === String(active), patienceMs)
+
+      await platform.stop()
+      await growWhenDrained()
+      await platform.start()
+      const later = writeNotes(api)
+      await eventually('more is written', () => later.written() > 10, patienceMs)
+      await later.stop()
+      await eventually(
+        'its position is not held any more',
+        () => client.ended() === 'position_expired',
+        patienceMs,
+      )
+      const again = followNotes(api)
+      onTestFinished(() => again.stop())
+      const grown = await activeNotes(api)
+      await eventually('the new copy has all', () => String(again.active()) === String(grown), patienceMs)
+      await eventually('so has the program', () => String(python.active()) === String(grown), patienceMs)
+      expect([python.ended(), python.errors()]).toEqual([false, ''])
+    }, 600_000)
+
+    /** Groups keep a member that was killed for a while; what it had not read is read after a start. */
+    async function growWhenDrained(): Promise<void> {
+      await eventually(
+        'the topic grows',
+        async () => {
+          try {
+            await platform.processes.run(
+              ['topics', 'grow', 'hub.records', '--partitions', '24'],
+              platform.home,
+            )
+            return true
+          } catch (error) {
+            if (!/group_active/.test(String(error))) throw error
+            return false
+          }
+        },
+        patienceMs,
+      )
+    }
+
+    test('a sink into files is killed again and again, and has every record once', async () => {
+      const { api, home, processes } = platform
+      const folder = join(home, 'copies')
+      const args = ['sink', 'jsonl', 'hub.records', '--to', folder]
+      const writing = writeNotes(api)
+      onTestFinished(() => writing.stop())
+      for (let round = 0; round < 4; round++) {
+        const sink = processes.command(args, home)
+        const before = placesIn(folder).length
+        await eventually('it copies', () => placesIn(folder).length > before + 3 * round, patienceMs)
+        sink.child.kill('SIGKILL')
+        await sink.finished
+        // On embedded engines the sink runs within the platform.
+        if (engines.env.KAFKA_BROKERS === undefined && round % 2 === 1) await platform.killAndStart()
+      }
+      await writing.stop()
+      // On embedded engines the platform learns a moment later that its sink was left.
+      await eventually(
+        'the folder is free',
+        async () => (await processes.command([...args, '--no-follow'], home).finished) === 0,
+        patienceMs,
+      )
+      await eventually(
+        'all is copied',
+        async () => {
+          await processes.run([...args, '--no-follow'], home)
+          return placesIn(folder).length >= (await placesHeld()).length
+        },
+        patienceMs,
+      )
+      expect(placesIn(folder).toSorted()).toEqual(await placesHeld())
+    }, 600_000)
+  })
+}
+
+/** Whole lines alone: a sink may be writing. */
+export function placesIn(folder: string): string[] {
+  let names: string[] = []
+  try {
+    names = readdirSync(folder).filter((name) => name.endsWith('.jsonl'))
+  } catch {
+    // Not made yet.
+  }
+  return names
+    .map((name) => readFileSync(join(folder, name), 'utf8'))
+    .flatMap((text) => text.split('\n').slice(0, -1))
+    .map((line) => JSON.parse(line) as { partition: number; offset: number })
+    .map(({ partition, offset }) => `${partition}/${offset}`)
+}

@@ -1,0 +1,192 @@
+/** A platform as one process that is killed and started again on its port, notes that are written meanwhile, and copies. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { fileURLToPath } from 'node:url'
+import { createMainApi, type MainApi, type Note, ProblemError, type TopicRecord } from '#client/client.ts'
+import { sleep } from '#lib/backoff.ts'
+import { freePort } from '../../scripts/servers/children.ts'
+import { createProcesses, type Processes, type ServiceProcess } from './distributed-process.ts'
+
+export interface KilledPlatform {
+  processes: Processes
+  home: string
+  baseUrl: string
+  /** Holds an agent key of an admin. */
+  keyFile: string
+  api: MainApi
+  /** kill -9, and the start of another one on the same port. */
+  killAndStart(): Promise<void>
+  /** In order. */
+  stop(): Promise<void>
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function openKilledPlatform(env: Record<string, string>): Promise<KilledPlatform> {
+  const home = mkdtempSync(join(tmpdir(), 'fl-'))
+  const processes = createProcesses(env)
+  const port = await freePort()
+  const baseUrl = `http://127.0.0.1:${port}`
+  let running: ServiceProcess
+  async function start(): Promise<void> {
+    running = await processes.start([], { home, more: { MAIN_API_PORT: String(port), LOG_LEVEL: 'warn' } })
+  }
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    running.child.kill(signal)
+    await running.finished
+  }
+  await start()
+  const who = ['--agent-id', 'copier', '--access', 'admin', '--tier', 'infra-architect']
+  await processes.run(['agents', 'provision', ...who], home)
+  const { key } = await processes.run<{ key: string }>(['agent-keys', 'issue', 'copier'], home)
+  const keyFile = join(home, 'agent-key.txt')
+  writeFileSync(keyFile, key)
+  const api = createMainApi({ baseUrl, agentKey: key })
+  return {
+    processes,
+    home,
+    baseUrl,
+    keyFile,
+    api,
+    start,
+    stop: () => end('SIGTERM'),
+    async killAndStart() {
+      await end('SIGKILL')
+      await start()
+    },
+    async close() {
+      await api.close()
+      await processes.close()
+    },
+  }
+}
+
+/** Writes notes, changes some and archives others, until it is stopped; what meets a platform that is away is tried again. */
+export function writeNotes(api: MainApi) {
+  let stopped = false
+  let written = 0
+  async function patiently<T>(work: () => Promise<T>): Promise<T | undefined> {
+    while (!stopped) {
+      try {
+        return await work()
+      } catch (error) {
+        if (!(error instanceof ProblemError) || (error.status !== 0 && error.status < 500)) throw error
+        await sleep(50)
+      }
+    }
+    return undefined
+  }
+  async function run(): Promise<void> {
+    for (let n = 1; !stopped; n++) {
+      const idempotencyKey = crypto.randomUUID()
+      const note = await patiently(() =>
+        api.notes.create({ subject: `note ${n}`, body: 'ü'.repeat(n % 50) || '-' }, { idempotencyKey }),
+      )
+      if (note && n % 3 === 0) await patiently(() => api.notes.change(note.id, { status: 'archived' }))
+      written = n
+      await sleep(5)
+    }
+  }
+  const running = run()
+  return {
+    written: () => written,
+    async stop(): Promise<void> {
+      stopped = true
+      await running
+    },
+  }
+}
+
+/** What the hub says, by id: id, version is not shown, so subject and status stand for it. */
+export async function activeNotes(api: MainApi): Promise<string[]> {
+  const notes: Note[] = []
+  for await (const note of api.notes.all({ status: 'active', limit: 1_000 })) notes.push(note)
+  return notes.map(({ id, subject }) => `${id} ${subject}`).sort()
+}
+
+type HubValue = { kind: string; id: number; title: string; status: string }
+
+/** Follows hub.records with the client, and keeps the newest of each note and every place that it was given. */
+export function followNotes(api: MainApi) {
+  const states = new Map<string, HubValue>()
+  const places: string[] = []
+  const stop = new AbortController()
+  let expired: string | undefined
+  async function run(): Promise<void> {
+    const options = { signal: stop.signal, awayMs: 240_000 }
+    for await (const record of api.records<HubValue>('hub.records', options)) take(record)
+  }
+  function take({ key, value, partition, offset }: TopicRecord<HubValue>): void {
+    places.push(`${partition}/${offset}`)
+    if (value === null) states.delete(key!)
+    else states.set(key!, value)
+  }
+  const running = run().catch((error: unknown) => {
+    if (!(error instanceof ProblemError)) throw error
+    expired = error.code
+  })
+  return {
+    places,
+    /** The code that ended it. */
+    ended: () => expired,
+    active: () =>
+      [...states.values()]
+        .filter(({ kind, status }) => kind === 'note' && status === 'active')
+        .map(({ id, title }) => `${id} ${title}`)
+        .sort(),
+    async stop(): Promise<void> {
+      stop.abort()
+      await running
+    },
+  }
+}
+
+const program = fileURLToPath(new URL('../../docs/examples/notes_copy.py', import.meta.url))
+
+/** The example program in a process of its own, which may be killed and started again. */
+export function runPythonCopy({
+  baseUrl,
+  keyFile,
+  home,
+}: Pick<KilledPlatform, 'baseUrl' | 'keyFile' | 'home'>) {
+  const file = join(home, 'notes.sqlite')
+  let child: ChildProcess
+  let errors = ''
+  const ended = () => child.exitCode !== null || child.signalCode !== null
+  function start(): void {
+    child = spawn('python3', [program, baseUrl, keyFile, file], { stdio: ['ignore', 'ignore', 'pipe'] })
+    child.stderr?.on('data', (chunk) => {
+      errors += chunk
+    })
+  }
+  async function kill(): Promise<void> {
+    if (ended()) return
+    const gone = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await gone
+  }
+  start()
+  return {
+    kill,
+    start,
+    errors: () => errors,
+    ended,
+    /** While it runs, too. */
+    active(): string[] {
+      const db = new DatabaseSync(file, { timeout: 5_000 })
+      try {
+        const rows = db.prepare("select note from notes where status = 'active'").all() as { note: string }[]
+        return rows
+          .map(({ note }) => JSON.parse(note) as HubValue)
+          .map(({ id, title }) => `${id} ${title}`)
+          .sort()
+      } finally {
+        db.close()
+      }
+    },
+  }
+}
