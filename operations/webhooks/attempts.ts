@@ -10,7 +10,7 @@ import type { WebhookAttempt } from '#schemas/types.ts'
 import { createLastSeen, type LastSeen } from '#services/webhooks/relay/targets/last-seen.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
-import { defineOperation, type OperatedPlatform } from '../operation.ts'
+import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
 
 const topic = webhooksAttempts
 export const attemptsMax = 500
@@ -43,25 +43,12 @@ export const listAttemptsOperation = defineOperation({
     limit: Type.Integer({ minimum: 1, maximum: attemptsMax }),
   }),
   /** The newest first. */
-  async run({ platform, signal }, { target, limit }): Promise<{ attempts: AttemptView[] }> {
-    const { eventLog, relational } = platform.engines
-    const { physicalName, partitions } = platform.publisher.locationOf(topic)
-    const partition = partitionOf(Buffer.from(target), partitions)
+  async run(context, { target, limit }): Promise<{ attempts: AttemptView[] }> {
+    const { relational } = context.platform.engines
     const found: AttemptView[] = []
-    await readRecords({
-      eventLog,
-      topic: physicalName,
-      startOf: (range) =>
-        range.partition === partition ? Math.max(range.start, range.end - lookedThrough) : range.end,
-      signal,
-      async records(records) {
-        for (const record of records) {
-          if (record.key?.toString('utf8') !== target) continue
-          const attempt = await readable(platform, record)
-          if (attempt) found.push(viewOf(attempt))
-          if (found.length > limit) found.shift()
-        }
-      },
+    await readAttempts(context, new Set([target]), (attempt) => {
+      found.push(attempt)
+      if (found.length > limit) found.shift()
     })
     if (found.length === 0 && !(await readAssignments(relational)).has(target)) {
       throw new AppError('not_found', `No webhook target ${target.slice(0, 64).toWellFormed()} is known.`)
@@ -69,6 +56,30 @@ export const listAttemptsOperation = defineOperation({
     return { attempts: found.reverse() }
   },
 })
+
+/** Visits the newest attempts of these targets, those of each in their order. */
+export async function readAttempts(
+  { platform, signal }: Pick<OperationContext, 'platform' | 'signal'>,
+  targets: ReadonlySet<string>,
+  visit: (attempt: AttemptView) => void,
+): Promise<void> {
+  const { physicalName, partitions } = platform.publisher.locationOf(topic)
+  const asked = new Set([...targets].map((target) => partitionOf(Buffer.from(target), partitions)))
+  await readRecords({
+    eventLog: platform.engines.eventLog,
+    topic: physicalName,
+    startOf: ({ partition, start, end }) =>
+      asked.has(partition) ? Math.max(start, end - lookedThrough) : end,
+    signal,
+    async records(records) {
+      for (const record of records) {
+        if (!targets.has(record.key?.toString('utf8') ?? '')) continue
+        const attempt = await readable(platform, record)
+        if (attempt) visit(viewOf(attempt))
+      }
+    },
+  })
+}
 
 function viewOf(attempt: WebhookAttempt): AttemptView {
   const { target, kind, sequence, attempt: n, status, fault, took_ms, breaker } = attempt

@@ -4,12 +4,14 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
+import { readOldestUnread } from '#operations/behind.ts'
 import { type BrainState, readBrainState } from '#operations/brain-state.ts'
-import { type LagResult, readGroupLags, readLag } from '#operations/lag.ts'
+import { readGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { type Cached, createCached } from './cached.ts'
+import { createGroupLooks, type LookedLag } from './group-looks.ts'
 import { type LagHistory, openLagHistory } from './lag-history.ts'
 
 const stateKeptMs = 1_000
@@ -17,11 +19,13 @@ const lagKeptMs = 1_000
 /** Reading what waits for each target takes longer than the rest. */
 const targetsKeptMs = 2_000
 const targetsTimeoutMs = 30_000
+/** Whoever asks does not wait for it. */
+const oldestTimeoutMs = 30_000
 const timeoutMs = deadlines.request.observedMs
 
 export interface Observed extends Closeable {
   brainState: Cached<BrainState>
-  lag: Cached<LagResult>
+  lag: Cached<LookedLag>
   lagHistory: LagHistory
   targets: Cached<TargetsResult>
 }
@@ -44,6 +48,14 @@ export function openObserved(platform: OperatedPlatform): Observed {
     )
     return attempts
   }
+  const lagHistory = scope.add(
+    'lag history',
+    openLagHistory({ read: () => withTimeout(readGroupLags(parts), timeoutMs, late), log }),
+  )
+  const look = createGroupLooks({
+    readOldest: (group) => readOldestUnread(parts, group, AbortSignal.timeout(oldestTimeoutMs)),
+    samplesOf: lagHistory.of,
+  })
   return {
     brainState: createCached({
       keptMs: stateKeptMs,
@@ -58,12 +70,9 @@ export function openObserved(platform: OperatedPlatform): Observed {
       keptMs: lagKeptMs,
       timeoutMs,
       late,
-      read: async () => ({ groups: await readLag(parts), as_of: new Date().toISOString() }),
+      read: async () => look({ groups: await readLag(parts), as_of: new Date().toISOString() }),
     }),
-    lagHistory: scope.add(
-      'lag history',
-      openLagHistory({ read: () => withTimeout(readGroupLags(parts), timeoutMs, late), log }),
-    ),
+    lagHistory,
     targets: createCached({
       keptMs: targetsKeptMs,
       timeoutMs: targetsTimeoutMs,

@@ -64,6 +64,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/log/groups': 'viewer',
   'GET /api/v1/log/groups/:group': 'viewer',
   'GET /api/v1/log/groups/:group/lag': 'viewer',
+  'GET /api/v1/log/lag': 'viewer',
   'GET /api/v1/dead-letters': 'viewer',
   'GET /api/v1/dead-letters/show': 'admin',
   'POST /api/v1/dead-letters/replay': 'admin',

@@ -32,7 +32,7 @@ const targets = Type.Object(
   },
   { title: 'WebhookTargets' },
 )
-const attempt = Type.Object({
+export const attempt = Type.Object({
   target: Type.String(),
   kind: Type.String({
     description: '`success`, `retry`, `dead_letter`; `state` is a report without a call.',

@@ -5,6 +5,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
 import type { Codec, Message, TopicLocation } from '#runtime/messages.ts'
+import { readFirst } from '#runtime/read-first.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import type { Schemas, WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
@@ -106,24 +107,13 @@ async function readHeads(
   parts: StatusParts,
   waiting: ReadonlyMap<number, WaitingPartition>,
 ): Promise<Map<number, Message<{ sequence: number | null; received_at: number }>>> {
-  const missing = new Set([...waiting.values()].filter(({ lag }) => lag > 0).map((one) => one.partition))
-  const found = new Map<number, StoredRecord>()
-  const complete = new AbortController()
-  if (missing.size > 0) {
-    await readRecords({
-      eventLog: parts.eventLog,
-      topic: physicalName(parts.locations, deliveries),
-      startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
-      signal: AbortSignal.any([parts.signal, complete.signal]),
-      records([first]) {
-        if (!first || found.has(first.partition)) return
-        found.set(first.partition, first)
-        missing.delete(first.partition)
-        // The rest of the backlog is not needed.
-        if (missing.size === 0) complete.abort()
-      },
-    })
-  }
+  const behind = [...waiting.values()].filter(({ lag }) => lag > 0)
+  const found = await readFirst({
+    eventLog: parts.eventLog,
+    topic: physicalName(parts.locations, deliveries),
+    positions: new Map(behind.map(({ partition, position }) => [partition, position])),
+    signal: parts.signal,
+  })
   const heads = new Map<number, Message<{ sequence: number | null; received_at: number }>>()
   for (const [partition, record] of found) {
     const message = await readable(parts.codec, deliveries, record)
