@@ -11,6 +11,7 @@ import { createLastSeen, type LastSeen } from '#services/webhooks/relay/targets/
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
+import { createAttemptBars } from './attempt-bars.ts'
 
 const topic = webhooksAttempts
 export const attemptsMax = 500
@@ -114,6 +115,8 @@ async function readable(
 export interface LastAttempts extends Closeable {
   /** What was reported of the target last; null before anything. */
   of(target: string): LastSeen | null
+  /** Of each target the last hour; where very many were reported, only since this was opened. */
+  bars: ReturnType<typeof createAttemptBars>['all']
 }
 
 /** Follows the attempts of all couriers; what it knows when this resolves includes the newest of before. */
@@ -123,11 +126,18 @@ export async function openLastAttempts(
   const { eventLog } = platform.engines
   const { physicalName } = platform.publisher.locationOf(topic)
   const seen = createLastSeen()
+  const bars = createAttemptBars()
   const followed = new Set<string>()
+  /** By partition, the first offset that was followed: what is read back from there on was counted. */
+  const followedFrom = new Map<number, number>()
   async function take(record: StoredRecord, live: boolean): Promise<void> {
+    const { partition, offset } = record
+    if (live && !followedFrom.has(partition)) followedFrom.set(partition, offset)
     const attempt = await readable(platform, record)
+    if (!attempt) return
+    if (live || offset < (followedFrom.get(partition) ?? Number.POSITIVE_INFINITY)) bars.take(attempt)
     // An older one that is read late says nothing new.
-    if (!attempt || (!live && followed.has(attempt.target))) return
+    if (!live && followed.has(attempt.target)) return
     if (live) followed.add(attempt.target)
     seen.take(attempt)
   }
@@ -149,5 +159,5 @@ export async function openLastAttempts(
   }).catch((error: unknown) => {
     platform.log.warn({ reason: describeError(error) }, 'webhooks.attempts-unread')
   })
-  return { of: seen.last, close: () => tail.close() }
+  return { of: seen.last, bars: bars.all, close: () => tail.close() }
 }
