@@ -28,6 +28,8 @@ export interface Observed extends Closeable {
   lag: Cached<LookedLag>
   lagHistory: LagHistory
   targets: Cached<TargetsResult>
+  /** Of webhooks, the last hour. */
+  attemptBars(): Promise<ReturnType<LastAttempts['bars']>>
 }
 
 export function openObserved(platform: OperatedPlatform): Observed {
@@ -79,6 +81,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
       late,
       read: () => listTargetsOperation.run(unnamed(platform), {}),
     }),
+    attemptBars: async () => (await lastAttempts()).bars(),
     close: () => scope.close(),
   }
 }

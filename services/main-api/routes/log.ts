@@ -4,7 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { listTopicsOperation, showTopicOperation } from '#operations/topics-list.ts'
+import { listTopicsOperation, partitionFactsOperation, showTopicOperation } from '#operations/topics-list.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { LookedGroup } from '../group-looks.ts'
 import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
@@ -56,6 +56,25 @@ const pace = {
     'When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet.',
   ),
 }
+const partitionFacts = Type.Object(
+  {
+    partitions: Type.Array(
+      Type.Object({
+        partition: Type.Integer(),
+        leader: orNull(Type.String(), 'The broker; null: the log has none, or nobody leads it now.'),
+        replicas: Type.Integer(),
+        in_sync: Type.Integer({ description: 'Replicas that have all that was acknowledged.' }),
+        bytes: orNull(
+          Type.Integer(),
+          'On the disk of the leader; of the embedded log an estimate. null: not known now.',
+        ),
+      }),
+    ),
+    bytes: orNull(Type.Integer(), 'Of all partitions; null where that of one is not known.'),
+  },
+  { title: 'PartitionFacts' },
+)
+
 const groupFields = {
   group: Type.String({ description: 'The same before and after a rebuild.' }),
   group_id: Type.String({ description: 'As the log knows it.' }),
@@ -75,6 +94,7 @@ const partitionLag = Type.Object({
   start: Type.Integer(),
   end: Type.Integer(),
   lag: Type.Integer(),
+  owner: orNull(Type.String(), 'The client that reads it now; null: none does.'),
   ...pace,
 })
 const stuckRecord = Type.Object({}, { additionalProperties: true })
@@ -167,6 +187,21 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
     },
     async (request) =>
       answer(await operate(context, request, showTopicOperation, { topic: request.params.topic })),
+  )
+  routes.get(
+    '/log/topics/:topic/partitions',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showPartitions',
+        tags: ['log'],
+        summary: 'Where the partitions of a topic are, and how much room they take',
+        params: topicParams,
+        response: { 200: enveloped(partitionFacts) },
+      },
+    },
+    async (request) =>
+      answer(await operate(context, request, partitionFactsOperation, { topic: request.params.topic })),
   )
   routes.get(
     '/log/groups',

@@ -12,6 +12,7 @@ function group(places: [committed: number, end: number][]): GroupLag {
     start: 0,
     end,
     lag: end - committed,
+    owner: null,
   }))
   const lag = partitions.reduce((sum, one) => sum + one.lag, 0)
   return { group: 'writer', group_id: 'writer', topic: 't', members: 1, lag, partitions, stuck: [] }
