@@ -203,6 +203,11 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
     async (request) =>
       answer(await operate(context, request, partitionFactsOperation, { topic: request.params.topic })),
   )
+  registerGroups(scope, observed)
+}
+
+function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): void {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
   routes.get(
     '/log/groups',
     {
