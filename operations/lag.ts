@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
-import type { EventLog, GroupPositions } from '#engines/event-log/port.ts'
+import type { EventLog, GroupPositions, PartitionOwner } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -29,6 +29,8 @@ export interface PartitionLag {
   start: number
   end: number
   lag: number
+  /** The client whose member reads it now; null: nobody does. */
+  owner: string | null
 }
 
 export interface GroupLag {
@@ -57,8 +59,8 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
       const { group, groupId, topic } = known
       const epoch = parts.locations.get(topic)?.epoch ?? 1
       const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
-      const { members } = await parts.eventLog.groupState(groupId, positions.topic)
-      const partitions = partitionLags(positions)
+      const { members, owners } = await parts.eventLog.groupState(groupId, positions.topic)
+      const partitions = partitionLags(positions, owners)
       return { group, group_id: groupId, topic, members, lag: totalOf(partitions), partitions, stuck }
     }),
   )
@@ -145,13 +147,17 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
   )
 }
 
-function partitionLags({ committed, ranges }: GroupPositions): PartitionLag[] {
+function partitionLags(
+  { committed, ranges }: GroupPositions,
+  owners: readonly PartitionOwner[] = [],
+): PartitionLag[] {
   const positions = new Map(committed.map((one) => [one.partition, one.offset]))
+  const ownerOf = new Map(owners.map(({ partition, clientId }) => [partition, clientId]))
   return ranges.map(({ partition, start, end }) => {
     const position = positions.get(partition) ?? null
     // Records that expired or were deleted unread are not waited for.
     const lag = Math.max(0, end - Math.max(position ?? start, start))
-    return { partition, committed: position, start, end, lag }
+    return { partition, committed: position, start, end, lag, owner: ownerOf.get(partition) ?? null }
   })
 }
 

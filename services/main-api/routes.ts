@@ -19,6 +19,7 @@ import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
 import { registerCollections } from './routes/collections.ts'
 import { registerDeadLetters } from './routes/dead-letters.ts'
+import { registerDispatchList } from './routes/dispatches.ts'
 import { registerHubRecords } from './routes/hub-records.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
 import { registerLog } from './routes/log.ts'
@@ -48,6 +49,7 @@ const operators = [
   registerProvisioning,
   registerHubRecords,
   registerRunRecords,
+  registerDispatchList,
   registerLog,
   registerLogRecords,
   registerLogTail,

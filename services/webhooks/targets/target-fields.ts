@@ -10,7 +10,7 @@ import { platformHeaders } from './platform-headers.ts'
 import type { WebhookTarget } from './target.ts'
 
 /** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
-const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
+export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
 
 const limits = {
   retry: { min: 0, max: 100, integer: true },
