@@ -74,7 +74,7 @@ function promiseOf(topic: PublicTopic): string[] {
     `- Key: ${key}. For example \`${keyExample}\`.`,
     `- Order ${order}`,
     `- Repeats: ${repeats}`,
-    `- Null values: ${tombstones}`,
+    `- Null values: ${tombstones ?? 'none.'}`,
     `- Headers: ${headersOf(topic.public)}.`,
     `- Kept: ${keptOf(topic)}. Grows ${topic.cleanup === 'compact' ? 'into a new epoch' : 'in place'}.`,
     '',
