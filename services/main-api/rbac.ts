@@ -94,6 +94,8 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /console/assets/*': 'open',
 
   'GET /api/v1/openapi.json': 'open',
+  'GET /api/v1/asyncapi.json': 'open',
+  'GET /api/v1/asyncapi': 'open',
   'GET /api/v1/reference': 'open',
   'GET /api/v1/reference/*': 'open',
 }

@@ -15,6 +15,7 @@ import { noteRefused } from './refused-changes.ts'
 import { registerAgentKeys } from './routes/agent-keys.ts'
 import { registerAgents } from './routes/agents.ts'
 import { registerProvisioning } from './routes/agents-provision.ts'
+import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
 import { registerCollections } from './routes/collections.ts'
@@ -97,6 +98,7 @@ export async function registerMainApi(
     await app.register(async (scope) => registerWellKnown(scope, identity))
   }
   await app.register(async (scope) => registerConsole(scope))
+  registerAsyncApi(app, context)
   await app.register(
     async (v1) => {
       registerAuthAgent(v1, main)
