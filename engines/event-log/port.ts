@@ -97,10 +97,7 @@ export interface EventLog extends Closeable {
   addPartitions(name: string, total: number): Promise<void>
   /** First and next offset of every partition. */
   offsets(topic: string): Promise<PartitionRange[]>
-  /**
-   * Where each partition of a topic is and about how much room it takes, for whoever looks at it. Throws AppError
-   * `not_found`, `log_unavailable`.
-   */
+  /** Where partitions are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
   partitionFacts(topic: string): Promise<PartitionFacts[]>
   /** Drops all records below `before` for good. */
   deleteRecords(topic: string, partition: number, before: number): Promise<void>
