@@ -1,5 +1,6 @@
 /** The regular tasks of a dispatcher: what nobody woke it for, what is past its time, probes of nodes, old runs. */
 
+import type { RunNode } from '../nodes/types.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
 import { axon, type EndedRun } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'
@@ -19,6 +20,8 @@ const overdueGraceMs = 2_000
 /** What the last probes found. */
 export class NodeHealth {
   #up: ReadonlySet<string> | null = null
+  /** The nodes that have their rows. */
+  #ensured: readonly RunNode[] | undefined
 
   /** Before the first probes it counts as live: nothing is given up for it then. */
   get axonIsLive(): boolean {
@@ -40,7 +43,8 @@ export class NodeHealth {
       })),
     )
     if (signal.aborted) return
-    await ensureNodes(relational, known)
+    if (known !== this.#ensured) await ensureNodes(relational, known)
+    this.#ensured = known
     const rows = await writeProbes(relational, probed)
     const file = new Set(known.map(({ slug }) => slug))
     this.#up = new Set(
