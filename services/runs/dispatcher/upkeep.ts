@@ -11,7 +11,9 @@ import {
   lookAtRuns,
   type Overview,
   queueLostRuns,
+  unstartedRuns,
 } from '../state/sweeps.ts'
+import { joinNamed, namingMessage } from './mentions.ts'
 import type { RunHost } from './parts.ts'
 
 /** A dispatcher ends its own runs at their deadline; another one does so this much later. */
@@ -69,6 +71,7 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
   }
   for (const slug of look.queued ?? []) host.wake(slug)
   if (look.queued) {
+    await joinUnstarted(host)
     await host.ended(await endUnstartedRuns(relational, { startMs: times.startMs, axonIsLive }))
   }
   if (look.queued || look.running) await host.ended(await endOverdueRuns(relational, overdueGraceMs))
@@ -76,6 +79,25 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
     for (const goalId of await runningDispatches(relational)) await advance(host, health, goalId)
   }
   return look
+}
+
+/** Whom a message names answers also where no node takes the run itself: it is about to end. */
+async function joinUnstarted(host: RunHost): Promise<void> {
+  const { relational, nodes, times } = host
+  for (const run of await unstartedRuns(relational, times.startMs)) {
+    const known = nodes()
+    const named = namingMessage(run, known)
+    if (!named) continue
+    const joined = await relational.transaction(async (tx) => {
+      const waits = await tx.query(
+        `select from platform.runs where run_id = $1 and epoch = $2 and status = 'queued'
+           and joined = '[]' and skipped = '[]' for no key update`,
+        [run.runId, run.epoch],
+      )
+      return waits.rows.length === 0 ? null : joinNamed(tx, run, named, known)
+    })
+    for (const { slug } of joined?.joined ?? []) host.wake(slug)
+  }
 }
 
 /** A dispatch whose runs have ended goes on. */
