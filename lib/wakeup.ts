@@ -1,7 +1,5 @@
 /** A pause between two rounds of work, which whoever has new work ends early. */
 
-import { sleep } from './backoff.ts'
-
 export interface Wakeup {
   /** Ends the pause. While there is none, the next one ends at once: work that came meanwhile is never overlooked. */
   wake(): void
@@ -11,18 +9,29 @@ export interface Wakeup {
 
 export function createWakeup(): Wakeup {
   let due = false
-  let woken = new AbortController()
+  let endPause: (() => void) | undefined
+
+  function pause(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const timer = setTimeout(end, ms)
+      signal.addEventListener('abort', end, { once: true })
+      endPause = end
+    })
+  }
+
   return {
     wake() {
-      if (due) return
       due = true
-      woken.abort()
+      endPause?.()
     },
     async sleep(ms, signal) {
-      if (!due) {
-        woken = new AbortController()
-        await sleep(ms, AbortSignal.any([signal, woken.signal]))
-      }
+      if (!due && !signal.aborted) await pause(ms, signal)
+      endPause = undefined
       due = false
     },
   }

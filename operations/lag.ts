@@ -7,7 +7,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
-import { hearNotices } from '#runtime/notices.ts'
+import { hearNotices, lookRestMs } from '#runtime/notices.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import {
   generationsToWrite,
@@ -18,9 +18,6 @@ import {
 import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
-
-/** Notices may be lost. */
-const groupsKeptMs = 60_000
 
 export interface PartitionLag {
   partition: number
@@ -80,7 +77,7 @@ export function openGroupLags(parts: LagParts & { relational: Relational; log: L
     kept = undefined
   })
   async function groups(): Promise<ReaderGroup[]> {
-    if (kept && performance.now() - kept.readAt < groupsKeptMs) return kept.groups
+    if (kept && performance.now() - kept.readAt < lookRestMs(parts.relational)) return kept.groups
     const [before, readAt] = [changes, performance.now()]
     const found = await groupsOf(parts.relational)
     if (changes === before) kept = { groups: found, readAt }

@@ -22,6 +22,12 @@ export type NoticeChannel =
 /** How often those who hear notices look for changes as well: where somebody waits for them, and where nobody does. */
 export const lookEveryMs = 1_000
 export const lookSeldomMs = 15_000
+const lookHardlyMs = 60_000
+
+/** Where nobody waits: within a process no notice is lost. */
+export function lookRestMs({ driver }: Pick<Relational, 'driver'>): number {
+  return driver === 'embedded' ? lookHardlyMs : lookSeldomMs
+}
 
 const listenAgain = { baseMs: 200, maxMs: 5_000 }
 

@@ -18,10 +18,11 @@ const fileBytesMax = 256 * 1024
 const pieceBytes = 8 * 1024
 const faultsMax = 20
 /**
- * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Two of them and a
+ * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Both pauses and a
  * moment are within the two seconds that are promised.
  */
-const checkEveryMs = 800
+const checkEveryMs = 1_500
+const settledAfterMs = 300
 
 /** What is known of every file's values. */
 export interface FileValues {
@@ -138,10 +139,8 @@ export function watchYamlFile<T extends FileValues>(
     for (const listener of listeners) listener(current)
   }
 
-  const watching = startRepeating(
-    { what: kind.name, everyMs: checkEveryMs, firstAfterMs: checkEveryMs, log },
-    check,
-  )
+  const everyMs = () => (seen === taken ? checkEveryMs : settledAfterMs)
+  const watching = startRepeating({ what: kind.name, everyMs, firstAfterMs: checkEveryMs, log }, check)
   options.signal?.addEventListener('abort', () => void watching.close(), { once: true })
   return {
     current: () => current,

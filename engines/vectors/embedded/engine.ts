@@ -35,6 +35,7 @@ export interface Engine {
  * nothing is being written fewer are worth the work.
  */
 const mergeEveryMs = 500
+const mergeRestMs = 2_000
 const mergeRetryMs = 30_000
 const idleAfterMs = 1_000
 const mergeIdle = { atLeast: 2_000, share: 0.05 }
@@ -89,7 +90,7 @@ function keepMerging(generations: Generations, queue: WriteQueue): { end(): void
   let atRest = false
   const run = async () => {
     while (!stop.signal.aborted) {
-      await sleep(mergeEveryMs, stop.signal)
+      await sleep(atRest ? mergeRestMs : mergeEveryMs, stop.signal)
       const idle = queue.quietMs() >= idleAfterMs
       if (idle && atRest) continue
       const due = stop.signal.aborted ? undefined : mostDue(generations.all(), idle)

@@ -1,5 +1,6 @@
 /** The regular tasks of a dispatcher: what nobody woke it for, what is past its time, probes of nodes, old runs. */
 
+import type { RunNode } from '../nodes/types.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
 import { axon, type EndedRun } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'
@@ -10,7 +11,9 @@ import {
   lookAtRuns,
   type Overview,
   queueLostRuns,
+  unstartedRuns,
 } from '../state/sweeps.ts'
+import { joinNamed, namingMessage } from './mentions.ts'
 import type { RunHost } from './parts.ts'
 
 /** A dispatcher ends its own runs at their deadline; another one does so this much later. */
@@ -19,6 +22,8 @@ const overdueGraceMs = 2_000
 /** What the last probes found. */
 export class NodeHealth {
   #up: ReadonlySet<string> | null = null
+  /** The nodes that have their rows. */
+  #ensured: readonly RunNode[] | undefined
 
   /** Before the first probes it counts as live: nothing is given up for it then. */
   get axonIsLive(): boolean {
@@ -40,7 +45,8 @@ export class NodeHealth {
       })),
     )
     if (signal.aborted) return
-    await ensureNodes(relational, known)
+    if (known !== this.#ensured) await ensureNodes(relational, known)
+    this.#ensured = known
     const rows = await writeProbes(relational, probed)
     const file = new Set(known.map(({ slug }) => slug))
     this.#up = new Set(
@@ -65,6 +71,7 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
   }
   for (const slug of look.queued ?? []) host.wake(slug)
   if (look.queued) {
+    await joinUnstarted(host)
     await host.ended(await endUnstartedRuns(relational, { startMs: times.startMs, axonIsLive }))
   }
   if (look.queued || look.running) await host.ended(await endOverdueRuns(relational, overdueGraceMs))
@@ -72,6 +79,25 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
     for (const goalId of await runningDispatches(relational)) await advance(host, health, goalId)
   }
   return look
+}
+
+/** Whom a message names answers also where no node takes the run itself: it is about to end. */
+async function joinUnstarted(host: RunHost): Promise<void> {
+  const { relational, nodes, times } = host
+  for (const run of await unstartedRuns(relational, times.startMs)) {
+    const known = nodes()
+    const named = namingMessage(run, known)
+    if (!named) continue
+    const joined = await relational.transaction(async (tx) => {
+      const waits = await tx.query(
+        `select from platform.runs where run_id = $1 and epoch = $2 and status = 'queued'
+           and joined = '[]' and skipped = '[]' for no key update`,
+        [run.runId, run.epoch],
+      )
+      return waits.rows.length === 0 ? null : joinNamed(tx, run, named, known)
+    })
+    for (const { slug } of joined?.joined ?? []) host.wake(slug)
+  }
 }
 
 /** A dispatch whose runs have ended goes on. */

@@ -1,6 +1,7 @@
 /** Finds runs that nobody works on: of dispatchers that are gone, of nodes that are away, and those past their time. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
+import { type ClaimedRun, claimedColumns } from './columns.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
 
 const batchMax = 500
@@ -117,6 +118,18 @@ export async function endUnstartedRuns(
     error: nodeUnavailable,
     reportedBy: 'gateway',
   })
+}
+
+/** Runs of callers that no node took in time, and whose messages have brought in nobody yet. */
+export async function unstartedRuns(executor: SqlExecutor, startMs: number): Promise<ClaimedRun[]> {
+  const { rows } = await executor.query<ClaimedRun>(
+    `select ${claimedColumns()} from platform.runs r
+     where r.status = 'queued' and r.trigger = 'api' and r.joined = '[]' and r.skipped = '[]'
+       and r.head_at < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+     order by r.id limit ${batchMax}`,
+    [startMs],
+  )
+  return rows
 }
 
 /** Ends runs past the deadline of their dispatch or synthesis; `graceMs` is for the dispatcher that runs them. */

@@ -10,7 +10,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { sharedMetric } from '#runtime/metrics.ts'
-import { hearNotices, lookSeldomMs, noticeOn } from '#runtime/notices.ts'
+import { hearNotices, lookRestMs, noticeOn } from '#runtime/notices.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 /** A group's records of one epoch of the topic. */
@@ -45,7 +45,7 @@ export interface StuckRecords extends Closeable {
 /** What a record is parked with when an operator passes it. */
 export const skippedReason = 'an operator passed it (flotilla groups skip)'
 
-const followMs = { some: 1_000, none: lookSeldomMs }
+const someMs = 1_000
 const failuresUntilAlarm = 3
 const logEveryFailures = 20
 const reasonCharactersMax = 300
@@ -54,7 +54,7 @@ export function openStuckRecords(
   parts: StuckOf & {
     /** What people call the group, now. */
     shownAs: () => string
-    relational: Pick<Relational, 'query' | 'listen'>
+    relational: Pick<Relational, 'query' | 'listen' | 'driver'>
     log: Logger
     metrics: Registry
   },
@@ -86,7 +86,7 @@ export function openStuckRecords(
   }
 
   const reported = createWakeup()
-  const everyMs = () => (some || reports.size > 0 ? followMs.some : followMs.none)
+  const everyMs = () => (some || reports.size > 0 ? someMs : lookRestMs(relational))
   const notices = hearNotices({ relational, log }, 'flotilla_stuck_records', reported.wake)
   const following = startRepeating({ what: 'stuck records', everyMs, wakeup: reported, log }, follow)
   return {

@@ -7,7 +7,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
-import { hearNotices, lookSeldomMs } from '#runtime/notices.ts'
+import { hearNotices, lookRestMs, lookSeldomMs } from '#runtime/notices.ts'
 import { type RepeatOptions, repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { pruneFailures } from './failures.ts'
@@ -50,6 +50,7 @@ export async function startIndexWriter(
     groups: new Map(),
     shown: new Map(),
     rebuilding: false,
+    followed: false,
     before,
     changed: { generations: createWakeup(), rebuild: createWakeup() },
     arrivals: undefined,
@@ -62,12 +63,14 @@ export async function startIndexWriter(
     work: () => Promise<unknown>,
     options: Pick<RepeatOptions, 'wakeup' | 'firstAfterMs'> = {},
   ) => repeatUntil({ what, everyMs, ...options, signal, log: context.log }, work)
-  const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
-    for (const wakeup of Object.values(changed)) wakeup.wake()
-  })
-  const lookMs = () => (running.rebuilding ? rebuildLookMs : lookSeldomMs)
+  const { wake } = changed.generations
+  const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', wake)
+  const lookMs = () => {
+    if (running.rebuilding) return rebuildLookMs
+    return running.followed ? lookRestMs(relational) : lookSeldomMs
+  }
   const loops = [
-    loop('generations', lookMs, () => followGenerations(running), { wakeup: changed.generations }),
+    loop('generations', lookMs, () => follow(running), { wakeup: changed.generations }),
     loop('rebuild', lookMs, () => stepUnderLease(running), { wakeup: changed.rebuild }),
     loop('failure rows', pruneMs, () => pruneFailures(relational), prune),
     loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational), prune),
@@ -92,6 +95,8 @@ interface Running {
   shown: Map<number, string>
   /** As the rows said last. */
   rebuilding: boolean
+  /** False after a fault: then they are read again sooner. */
+  followed: boolean
   before: ((parts: RebuildParts) => Promise<boolean>) | undefined
   changed: { generations: Wakeup; rebuild: Wakeup }
   /** Hears of records while `before` says no. */
@@ -102,6 +107,12 @@ function partsOf({ context, writer }: Running): RebuildParts {
   const { eventLog, relational } = context.engines
   const { physicalName } = context.publisher.locationOf(vectorsCommands)
   return { eventLog, relational, index: writer.index, engine: writer.engine, physicalName }
+}
+
+async function follow(running: Running): Promise<void> {
+  running.followed = false
+  await followGenerations(running)
+  running.followed = true
 }
 
 /** Runs the group of each generation that the rows name, and no other. */
@@ -115,7 +126,10 @@ async function followGenerations(running: Running): Promise<void> {
     await progressTail.catchUp()
   }
   const readAt = Date.now()
-  const wanted = generationsToWrite(await listGenerations(parts.relational, parts.index))
+  const generations = await listGenerations(parts.relational, parts.index)
+  running.rebuilding = generations.some((one) => one.state === 'building' || one.state === 'switching')
+  if (running.rebuilding) running.changed.rebuild.wake()
+  const wanted = generationsToWrite(generations)
   for (const [generation, group] of groups) {
     if (wanted.some((one) => one.generation === generation)) continue
     await group.close()
@@ -151,10 +165,8 @@ async function mayBegin(running: Running, parts: RebuildParts): Promise<boolean>
 /** Takes the next step of a rebuild; one instance at a time, because a generation is promoted once. */
 async function stepUnderLease(running: Running): Promise<void> {
   const { context, writer, progressTail } = running
-  const parts = partsOf(running)
-  const generations = await listGenerations(parts.relational, parts.index)
-  running.rebuilding = generations.some((one) => one.state === 'building' || one.state === 'switching')
   if (!running.rebuilding) return
+  const parts = partsOf(running)
   const { epoch } = context.publisher.locationOf(vectorsCommands)
   const lease = {
     name: `switch-${writer.index.name}`,
