@@ -116,6 +116,14 @@ export async function sidewaysScrollOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }
 
+/** What reaches beyond the window, for the message of a test that found it too wide. */
+export async function tooWideIn(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll('body *')]
+    .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .slice(0, 10)
+    .map((one) => one.tagName + '.' + one.className + ' ' + one.textContent.slice(0, 60))`)
+}
+
 /** With CONSOLE_PICTURES naming a folder, keeps a picture of the page there. */
 export async function keepPicture(page: Page, name: string): Promise<void> {
   const folder = process.env.CONSOLE_PICTURES
