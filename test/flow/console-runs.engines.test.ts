@@ -74,7 +74,9 @@ test('a run is canceled', async () => {
 })
 
 test('a message to all agents: its runs, its conclusion, and from its goal to it and back', async () => {
-  platform.script('whale', () => [{ text: 'All is quiet.' }])
+  for (const agent of ['whale', 'pulse', 'cipher', 'atlas', 'nexus']) {
+    platform.script(agent, () => [{ text: 'All is quiet.' }])
+  }
   const page = await platform.signedIn('member')
   await page.goto(`${platform.consoleUrl}dispatches`)
   await page.getByRole('button', { name: 'Send to all agents' }).click()
