@@ -79,9 +79,10 @@ test('a newcomer provisions an agent, writes a note, finds it and talks to an ag
 
   await goTo('Runs')
   await page.getByRole('button', { name: 'Send a message' }).click()
-  await page.getByLabel('Agent').fill('ATLAS')
-  await page.getByLabel('Message').fill('Is the lighthouse repaired? @pulse may know.')
-  await page.getByRole('button', { name: 'Send', exact: true }).click()
+  const message = page.getByRole('dialog')
+  await message.getByRole('textbox', { name: 'Agent' }).fill('ATLAS')
+  await message.getByLabel('Message').fill('Is the lighthouse repaired? @pulse may know.')
+  await message.getByRole('button', { name: 'Send', exact: true }).click()
   await page.getByRole('heading', { level: 1, name: 'Run of ATLAS' }).waitFor()
   await page.getByRole('img', { name: /ATLAS completed, PULSE completed/ }).waitFor()
   await page

@@ -125,6 +125,7 @@ export async function sidewaysScrollOf(page: Page): Promise<number> {
 /** What reaches beyond the window, for the message of a test that found it too wide. */
 export async function tooWideIn(page: Page): Promise<string[]> {
   return page.evaluate(`[...document.querySelectorAll('body *')]
+    .filter((one) => one.closest('nav, .scroll') === null)
     .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
     .slice(0, 10)
     .map((one) => one.tagName + '.' + one.className + ' ' + one.textContent.slice(0, 60))`)
