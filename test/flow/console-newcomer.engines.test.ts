@@ -34,7 +34,7 @@ afterAll(async () => {
 test('a newcomer provisions an agent, writes a note, finds it and talks to an agent, by the README alone', async () => {
   const [, consoleUrl = ''] = /^console (\S+)$/m.exec(platform.output()) ?? []
   const first = readFileSync(join(newcomer.folder, '.flotilla/admin-password'), 'utf8').trim()
-  const page = await chromium.newPage()
+  const page = await chromium.newPage({ viewport: { width: 1000, height: 620 } })
   const shots: { title: string; png: Buffer }[] = []
   const keep = async (title: string) => void shots.push({ title, png: await page.screenshot() })
   const goTo = (name: string) =>
@@ -58,6 +58,7 @@ test('a newcomer provisions an agent, writes a note, finds it and talks to an ag
   await key.getByRole('button', { name: 'Close' }).click()
   await page.getByRole('link', { name: 'keeper' }).click()
   await page.getByRole('heading', { level: 1, name: 'keeper' }).waitFor()
+  await page.locator('dl.facts').waitFor()
   await keep('An agent is provisioned; its key was shown once.')
 
   await goTo('Notes')

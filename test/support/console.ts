@@ -149,7 +149,7 @@ export async function keepPictures(
     ({ title, png }) =>
       `<figure><img src="data:image/png;base64,${png.toString('base64')}"><figcaption>${title}</figcaption></figure>`,
   )
-  await page.setViewportSize({ width: 1320, height: 916 })
+  await page.setViewportSize({ width: 1320, height: 884 })
   await page.setContent(`<style>
     body { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; margin: 16px; font: 15px system-ui, "DejaVu Sans" }
     figure { margin: 0 } img { width: 100%; border: 1px solid #d9dde2 } figcaption { color: #5a6470 }
