@@ -25,35 +25,41 @@ export async function openConsole(
   return openConsoleOver(await openMainApiPlatform(env, options))
 }
 
-/** Closes the platform, too. */
-export async function openConsoleOver<P extends MainApiPlatform>(platform: P): Promise<P & ConsolePlatform> {
+/** Pages of headless Chromium, each in a browser of its own; whatever breaks the content policy is in `violationsOf`. */
+export async function openChromium() {
   const executablePath = process.env.CHROMIUM ?? chromiumPath()
   const browser: Browser = await chromium.launch({ executablePath, args: ['--disable-dev-shm-usage'] })
+  let addresses = 0
+  return {
+    async newPage(options: BrowserContextOptions = {}): Promise<Page> {
+      addresses += 1
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 800 },
+        reducedMotion: 'reduce',
+        locale: 'en-GB',
+        timezoneId: 'UTC',
+        permissions: ['clipboard-read', 'clipboard-write'],
+        // Limits of one test do not meet another.
+        extraHTTPHeaders: { 'x-forwarded-for': `10.78.0.${addresses}` },
+        ...options,
+      })
+      const page = await context.newPage()
+      page.setDefaultTimeout(30_000)
+      await page.addInitScript(collectViolations)
+      return page
+    },
+    close: () => browser.close(),
+  }
+}
+
+/** Closes the platform, too. */
+export async function openConsoleOver<P extends MainApiPlatform>(platform: P): Promise<P & ConsolePlatform> {
+  const { newPage, close } = await openChromium()
   const people = {
     viewer: await makePerson(platform, 'vera@example.com', 'viewer'),
     member: await makePerson(platform, 'max@example.com', 'member'),
     admin: await makePerson(platform, 'ada@example.com', 'admin'),
   }
-  let addresses = 0
-
-  async function newPage(options: BrowserContextOptions = {}): Promise<Page> {
-    addresses += 1
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 800 },
-      reducedMotion: 'reduce',
-      locale: 'en-GB',
-      timezoneId: 'UTC',
-      permissions: ['clipboard-read', 'clipboard-write'],
-      // Limits of one test do not meet another.
-      extraHTTPHeaders: { 'x-forwarded-for': `10.78.0.${addresses}` },
-      ...options,
-    })
-    const page = await context.newPage()
-    page.setDefaultTimeout(30_000)
-    await page.addInitScript(collectViolations)
-    return page
-  }
-
   return {
     ...platform,
     consoleUrl: `${platform.baseUrl}/console/`,
@@ -67,7 +73,7 @@ export async function openConsoleOver<P extends MainApiPlatform>(platform: P): P
       return page
     },
     async close() {
-      await browser.close()
+      await close()
       await platform.close()
     },
   }
@@ -116,10 +122,37 @@ export async function sidewaysScrollOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }
 
+/** What reaches beyond the window, for the message of a test that found it too wide. */
+export async function tooWideIn(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll('body *')]
+    .filter((one) => one.closest('nav, .scroll') === null)
+    .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .slice(0, 10)
+    .map((one) => one.tagName + '.' + one.className + ' ' + one.textContent.slice(0, 60))`)
+}
+
 /** With CONSOLE_PICTURES naming a folder, keeps a picture of the page there. */
 export async function keepPicture(page: Page, name: string): Promise<void> {
   const folder = process.env.CONSOLE_PICTURES
   if (folder === undefined) return
   mkdirSync(folder, { recursive: true })
   await page.screenshot({ path: join(folder, `${name}.png`) })
+}
+
+/** The same of several screenshots, two in a row, with what each shows. */
+export async function keepPictures(
+  page: Page,
+  name: string,
+  shots: readonly { title: string; png: Buffer }[],
+): Promise<void> {
+  const figures = shots.map(
+    ({ title, png }) =>
+      `<figure><img src="data:image/png;base64,${png.toString('base64')}"><figcaption>${title}</figcaption></figure>`,
+  )
+  await page.setViewportSize({ width: 1320, height: 884 })
+  await page.setContent(`<style>
+    body { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; margin: 16px; font: 15px system-ui, "DejaVu Sans" }
+    figure { margin: 0 } img { width: 100%; border: 1px solid #d9dde2 } figcaption { color: #5a6470 }
+  </style>${figures.join('')}`)
+  await keepPicture(page, name)
 }

@@ -4,6 +4,9 @@
  */
 
 import { sign } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Document, type Operation, operationsOf } from '#runtime/http/api/document.ts'
 import { services } from '#services/index.ts'
 import type { DescribedCall } from './described-call.ts'
@@ -42,7 +45,9 @@ const agent = 'whale'
 
 export async function openDescribedPlatform(): Promise<DescribedPlatform> {
   const agents = await openDescribedAgents()
-  const platform = await openGatewayPlatform(agents.env, { mirror: true })
+  const targets = writeTargets()
+  const env = { ...agents.env, WEBHOOK_TARGETS_FILE: targets.file }
+  const platform = await openGatewayPlatform(env, { mirror: true })
   const { privateKeyPem } = await platform.provision({ agentId: agent, tier: 'agent' })
   const interfaces = await Promise.all(
     services.flatMap((service) => {
@@ -72,8 +77,17 @@ export async function openDescribedPlatform(): Promise<DescribedPlatform> {
     async close() {
       await platform.close()
       await agents.close()
+      targets.remove()
     },
   }
+}
+
+/** The target of the examples. Nobody listens there, so that its head can be given up. */
+function writeTargets() {
+  const folder = mkdtempSync(join(tmpdir(), 'fl-'))
+  const file = join(folder, 'targets.yaml')
+  writeFileSync(file, JSON.stringify({ targets: { 'ops-channel': { url: 'http://127.0.0.1:9/' } } }))
+  return { file, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
 /** Makes what they need first: a point, and a challenge that is signed. To be asked again for each client. */

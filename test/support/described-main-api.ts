@@ -13,7 +13,7 @@ export async function provisionAdmin(platform: GatewayPlatform): Promise<string>
   await platform.provision({ agentId: admin, access: 'admin', tier: 'agent', burst: 10_000, concurrent: 100 })
   // The target of the examples.
   await platform.platform.engines.relational.query(
-    "insert into platform.webhook_targets (name, partition) values ('ops-channel', 63)",
+    "insert into platform.webhook_targets (name, partition) values ('ops-channel', 63) on conflict do nothing",
   )
   return (await signedIn(platform)).idToken
 }
@@ -47,6 +47,7 @@ export async function mainApiSpecials(
     updateAgent: ofChanged,
     rotateAgent: ofChanged,
     deleteAgent: ofChanged,
+    testTarget: { status: 202 },
     revokeAgentKey: { parameters: { path: { id: (await issue()).record.id } } },
     ...(await peopleSpecials(platform)),
   }
@@ -89,6 +90,7 @@ export const mainApiRefusals: (Partial<DescribedCall> & {
     code: 'not_found',
   },
   { operationId: 'issueAgentKey', body: { agent_id: 'nobody' }, status: 404, code: 'not_found' },
+  { operationId: 'testTarget', parameters: { path: { name: 'nobody' } }, status: 404, code: 'not_found' },
   ...peopleRefusals,
   {
     operationId: 'issueAgentKey',

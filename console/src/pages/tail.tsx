@@ -1,6 +1,6 @@
 /** The records of a topic as they come, the newest on top. */
 
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, memo, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import { count, plural } from '../data/format.ts'
 import { Json } from '../ui/facts.tsx'
@@ -48,7 +48,7 @@ export function Tail({ topic }: { topic: string }) {
           <p>Records appear here as they are written.</p>
         </Empty>
       ) : (
-        <ul className="records" aria-label="Records, the newest first">
+        <ul className="records many" aria-label="Records, the newest first">
           {records.map((record) => (
             <li key={`${record.partition}/${record.offset}`}>
               <RecordLine record={record} />
@@ -60,7 +60,8 @@ export function Tail({ topic }: { topic: string }) {
   )
 }
 
-function RecordLine({ record }: { record: TailedRecord }) {
+/** A record never changes: it is drawn once, however often the list is. */
+const RecordLine = memo(function RecordLine({ record }: { record: TailedRecord }) {
   const { partition, offset, timestamp, key, headers, value, of, cut, fault } = record
   const requestId = headers['request-id']
   return (
@@ -87,7 +88,7 @@ function RecordLine({ record }: { record: TailedRecord }) {
       {Object.keys(headers).length > 0 && <Json label="Headers" value={headers} />}
     </>
   )
-}
+})
 
 const previewLengthMax = 160
 

@@ -18,7 +18,7 @@ export interface TailedRecord {
   fault?: string
 }
 
-const keptMax = 500
+const keptMax = 200
 const paintEveryMs = 250
 
 export interface Tailing {
