@@ -6,6 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openPostgres } from '#engines/relational/postgres.ts'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '../support/eventually.ts'
 import {
@@ -16,6 +17,8 @@ import {
   runPythonCopy,
   writeNotes,
 } from '../support/log-copies.ts'
+import { silentLog } from '../support/relational.ts'
+import { databaseUrl } from '../support/servers.ts'
 
 const patienceMs = 120_000
 
@@ -28,6 +31,7 @@ export function describeLogRecords(
     let platform: KilledPlatform
     beforeAll(async () => {
       engines = await open()
+      engines.env.SINK_POSTGRES_URL = await databaseUrl()
       platform = await openKilledPlatform(engines.env)
     }, 600_000)
     afterAll(async () => {
@@ -142,6 +146,52 @@ export function describeLogRecords(
         patienceMs,
       )
       expect(placesIn(folder).toSorted()).toEqual(await placesHeld())
+    }, 600_000)
+
+    test('a sink into tables is killed again and again: every record once, and the newest of each key', async () => {
+      const { api, home, processes } = platform
+      const relational = await openPostgres({ url: engines.env.SINK_POSTGRES_URL!, log: silentLog })
+      onTestFinished(() => relational.close())
+      const args = ['sink', 'postgres', 'hub.records']
+      const modes = [
+        [...args, '--table', 'records', '--mode', 'append'],
+        [...args, '--table', 'states'],
+      ]
+      const countOf = async () => {
+        const { rows } = await relational.query<{ count: number }>(
+          'select count(*)::int as count from records',
+        )
+        return rows[0]!.count
+      }
+      for (const mode of modes) await processes.run(mode, home)
+      const writing = writeNotes(api)
+      onTestFinished(() => writing.stop())
+      for (let round = 0; round < 3; round++) {
+        const sinks = modes.map((mode) => processes.command(mode, home))
+        const before = await countOf()
+        await eventually('it copies', async () => (await countOf()) > before + 3 * round, patienceMs)
+        for (const { child } of sinks) child.kill('SIGKILL')
+        await Promise.all(sinks.map(({ finished }) => finished))
+        if (round === 1) await platform.killAndStart()
+      }
+      await writing.stop()
+      const held = await placesHeld()
+      await eventually(
+        'all is copied',
+        async () => {
+          for (const mode of modes) await processes.run(mode, home)
+          return (await countOf()) >= held.length
+        },
+        patienceMs,
+      )
+      const { rows } = await relational.query<{ place: string }>(
+        `select partition || '/' || "offset" as place from records`,
+      )
+      expect(rows.map(({ place }) => place).sort()).toEqual(held)
+      const states = await relational.query<{ note: string }>(
+        `select value->>'id' || ' ' || (value->>'title') as note from states where value->>'status' = 'active'`,
+      )
+      expect(states.rows.map(({ note }) => note).sort()).toEqual(await activeNotes(api))
     }, 600_000)
   })
 }
