@@ -74,7 +74,7 @@ export function writeNotes(api: MainApi) {
       try {
         return await work()
       } catch (error) {
-        if (!(error instanceof ProblemError) || (error.status !== 0 && error.status < 500)) throw error
+        if (!isPassing(error)) throw error
         await sleep(50)
       }
     }
@@ -101,7 +101,13 @@ export function writeNotes(api: MainApi) {
   }
 }
 
-/** What the hub says, by id: id, version is not shown, so subject and status stand for it. */
+/** Also that the first try of a note, which was cut off, is not known to be over. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof ProblemError)) return false
+  return error.status === 0 || error.status >= 500 || error.code === 'idempotency_in_progress'
+}
+
+/** What the hub says, by id and subject. */
 export async function activeNotes(api: MainApi): Promise<string[]> {
   const notes: Note[] = []
   for await (const note of api.notes.all({ status: 'active', limit: 1_000 })) notes.push(note)
