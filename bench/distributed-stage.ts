@@ -40,7 +40,7 @@ export async function openDistributedEngines(
   const executable = findQdrant()
   if (executable === null) throw new Error('this bench needs a qdrant executable on the PATH')
   const servers = await Promise.all([
-    openKafkaCluster(3, { ownLimits }),
+    openKafkaCluster(3, { ownLimits, compiled: true }),
     openRegistry(),
     openPostgres(),
     openQdrant(executable),

@@ -106,7 +106,11 @@ export const deadlines = {
     callsMs: 2_000,
     abortedCallsMs: 500,
     lastCommitMs: 1_000,
+    /** Workers have more where requests took less; engines close in the rest. */
     workersMs: 4_000,
+    enginesMs: 1_500,
+    /** What a worker that lets work go on writes down at its end. */
+    lastWritesMs: 1_000,
     requestsMs: 3_000,
     resourcesMs: 4_000,
     allMs: 9_500,
@@ -201,9 +205,14 @@ export const orders: readonly Order[] = [
     ],
   ],
   [
-    'the stop of requests and workers',
+    'the stop of requests, workers and engines',
     'the whole stop',
-    ({ stop }) => [stop.requestsMs + stop.workersMs, stop.allMs],
+    ({ stop }) => [stop.requestsMs + stop.workersMs + stop.enginesMs, stop.allMs],
+  ],
+  [
+    'the last writes of a worker',
+    'the stop of the workers',
+    ({ stop }) => [stop.lastWritesMs, stop.workersMs],
   ],
   ['the stop of resources', 'the whole stop', ({ stop }) => [stop.resourcesMs, stop.allMs]],
   ['the whole stop', 'the promised 10 s', ({ stop }) => [stop.allMs, stop.promisedMs]],

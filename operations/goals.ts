@@ -61,11 +61,11 @@ export const addGoalOperation = defineChange({
   needs: [],
   args: addArgs,
   async run(context: ChangeContext, { author, ...given }): Promise<GoalView> {
-    checkGoal(given)
+    const body = checkGoal(given)
     const { relational } = context.platform.engines
     const by = await authorNamed(relational, author)
     const goal = await createRecord(relational, goals, {
-      body: given,
+      body,
       by,
       written: notedBy<Goal>(goalKind, context),
     })

@@ -1,6 +1,6 @@
 /** Changes of notes and goals by operators and at the main API: who did what is noted with the row, in its transaction. */
 
-import type { TObject } from 'typebox'
+import type { Static, TObject } from 'typebox'
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import type { Author, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
@@ -17,12 +17,13 @@ export async function authorNamed(relational: Relational, agentId: string | unde
   return { name: agent_id, uid, isAdmin: false }
 }
 
-/** A check by the schema of requests: throws AppError `validation_failed`. */
-export function checkedBy(schema: TObject): (value: object) => void {
+/** A check by the schema of requests: gives back what it checked, or throws AppError `validation_failed`. */
+export function checkedBy<S extends TObject>(schema: S): (value: object) => Static<S> {
   const check = compileCheck(schema)
   return (value) => {
     const faults = check(value)
     if (faults) throw validationFailed(faults)
+    return value as Static<S>
   }
 }
 

@@ -1,10 +1,13 @@
 /** How far each reader group is behind the log, partition by partition. */
 
+import type { Logger } from 'pino'
 import { Type } from 'typebox'
-import type { EventLog, GroupPositions } from '#engines/event-log/port.ts'
-import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { EventLog, GroupPositions, PartitionOwner } from '#engines/event-log/port.ts'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import type { Closeable } from '#lib/resource.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
+import { hearNotices } from '#runtime/notices.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import {
   generationsToWrite,
@@ -16,6 +19,9 @@ import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
+/** Notices may be lost. */
+const groupsKeptMs = 60_000
+
 export interface PartitionLag {
   partition: number
   /** The next offset to be read, null when none was ever committed. */
@@ -23,6 +29,8 @@ export interface PartitionLag {
   start: number
   end: number
   lag: number
+  /** The client whose member reads it now; null: nobody does. */
+  owner: string | null
 }
 
 export interface GroupLag {
@@ -47,32 +55,53 @@ export interface LagParts {
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   return Promise.all(
-    (await readPositions(parts)).map(async ({ known, positions }) => {
+    (await readPositions(parts, await groupsOf(parts.relational))).map(async ({ known, positions }) => {
       const { group, groupId, topic } = known
       const epoch = parts.locations.get(topic)?.epoch ?? 1
       const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
-      const { members } = await parts.eventLog.groupState(groupId, positions.topic)
-      const partitions = partitionLags(positions)
+      const { members, owners } = await parts.eventLog.groupState(groupId, positions.topic)
+      const partitions = partitionLags(positions, owners)
       return { group, group_id: groupId, topic, members, lag: totalOf(partitions), partitions, stuck }
     }),
   )
 }
 
 /** Only how far each group is behind: what can be read every few seconds at little cost. */
-export async function readGroupLags(parts: LagParts): Promise<Pick<GroupLag, 'group' | 'lag'>[]> {
-  const read = await readPositions(parts)
-  return read.map(({ known, positions }) => ({
-    group: known.group,
-    lag: totalOf(partitionLags(positions)),
-  }))
+export interface GroupLags extends Closeable {
+  read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]>
 }
 
-async function readPositions({
-  eventLog,
-  relational,
-  locations,
-}: LagParts): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
-  const groups = await groupsOf(relational)
+/** Which groups there are is asked again when the generations of an index change, and now and then. */
+export function openGroupLags(parts: LagParts & { relational: Relational; log: Logger }): GroupLags {
+  let changes = 0
+  let kept: { groups: ReaderGroup[]; readAt: number } | undefined
+  const notices = hearNotices(parts, 'flotilla_index_generations', () => {
+    changes++
+    kept = undefined
+  })
+  async function groups(): Promise<ReaderGroup[]> {
+    if (kept && performance.now() - kept.readAt < groupsKeptMs) return kept.groups
+    const [before, readAt] = [changes, performance.now()]
+    const found = await groupsOf(parts.relational)
+    if (changes === before) kept = { groups: found, readAt }
+    return found
+  }
+  return {
+    async read() {
+      const read = await readPositions(parts, await groups())
+      return read.map(({ known, positions }) => ({
+        group: known.group,
+        lag: totalOf(partitionLags(positions)),
+      }))
+    },
+    close: notices.close,
+  }
+}
+
+async function readPositions(
+  { eventLog, locations }: LagParts,
+  groups: readonly ReaderGroup[],
+): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
   const positions = await eventLog.groupPositions(
     groups.map(({ groupId, topic }) => ({
       group: groupId,
@@ -118,13 +147,17 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
   )
 }
 
-function partitionLags({ committed, ranges }: GroupPositions): PartitionLag[] {
+function partitionLags(
+  { committed, ranges }: GroupPositions,
+  owners: readonly PartitionOwner[] = [],
+): PartitionLag[] {
   const positions = new Map(committed.map((one) => [one.partition, one.offset]))
+  const ownerOf = new Map(owners.map(({ partition, clientId }) => [partition, clientId]))
   return ranges.map(({ partition, start, end }) => {
     const position = positions.get(partition) ?? null
     // Records that expired or were deleted unread are not waited for.
     const lag = Math.max(0, end - Math.max(position ?? start, start))
-    return { partition, committed: position, start, end, lag }
+    return { partition, committed: position, start, end, lag, owner: ownerOf.get(partition) ?? null }
   })
 }
 

@@ -89,11 +89,11 @@ export const replyNoteOperation = defineChange({
 })
 
 async function add(context: ChangeContext, author: string | undefined, note: object): Promise<NoteView> {
-  checkNote(note)
+  const body = checkNote({ ...note })
   const { relational } = context.platform.engines
   const by = await authorNamed(relational, author)
   const made = await createRecord(relational, notes, {
-    body: { ...note },
+    body,
     by,
     written: notedBy<Note>(noteKind, context),
   })

@@ -3,10 +3,12 @@
 import { Type } from 'typebox'
 import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
 import { type DeadLetterParts, type ListedDeadLetter, listDeadLetters } from '#runtime/dead-letters.ts'
+import { findSuperseded } from '#runtime/find-superseded.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterOperations, deadLetterParts, type Replay } from './dead-letters.ts'
 import { findTopic } from './find-topic.ts'
+import { defineOperation } from './operation.ts'
 import { openDeliveryReplay } from './webhooks/delivery-letters.ts'
 
 export type RecordLetter = Omit<ListedDeadLetter, 'parkedAt'> & { parkedAt: string }
@@ -14,19 +16,21 @@ export type RecordLetter = Omit<ListedDeadLetter, 'parkedAt'> & { parkedAt: stri
 /** Dead letters that are named one by one at once. */
 export const namesMax = 1_000
 
+const recordFilter = Type.Object({
+  topic: Type.Optional(Type.String()),
+  /** A record's key, or the name of one dead letter. */
+  key: Type.Optional(Type.String()),
+  /** Of the reader group that gave them up. */
+  group: Type.Optional(Type.String()),
+  /** Exactly these. */
+  names: Type.Optional(
+    Type.Array(Type.Object({ topic: Type.String(), key: Type.String() }), { maxItems: namesMax }),
+  ),
+})
+
 export const recordLetters = deadLetterOperations({
   name: 'dead-letters',
-  filter: Type.Object({
-    topic: Type.Optional(Type.String()),
-    /** A record's key, or the name of one dead letter. */
-    key: Type.Optional(Type.String()),
-    /** Of the reader group that gave them up. */
-    group: Type.Optional(Type.String()),
-    /** Exactly these. */
-    names: Type.Optional(
-      Type.Array(Type.Object({ topic: Type.String(), key: Type.String() }), { maxItems: namesMax }),
-    ),
-  }),
+  filter: recordFilter,
   targetOf({ topic, key, names = [] }) {
     const [only, ...more] = names
     if (only) return more.length === 0 ? `${only.topic}/${only.key}` : only.topic
@@ -50,6 +54,18 @@ export const recordLetters = deadLetterOperations({
       deliveries ??= openDeliveryReplay(platform)
       return (await deliveries)(letter)
     }
+  },
+})
+
+/** Which of those that the filter means a replay would refuse, as their keys have later records. */
+export const supersededOperation = defineOperation({
+  name: 'dead-letters superseded',
+  needs: [],
+  args: recordFilter,
+  async run({ platform }, filter): Promise<{ superseded: string[]; unknown: number }> {
+    const parts = deadLetterParts(platform)
+    const { superseded, unknown } = await findSuperseded(parts, await listRecordLetters(parts, filter))
+    return { superseded: [...superseded], unknown }
   },
 })
 

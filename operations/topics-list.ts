@@ -42,6 +42,33 @@ export const showTopicOperation = defineOperation({
   run: ({ platform }, { topic }): Promise<TopicView> => viewOf(platform, findTopic(topic)),
 })
 
+export interface PartitionFactsView {
+  partitions: {
+    partition: number
+    leader: string | null
+    replicas: number
+    in_sync: number
+    bytes: number | null
+  }[]
+  /** Of all; null where that of one is not known. */
+  bytes: number | null
+}
+
+export const partitionFactsOperation = defineOperation({
+  name: 'topics partitions',
+  needs: [],
+  args: Type.Object({ topic: Type.String() }),
+  async run({ platform }, { topic: name }): Promise<PartitionFactsView> {
+    const { physicalName } = platform.publisher.locationOf(findTopic(name))
+    const facts = await platform.engines.eventLog.partitionFacts(physicalName)
+    const known = facts.every(({ bytes }) => bytes !== null)
+    return {
+      partitions: facts.map(({ inSync, ...fact }) => ({ ...fact, in_sync: inSync })),
+      bytes: known ? facts.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) : null,
+    }
+  },
+})
+
 async function viewOf({ engines, publisher }: OperatedPlatform, topic: Topic): Promise<TopicView> {
   const { physicalName, epoch } = publisher.locationOf(topic)
   const ranges = await engines.eventLog.offsets(physicalName)

@@ -3,6 +3,7 @@
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
+import type { HeaderName } from '#topics/headers.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 
 /** Names of headers. Every record carries event-id, producer and occurred-at; the rest where it applies. */
@@ -15,7 +16,7 @@ export const headerNames = {
   producer: 'producer',
   /** ISO 8601 UTC with milliseconds. */
   occurredAt: 'occurred-at',
-} as const
+} as const satisfies Record<string, HeaderName>
 
 export interface OutgoingMessage<K, V> {
   key: K

@@ -31,8 +31,8 @@ export interface ServiceHost {
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   locations: Map<string, TopicLocation>
-  /** How long the close of a worker may take in addition: what its `drainMs` said, where it has the process to itself. */
-  drainMs?: number
+  /** How long the close of a worker may let its work go on; to be asked when it begins. Absent: not at all. */
+  drainMs?(): number
 }
 
 /** What a service gets: the host's parts, its own config and a logger with its name. */
@@ -52,16 +52,17 @@ interface ServiceBase {
    * Throws AppError for files that the environment names and that cannot be used. Called before anything is opened.
    */
   check?(env: Environment): void
-  /** Loads the code that runs the service, while the engines open. Without it, importing the service loads all of it. */
-  load?(): Promise<unknown>
 }
 
 export interface Ingress extends ServiceBase {
   kind: 'ingress'
   address: ListenAddress | LoopbackAddress
-  /** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http.ts). */
-  routes(app: FastifyInstance, host: ServiceHost): Promise<Closeable>
+  /** Loads the code that runs the service, while the engines open, and begins what takes long and needs none of them. */
+  load(env: Environment): Promise<Routes>
 }
+
+/** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http.ts). */
+export type Routes = (app: FastifyInstance, host: ServiceHost) => Promise<Closeable>
 
 export interface ListenAddress {
   /** Key in addresses.json. */
@@ -87,6 +88,8 @@ export interface LoopbackAddress {
 
 export interface Worker extends ServiceBase {
   kind: 'worker'
+  /** Loads the code that runs the service, while the engines open. Without it, importing the service loads all of it. */
+  load?(): Promise<unknown>
   /** How much longer than usual its close may take in a process of its own. */
   drainMs?(env: Environment): number
   /** Starts working; close drains what is in flight (the caller bounds the time). */
@@ -105,8 +108,8 @@ export type RegisterRoutes<N extends EngineName, C> = (
 ) => Promise<Closeable>
 
 export type IngressDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
-  Omit<Ingress, 'kind' | 'routes' | 'load' | 'needs' | 'config'> & {
-    load(): Promise<RegisterRoutes<N, Static<S>>>
+  Omit<Ingress, 'kind' | 'load' | 'needs' | 'config'> & {
+    load(env: Environment): Promise<RegisterRoutes<N, Static<S>>>
   }
 
 export type WorkerDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
@@ -120,9 +123,9 @@ export function defineIngress<N extends EngineName, S extends TObject>(
   return {
     ...definition,
     kind: 'ingress',
-    async routes(app, host) {
-      const register = await definition.load()
-      return register(app, contextOf(definition, host))
+    async load(env) {
+      const register = await definition.load(env)
+      return async (app, host) => register(app, contextOf(definition, host))
     },
   }
 }

@@ -5,7 +5,7 @@ import { type TProperties, Type } from 'typebox'
 import { engineSettings, refuseSharing } from '#engines/open.ts'
 import { checkConfiguration, type Environment } from '#lib/config.ts'
 import { dataDirectoryFault, dataDirectoryInUse, dataDirectoryOwner } from '#lib/data-directory.ts'
-import { checkDeadlines, deadlines } from '#lib/deadlines.ts'
+import { checkDeadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { openFilesFault } from '#lib/system-faults.ts'
@@ -13,12 +13,13 @@ import { type ControlHandler, openControlServer } from './control.ts'
 import { followDeadLetters, parkedBy } from './dead-letter-counts.ts'
 import { logSettings } from './log.ts'
 import { commonNeeds, openPlatform, type Platform } from './platform.ts'
-import type { EngineName, Service, ServiceHost, Worker } from './service.ts'
+import type { EngineName, Ingress, Service, ServiceHost, Worker } from './service.ts'
 import { choicesOf, homeOf, homeSettings } from './settings.ts'
 import { removeAddresses, writeAddresses } from './start/addresses.ts'
-import { createBound } from './start/bounded-close.ts'
+import { createStop } from './start/bounded-close.ts'
 import {
   type HttpParts,
+  type LoadedIngress,
   portSettings,
   processSettings,
   startIngresses,
@@ -75,7 +76,13 @@ export async function startPlatform(options: StartOptions): Promise<RunningPlatf
 async function startInto(scope: Scope, options: StartOptions, chosen: Service[]): Promise<RunningPlatform> {
   const { env, log } = options
   const ports = scope.add('ports', await takePorts(chosen, env))
-  let loading: Promise<unknown> | undefined
+  const workers = chosen.filter((service) => service.kind === 'worker')
+  const ingresses = chosen.filter((service) => service.kind === 'ingress')
+  let loading: Promise<LoadedIngress[]> | undefined
+  const load = () => {
+    loading ??= loadServices(workers, ingresses, env)
+    return loading
+  }
   const platform = await openPlatform({
     env,
     needs: chosen.flatMap(needsOf),
@@ -85,28 +92,25 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
     log,
     lock: true,
     whileOpening() {
-      loading = Promise.all(chosen.map(async (service) => service.load?.()))
       // Its fault is thrown below, unless that of the engines comes first.
-      loading.catch(() => {})
+      load().catch(() => {})
     },
     ...(options.signal ? { signal: options.signal } : {}),
   })
   // A process that was killed may have left its own file: the directory is ours now.
   removeAddresses(platform.home)
   const drainMs = drainMsOf(chosen, env)
-  const bound = createBound(drainMs)
-  scope.add('platform', bound(platform))
-  await loading
-  const workers = chosen.filter((service) => service.kind === 'worker')
-  const ingresses = chosen.filter((service) => service.kind === 'ingress')
+  const stop = createStop(drainMs)
+  scope.add('platform', stop.bound(platform))
+  const loaded = await load()
   const { eventLog } = platform.engines
   const parked = parkedBy(chosen.map(({ name }) => name))
-  scope.add('dead letters', bound(followDeadLetters({ ...platform, eventLog }, parked)))
-  const started = await startWorkers(workers, drainMs > 0 ? { ...platform, drainMs } : platform)
-  scope.add('workers', bound(started, deadlines.stop.workersMs + drainMs))
+  scope.add('dead letters', stop.bound(followDeadLetters({ ...platform, eventLog }, parked)))
+  const started = await startWorkers(workers, { ...platform, drainMs: stop.drainMs })
+  scope.add('workers', stop.boundWorkers(started))
   const state = { ready: false }
-  const parts: HttpParts = { scope, bound, platform, env, ports, state }
-  const addresses = await startIngresses(parts, ingresses)
+  const parts: HttpParts = { scope, stop, platform, env, ports, state }
+  const addresses = await startIngresses(parts, loaded)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {
     scope.add('control socket', await openControlServer(platform.home, options.control(platform)))
@@ -122,13 +126,25 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   state.ready = true
   options.print('ready')
   log.info({ services: chosen.map((service) => service.name), addresses }, 'started')
-  return { platform, addresses, drainMs, close: () => scope.close() }
+  return { platform, addresses, drainMs: drainMs ?? 0, close: () => scope.close() }
 }
 
-/** How much longer than usual a stop of these services may take. */
-function drainMsOf(chosen: readonly Service[], env: Environment): number {
+async function loadServices(
+  workers: readonly Worker[],
+  ingresses: readonly Ingress[],
+  env: Environment,
+): Promise<LoadedIngress[]> {
+  const [loaded] = await Promise.all([
+    Promise.all(ingresses.map(async (ingress) => ({ ingress, routes: await ingress.load(env) }))),
+    Promise.all(workers.map(async (worker) => worker.load?.())),
+  ])
+  return loaded
+}
+
+/** How much longer than usual a stop may take: of a worker that has the process to itself, and says so. */
+function drainMsOf(chosen: readonly Service[], env: Environment): number | undefined {
   const [only, ...others] = chosen
-  return only?.kind === 'worker' && others.length === 0 ? (only.drainMs?.(env) ?? 0) : 0
+  return only?.kind === 'worker' && others.length === 0 ? only.drainMs?.(env) : undefined
 }
 
 function chooseServices(services: readonly Service[], names: readonly string[]): Service[] {

@@ -1,29 +1,52 @@
 /** Writes docs/topics.md from the catalogue; with `--check` it only says whether the page is up to date. */
 
 import { fileURLToPath } from 'node:url'
-import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
 import { catalog } from '#topics/catalog.ts'
+import { recordHeaders } from '#topics/headers.ts'
+import type { TopicPromise } from '#topics/promises.ts'
+import { type RuleSection, readingRules } from '#topics/rules.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
 import { writeOrCheck } from './made-page.ts'
 
 const day = 86_400_000
 
+type PublicTopic = Topic & { public: TopicPromise }
+
 /** The page as Markdown. */
 export function topicsPage(topics: readonly Topic[]): string {
+  const open = topics.filter(isPublic)
+  const internal = topics.filter((topic) => !isPublic(topic))
   return [
     '# Topics',
     '',
-    'Made from `topics/catalog.ts` by `npm run docs:topics`: do not edit.',
+    'Made from `topics/` by `npm run docs:topics`: do not edit.',
     '',
-    'Every record that crosses the log belongs to one of these topics. Values are Avro in the Confluent wire format under',
-    'the subject `<topic>-value`; a null value on a compacted topic deletes its key.',
+    'Every record that crosses the log belongs to one of these topics. Six are public: other systems may build on them, and',
+    'the first half of this page is what they can rely on. How to read them from Python, Java or a shell, and with which',
+    'rights, is in [reading-topics.md](reading-topics.md). The same in machine-readable form is AsyncAPI 3 at',
+    '`GET /api/v1/asyncapi.json` of the main API, with a page at `/api/v1/asyncapi`.',
     '',
-    `On Kafka a record with the header \`${fenceHeader}\` (key \`${fenceKey}\`, null value) is a fence: the driver writes it`,
-    'behind a batch that it gave up. It says nothing; every reader skips it.',
+    '## Rules of all public topics',
     '',
-    '| topic | key | carries | schema | partitions | kept | written by | read by |',
-    '|---|---|---|---|---|---|---|---|',
-    ...topics.map(rowOf),
+    ...readingRules.flatMap(sectionOf),
+    '### Headers',
+    '',
+    '| header | says |',
+    '|---|---|',
+    ...Object.entries(recordHeaders).map(([name, says]) => `| \`${name}\` | ${says} |`),
+    '',
+    '## Public topics',
+    '',
+    ...tableOf(open),
+    '',
+    ...open.flatMap(promiseOf),
+    '## Internal topics',
+    '',
+    'They may change with any release.',
+    '',
+    ...tableOf(internal),
+    '',
+    '## Who writes and reads them',
     '',
     '```mermaid',
     'flowchart LR',
@@ -31,6 +54,48 @@ export function topicsPage(topics: readonly Topic[]): string {
     '```',
     '',
   ].join('\n')
+}
+
+function isPublic(topic: Topic): topic is PublicTopic {
+  return topic.public !== undefined
+}
+
+function sectionOf({ title, rules }: RuleSection): string[] {
+  return [`### ${title}`, '', ...rules.map((rule) => `- ${rule}`), '']
+}
+
+function promiseOf(topic: PublicTopic): string[] {
+  const { key, keyExample, order, repeats, tombstones } = topic.public
+  return [
+    `### ${topic.name}`,
+    '',
+    `${capital(topic.purpose)}.`,
+    '',
+    `- Key: ${key}. For example \`${keyExample}\`.`,
+    `- Order ${order}`,
+    `- Repeats: ${repeats}`,
+    `- Null values: ${tombstones ?? 'none.'}`,
+    `- Headers: ${headersOf(topic.public)}.`,
+    `- Kept: ${keptOf(topic)}. Grows ${topic.cleanup === 'compact' ? 'into a new epoch' : 'in place'}.`,
+    '',
+  ]
+}
+
+function headersOf({ headers }: TopicPromise): string {
+  const own = Object.entries(headers).map(([name, where]) => `\`${name}\` ${where}`)
+  return ['those of every record', ...own].join('; ')
+}
+
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1)
+}
+
+function tableOf(topics: readonly Topic[]): string[] {
+  return [
+    '| topic | key | carries | schema | partitions | kept | written by | read by |',
+    '|---|---|---|---|---|---|---|---|',
+    ...topics.map(rowOf),
+  ]
 }
 
 function rowOf(topic: Topic): string {

@@ -10,19 +10,25 @@ export interface SubjectSchema {
   subject: string
   /** Canonical JSON text. */
   schema: string
+  /** Other systems read it, with schemas of any version. */
+  public?: boolean
 }
 
 /**
- * One sentence for each subject whose schema cannot read every version that was published before. All versions count,
- * not the last alone: a compacted topic keeps records of the first version for as long as their keys live.
+ * One sentence for each version that was published and whose records the subject's schema cannot read; of public subjects
+ * also for each version that could not read new records. All versions count, not the last alone: a compacted topic keeps
+ * records of the first version for as long as their keys live, and a reader elsewhere may be as old.
  */
 export function findIncompatible(published: PublishedSchemas, current: SubjectSchema[]): string[] {
-  return current.flatMap(({ subject, schema }) =>
+  return current.flatMap(({ subject, schema, public: isPublic }) =>
     (published[subject] ?? []).flatMap((version) => {
-      const reason = whyUnreadable(schema, JSON.stringify(version.schema))
-      return reason === null
-        ? []
-        : [`${subject}: records of version ${version.id} could not be read: ${reason}`]
+      const earlier = JSON.stringify(version.schema)
+      const backward = whyUnreadable(schema, earlier)
+      const forward = isPublic ? whyUnreadable(earlier, schema) : null
+      return [
+        ...(backward ? [`${subject}: records of version ${version.id} could not be read: ${backward}`] : []),
+        ...(forward ? [`${subject}: readers with version ${version.id} could not read it: ${forward}`] : []),
+      ]
     }),
   )
 }

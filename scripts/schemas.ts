@@ -23,7 +23,7 @@ const current: SubjectSchema[] = catalog.map((topic) => {
   const schema = schemas.get(topic.schema)
   if (schema === undefined)
     throw new Error(`${topic.name} names schemas/${topic.schema}.avsc, which is absent`)
-  return { subject: `${topic.name}-value`, schema }
+  return { subject: `${topic.name}-value`, schema, public: topic.public !== undefined }
 })
 
 const commands: Record<string, () => string[]> = { check, publish: publishAll, types: writeTypes }

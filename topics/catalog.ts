@@ -1,5 +1,6 @@
 /** Every topic of the platform. docs/topics.md and the picture in ARCHITECTURE.md are made from this file. */
 
+import { promises } from './promises.ts'
 import { defineTopic, type Topic } from './topic.ts'
 
 const day = 86_400_000
@@ -11,7 +12,7 @@ export const vectorsCommands = defineTopic({
   // A collection's name has no slash, so the first slash ends it.
   key: (point: { collection: string; id: string }) => `${point.collection}/${point.id}`,
   schema: 'vector-upsert',
-  public: true,
+  public: promises.vectorsCommands,
   partitions: 12,
   cleanup: 'compact',
   retentionMs: null,
@@ -58,7 +59,7 @@ export const auditEvents = defineTopic({
   keyedBy: 'agent',
   key: (agentId: string) => agentId,
   schema: 'audit-event',
-  public: true,
+  public: promises.auditEvents,
   partitions: 12,
   cleanup: 'delete',
   retentionMs: 90 * day,
@@ -124,7 +125,7 @@ export const fleetEvents = defineTopic({
   keyedBy: 'agent',
   key: (agentId: string) => agentId,
   schema: 'fleet-event',
-  public: true,
+  public: promises.fleetEvents,
   partitions: 12,
   cleanup: 'delete',
   retentionMs: 7 * day,
@@ -139,7 +140,7 @@ export const hubRecords = defineTopic({
   keyedBy: 'note or goal',
   key: ({ kind, id }: { kind: 'note' | 'goal'; id: number }) => `${kind}/${id}`,
   schema: 'hub-record',
-  public: true,
+  public: promises.hubRecords,
   partitions: 12,
   cleanup: 'compact',
   retentionMs: null,
@@ -174,7 +175,7 @@ export const webhooksAttempts = defineTopic({
   keyedBy: 'target',
   key: (target: string) => target,
   schema: 'webhook-attempt',
-  public: true,
+  public: promises.webhooksAttempts,
   partitions: 12,
   cleanup: 'delete',
   retentionMs: 7 * day,
@@ -220,7 +221,7 @@ export const runsEvents = defineTopic({
   keyedBy: 'agent (slug)',
   key: (slug: string) => slug,
   schema: 'run-event',
-  public: true,
+  public: promises.runsEvents,
   partitions: 12,
   cleanup: 'delete',
   retentionMs: 7 * day,
@@ -250,7 +251,6 @@ const main = [
 
 export const deadLetterSuffix = '.dead-letters'
 
-/** The dead-letter topic of a topic: compacted, keyed by group and origin position. */
 /** The record that a dead letter is about. */
 export interface DeadLetterOrigin {
   group: string
@@ -265,6 +265,7 @@ export function epochOfLetter(key: string): number {
   return Number(/^[^/]*\/\d+\/\d+\/(\d{1,9})$/.exec(key)?.[1] ?? 1)
 }
 
+/** The dead-letter topic of a topic: compacted, keyed by group and origin position. */
 export function deadLettersOf(topic: Pick<Topic, 'name' | 'readers'>) {
   return defineTopic({
     name: `${topic.name}${deadLetterSuffix}`,

@@ -1,6 +1,7 @@
 /** What a topic is: its name, key and schema, how long it is kept, who writes it and who reads it. */
 
 import type { Schemas } from '#schemas/types.ts'
+import type { TopicPromise } from './promises.ts'
 
 export type SchemaName = keyof Schemas
 
@@ -19,10 +20,10 @@ export interface Topic<S extends SchemaName = SchemaName> {
   /** Name of the file in schemas/ (without .avsc) that every value follows; its subject is `<topic>-value`. */
   schema: S
   /**
-   * True when other systems may build on the topic: docs/topics.md says what they can rely on. All other topics are
-   * internal and may change with any release.
+   * Where other systems may build on the topic: what they can rely on. All other topics are internal and may change with
+   * any release.
    */
-  public?: true
+  public?: TopicPromise
   partitions: number
   /**
    * True when rows say who owns a partition, not the hash of a key: more partitions may then be added at any

@@ -57,6 +57,18 @@ export const pages: readonly PageEntry[] = [
     component: lazy(() => import('./pages/run.tsx')),
   },
   {
+    path: '/dispatches',
+    menu: 'Dispatches',
+    letter: 'i',
+    needs: ['GET /api/v1/dispatches'],
+    component: lazy(() => import('./pages/dispatches.tsx')),
+  },
+  {
+    path: '/dispatches/:goalId',
+    needs: ['GET /api/v1/dispatches/:goalId', 'GET /api/v1/dispatches/:goalId/events'],
+    component: lazy(() => import('./pages/dispatch.tsx')),
+  },
+  {
     path: '/topics',
     menu: 'Topics',
     letter: 't',
@@ -83,7 +95,7 @@ export const pages: readonly PageEntry[] = [
   },
   {
     path: '/webhooks/:name',
-    needs: ['GET /api/v1/webhooks/targets/:name/attempts'],
+    needs: ['GET /api/v1/webhooks/targets/:name', 'GET /api/v1/webhooks/targets/:name/attempts'],
     component: lazy(() => import('./pages/target.tsx')),
   },
   {

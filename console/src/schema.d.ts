@@ -552,7 +552,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List dispatches, the newest first
+         * @description Those that the caller started or that are of the caller as a user; an admin sees all.
+         */
+        get: operations["listFleetDispatches"];
         put?: never;
         /**
          * Send a message to all agents
@@ -591,6 +595,23 @@ export interface paths {
         };
         /** One topic */
         get: operations["showTopic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/log/topics/{topic}/partitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where the partitions of a topic are, and how much room they take */
+        get: operations["showPartitions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -642,6 +663,23 @@ export interface paths {
         };
         /** The lag of a reader group over the last minutes, as this instance saw it */
         get: operations["showLagHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/log/lag": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The lag of all reader groups over the last minutes, as this instance saw it */
+        get: operations["showLagCurves"];
         put?: never;
         post?: never;
         delete?: never;
@@ -818,6 +856,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/targets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One webhook target: what waits for it, its head, and its settings without secrets */
+        get: operations["showTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The attempts of all targets over the last hour, minute by minute */
+        get: operations["showAttemptBars"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/targets/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event to one target
+         * @description An event that the target asks for, whose `result` says that it is a test. It is delivered like every other one, behind what waits.
+         */
+        post: operations["testTarget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/targets/{name}/skip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give up the head of a target: it becomes a dead letter, and the next one is tried */
+        post: operations["skipHead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -846,7 +955,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One request, followed through HTTP, the log and its readers
+         * One request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect
          * @description Reads at most 20000 records, the newest of each partition. An id that nothing has is no fault: its lists are empty.
          */
         get: operations["followRequest"];
@@ -1826,6 +1935,35 @@ export interface components {
             /** @description A text, or a message as in a run. */
             message: string | components["schemas"]["Content"];
         };
+        /** @description The newest first. */
+        Dispatches: {
+            /** @description The id of its goal, which is its own. */
+            goalId: number;
+            /** @description The first line of the message. */
+            title: string;
+            status: components["schemas"]["DispatchStatus"];
+            userId: string;
+            sessionId: string;
+            /** @description Runs of its agents by status; a status that none has is absent. */
+            counts: {
+                queued?: number;
+                running?: number;
+                completed?: number;
+                failed?: number;
+                canceled?: number;
+            };
+            /** Format: date-time */
+            deadline: string;
+            /** Format: date-time */
+            createdAt: string;
+            endedAt: string | null;
+        }[];
+        /** @description Done. */
+        DispatchesAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["Dispatches"];
+        };
         Topic: {
             topic: string;
             purpose: string;
@@ -1869,6 +2007,26 @@ export interface components {
             ok: true;
             data: components["schemas"]["Topic"];
         };
+        PartitionFacts: {
+            partitions: {
+                partition: number;
+                /** @description The broker; null: the log has none, or nobody leads it now. */
+                leader: string | null;
+                replicas: number;
+                /** @description Replicas that have all that was acknowledged. */
+                in_sync: number;
+                /** @description On the disk of the leader; of the embedded log an estimate. null: not known now. */
+                bytes: number | null;
+            }[];
+            /** @description Of all partitions; null where that of one is not known. */
+            bytes: number | null;
+        };
+        /** @description Done. */
+        PartitionFactsAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["PartitionFacts"];
+        };
         ReaderGroups: {
             groups: {
                 /** @description The same before and after a rebuild. */
@@ -1884,6 +2042,14 @@ export interface components {
                 members: number;
                 /** @description Over all partitions: end − max(committed, start). */
                 lag: number;
+                /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */
+                behind_s: number | null;
+                /** @description Records that come a second, over the last two minutes; null: not known yet. */
+                in_per_s: number | null;
+                /** @description Records that are read a second, over the last two minutes; null: not known yet. */
+                out_per_s: number | null;
+                /** @description When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet. */
+                clears_in_s: number | null;
             }[];
             /** Format: date-time */
             as_of: string;
@@ -1908,6 +2074,14 @@ export interface components {
             members: number;
             /** @description Over all partitions: end − max(committed, start). */
             lag: number;
+            /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */
+            behind_s: number | null;
+            /** @description Records that come a second, over the last two minutes; null: not known yet. */
+            in_per_s: number | null;
+            /** @description Records that are read a second, over the last two minutes; null: not known yet. */
+            out_per_s: number | null;
+            /** @description When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet. */
+            clears_in_s: number | null;
             partitions: {
                 partition: number;
                 /** @description The next offset to be read; null: none was ever committed. */
@@ -1915,6 +2089,16 @@ export interface components {
                 start: number;
                 end: number;
                 lag: number;
+                /** @description The client that reads it now; null: none does. */
+                owner: string | null;
+                /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */
+                behind_s: number | null;
+                /** @description Records that come a second, over the last two minutes; null: not known yet. */
+                in_per_s: number | null;
+                /** @description Records that are read a second, over the last two minutes; null: not known yet. */
+                out_per_s: number | null;
+                /** @description When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet. */
+                clears_in_s: number | null;
             }[];
             /** @description Records that the writer of an index cannot get through. */
             stuck: {
@@ -1944,6 +2128,21 @@ export interface components {
             /** @constant */
             ok: true;
             data: components["schemas"]["LagHistory"];
+        };
+        LagCurves: {
+            /** @description The end of each step, the oldest first. */
+            at: string[];
+            groups: {
+                group: string;
+                /** @description The highest of each step; null: nothing was sampled in it. */
+                lag: (number | null)[];
+            }[];
+        };
+        /** @description Done. */
+        LagCurvesAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["LagCurves"];
         };
         TopicRecord: {
             partition: number;
@@ -2079,6 +2278,10 @@ export interface components {
                 replayed: number;
                 discarded: number;
                 refused: number;
+                /** @description Only of a dry run: their keys have later records, so a replay refuses them. */
+                superseded: number;
+                /** @description Only of a dry run: so much was written since that it was not looked through. */
+                unknown: number;
             };
             /** @description At most 1000; the counts are of all. */
             results: {
@@ -2111,6 +2314,18 @@ export interface components {
                 /** @description Of the oldest that waits. */
                 head_sequence: number | null;
                 head_age_s: number | null;
+                /** @description The delivery that is being tried; those behind it wait for it. */
+                head: {
+                    sequence: number;
+                    event: string;
+                    agent: string;
+                    task_id: string;
+                    webhook_id: string;
+                    /** Format: date-time */
+                    received_at: string;
+                    /** @description So far. */
+                    attempts: number;
+                } | null;
                 breaker: string;
                 next_attempt_at: string | null;
                 last_status: number | null;
@@ -2153,6 +2368,108 @@ export interface components {
             ok: true;
             data: components["schemas"]["WebhookAttempts"];
         };
+        WebhookTarget: {
+            target: {
+                target: string;
+                /** @enum {string} */
+                state: "idle" | "delivering" | "retrying" | "outage" | "removed" | "new";
+                partition: number | null;
+                /** @description Accepted, not yet delivered or parked. */
+                lag: number;
+                /** @description Of the oldest that waits. */
+                head_sequence: number | null;
+                head_age_s: number | null;
+                /** @description The delivery that is being tried; those behind it wait for it. */
+                head: {
+                    sequence: number;
+                    event: string;
+                    agent: string;
+                    task_id: string;
+                    webhook_id: string;
+                    /** Format: date-time */
+                    received_at: string;
+                    /** @description So far. */
+                    attempts: number;
+                } | null;
+                breaker: string;
+                next_attempt_at: string | null;
+                last_status: number | null;
+                last_fault: string | null;
+                last_sequence: number | null;
+                last_attempt: number | null;
+                last_at: string | null;
+            };
+            /** @description null: this instance cannot read them, or the target is not in the file. */
+            settings: {
+                /** @description Scheme and host: what follows may hold a token. */
+                url: string;
+                /** @description Their names. */
+                headers: string[];
+                signed: boolean;
+                /** @description null: all. */
+                events: string[] | null;
+                /** @description null: all. */
+                agents: string[] | null;
+                ordering: string;
+                on_exhausted: string;
+                retry: number;
+                backoff_ms: number;
+                hold_hours: number;
+            } | null;
+            /** Format: date-time */
+            as_of: string;
+        };
+        /** @description Done. */
+        WebhookTargetAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["WebhookTarget"];
+        };
+        WebhookBars: {
+            /** @description Those that had an attempt. */
+            targets: {
+                target: string;
+                /** @description Attempts that were delivered, minute by minute, the oldest first. */
+                delivered: number[];
+                /** @description Attempts that failed and are repeated, minute by minute, the oldest first. */
+                retried: number[];
+                /** @description Deliveries that were given up, minute by minute, the oldest first. */
+                dead_letters: number[];
+            }[];
+        };
+        /** @description Done. */
+        WebhookBarsAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["WebhookBars"];
+        };
+        SentTestEvent: {
+            target: string;
+            sequence: number;
+            event: string;
+            idempotency_key: string;
+        };
+        /** @description Done. */
+        SentTestEventAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["SentTestEvent"];
+        };
+        SkippedHead: {
+            target: string;
+            sequence: number;
+            /**
+             * @description delivered: its last attempt was under way and succeeded. waiting: it is marked, and no courier has parked it yet.
+             * @enum {string}
+             */
+            outcome: "parked" | "delivered" | "waiting";
+        };
+        /** @description Done. */
+        SkippedHeadAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["SkippedHead"];
+        };
         AdminActions: {
             /** @description The newest first; kept for a year. */
             actions: {
@@ -2190,7 +2507,14 @@ export interface components {
             data: components["schemas"]["AdminActions"];
         };
         FollowedRequest: {
-            request_id: string;
+            id: string;
+            /**
+             * @description What the id names; `request` also where nothing has it.
+             * @enum {string}
+             */
+            kind: "request" | "operation" | "run" | "dispatch" | "delivery" | "event";
+            /** @description X-Request-Id of the call that began it; null: not known. */
+            request_id: string | null;
             /** @description Of the vector gateway, from their audit notes, which come a moment later. */
             calls: {
                 agent: string | null;
@@ -2241,6 +2565,49 @@ export interface components {
                     group: string;
                     /** @enum {string} */
                     state: "handled" | "waiting" | "dead_letter";
+                    /** @description Why it is a dead letter. */
+                    reason: string | null;
+                }[];
+            }[];
+            /** @description All of them; of many only the first are in `records`. */
+            records_found: number;
+            /** @description That it started; of a run all that joined it. */
+            runs: {
+                run_id: string;
+                agent: string;
+                status: string;
+                trigger: string;
+                /** @description The code of why it failed. */
+                error: string | null;
+                /** Format: date-time */
+                created_at: string;
+                ended_at: string | null;
+            }[];
+            dispatch: {
+                goal_id: number;
+                status: string;
+            } | null;
+            /** @description To webhook targets, and how the couriers fared with them. */
+            deliveries: {
+                target: string;
+                /** @description X-Sequence. */
+                sequence: number;
+                /** @description null: the log holds the delivery no longer. */
+                event: string | null;
+                /** @description The oldest first; of many the newest. */
+                attempts: {
+                    target: string;
+                    /** @description `success`, `retry`, `dead_letter`; `state` is a report without a call. */
+                    kind: string;
+                    sequence: number | null;
+                    attempt: number | null;
+                    status: number | null;
+                    fault: string | null;
+                    took_ms: number | null;
+                    breaker: string;
+                    next_attempt_at: string | null;
+                    /** Format: date-time */
+                    occurred_at: string;
                 }[];
             }[];
             searched: {
@@ -3455,6 +3822,31 @@ export interface operations {
             };
         };
     };
+    listFleetDispatches: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description From the `Link` of the page before; opaque. */
+                cursor?: string;
+                status?: components["schemas"]["DispatchStatus"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DispatchesAnswer"];
+                };
+            };
+        };
+    };
     createFleetDispatch: {
         parameters: {
             query?: never;
@@ -3534,6 +3926,32 @@ export interface operations {
             };
         };
     };
+    showPartitions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A topic of the platform.
+                 * @example vectors.commands
+                 */
+                topic: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PartitionFactsAnswer"];
+                };
+            };
+        };
+    };
     listGroups: {
         parameters: {
             query?: never;
@@ -3608,6 +4026,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LagHistoryAnswer"];
+                };
+            };
+        };
+    };
+    showLagCurves: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How far back: 1 to 360; by default 60.
+                 * @example 60
+                 */
+                minutes?: string;
+                /**
+                 * @description Of each curve: 1 to 360; by default 96.
+                 * @example 96
+                 */
+                steps?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LagCurvesAnswer"];
                 };
             };
         };
@@ -3900,6 +4349,104 @@ export interface operations {
             };
         };
     };
+    showTarget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A target.
+                 * @example ops-channel
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookTargetAnswer"];
+                };
+            };
+        };
+    };
+    showAttemptBars: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookBarsAnswer"];
+                };
+            };
+        };
+    };
+    testTarget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A target.
+                 * @example ops-channel
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentTestEventAnswer"];
+                };
+            };
+        };
+    };
+    skipHead: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A target.
+                 * @example ops-channel
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkippedHeadAnswer"];
+                };
+            };
+        };
+    };
     listAdminActions: {
         parameters: {
             query?: {
@@ -3952,7 +4499,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description X-Request-Id of an answer.
+                 * @description X-Request-Id of an answer, an operation_id, a run id, the number of a dispatch (its goal), `<target>/<X-Sequence>`, webhook-id or X-Idempotency-Key of a delivery, or the event id of a record.
                  * @example 01932b3f-7b1c-7c3a-9d51-0f2f6f0f9a11
                  */
                 id: string;

@@ -10,6 +10,7 @@ import { logUnavailable, partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
 import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
 import { createLogRanges } from './kafka/log-ranges.ts'
+import { createPartitionFacts } from './kafka/partition-facts.ts'
 import { createProduceClient } from './kafka/produce-client.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
 import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
@@ -78,6 +79,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     clientId: options.clientId,
     ...topics,
     ...groups,
+    partitionFacts: createPartitionFacts(admin, cluster),
     append: appendOf(producer),
     async fencedWriter(name) {
       const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))

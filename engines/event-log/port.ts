@@ -64,6 +64,17 @@ export interface PartitionRange {
   end: number
 }
 
+export interface PartitionFacts {
+  partition: number
+  /** The broker that leads it, as `host:port (id)`; null where there are no brokers, or none leads it now. */
+  leader: string | null
+  /** Replicas, and those of them that have all that was acknowledged; 1 and 1 where there are no brokers. */
+  replicas: number
+  inSync: number
+  /** On the disk of the leader; on the embedded log an estimate from some records. null: not known now. */
+  bytes: number | null
+}
+
 export interface CommittedPosition {
   partition: number
   offset: number
@@ -86,6 +97,8 @@ export interface EventLog extends Closeable {
   addPartitions(name: string, total: number): Promise<void>
   /** First and next offset of every partition. */
   offsets(topic: string): Promise<PartitionRange[]>
+  /** Where partitions are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
+  partitionFacts(topic: string): Promise<PartitionFacts[]>
   /** Drops all records below `before` for good. */
   deleteRecords(topic: string, partition: number, before: number): Promise<void>
 
@@ -159,8 +172,15 @@ export interface GroupState {
   members: number
   /** The clients that they belong to. */
   clientIds: string[]
+  /** Which client's member has which partition; one that is on its way from one to another is missing here. */
+  owners: PartitionOwner[]
   /** Committed positions only: a partition without one is missing here. */
   committed: CommittedPosition[]
+}
+
+export interface PartitionOwner {
+  partition: number
+  clientId: string
 }
 
 export interface GroupTopic {

@@ -10,7 +10,8 @@ import type { WebhookAttempt } from '#schemas/types.ts'
 import { createLastSeen, type LastSeen } from '#services/webhooks/relay/targets/last-seen.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
-import { defineOperation, type OperatedPlatform } from '../operation.ts'
+import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
+import { createAttemptBars } from './attempt-bars.ts'
 
 const topic = webhooksAttempts
 export const attemptsMax = 500
@@ -43,25 +44,12 @@ export const listAttemptsOperation = defineOperation({
     limit: Type.Integer({ minimum: 1, maximum: attemptsMax }),
   }),
   /** The newest first. */
-  async run({ platform, signal }, { target, limit }): Promise<{ attempts: AttemptView[] }> {
-    const { eventLog, relational } = platform.engines
-    const { physicalName, partitions } = platform.publisher.locationOf(topic)
-    const partition = partitionOf(Buffer.from(target), partitions)
+  async run(context, { target, limit }): Promise<{ attempts: AttemptView[] }> {
+    const { relational } = context.platform.engines
     const found: AttemptView[] = []
-    await readRecords({
-      eventLog,
-      topic: physicalName,
-      startOf: (range) =>
-        range.partition === partition ? Math.max(range.start, range.end - lookedThrough) : range.end,
-      signal,
-      async records(records) {
-        for (const record of records) {
-          if (record.key?.toString('utf8') !== target) continue
-          const attempt = await readable(platform, record)
-          if (attempt) found.push(viewOf(attempt))
-          if (found.length > limit) found.shift()
-        }
-      },
+    await readAttempts(context, new Set([target]), (attempt) => {
+      found.push(attempt)
+      if (found.length > limit) found.shift()
     })
     if (found.length === 0 && !(await readAssignments(relational)).has(target)) {
       throw new AppError('not_found', `No webhook target ${target.slice(0, 64).toWellFormed()} is known.`)
@@ -69,6 +57,30 @@ export const listAttemptsOperation = defineOperation({
     return { attempts: found.reverse() }
   },
 })
+
+/** Visits the newest attempts of these targets, those of each in their order. */
+export async function readAttempts(
+  { platform, signal }: Pick<OperationContext, 'platform' | 'signal'>,
+  targets: ReadonlySet<string>,
+  visit: (attempt: AttemptView) => void,
+): Promise<void> {
+  const { physicalName, partitions } = platform.publisher.locationOf(topic)
+  const asked = new Set([...targets].map((target) => partitionOf(Buffer.from(target), partitions)))
+  await readRecords({
+    eventLog: platform.engines.eventLog,
+    topic: physicalName,
+    startOf: ({ partition, start, end }) =>
+      asked.has(partition) ? Math.max(start, end - lookedThrough) : end,
+    signal,
+    async records(records) {
+      for (const record of records) {
+        if (!targets.has(record.key?.toString('utf8') ?? '')) continue
+        const attempt = await readable(platform, record)
+        if (attempt) visit(viewOf(attempt))
+      }
+    },
+  })
+}
 
 function viewOf(attempt: WebhookAttempt): AttemptView {
   const { target, kind, sequence, attempt: n, status, fault, took_ms, breaker } = attempt
@@ -103,6 +115,8 @@ async function readable(
 export interface LastAttempts extends Closeable {
   /** What was reported of the target last; null before anything. */
   of(target: string): LastSeen | null
+  /** Of each target the last hour; where very many were reported, only since this was opened. */
+  bars: ReturnType<typeof createAttemptBars>['all']
 }
 
 /** Follows the attempts of all couriers; what it knows when this resolves includes the newest of before. */
@@ -112,11 +126,18 @@ export async function openLastAttempts(
   const { eventLog } = platform.engines
   const { physicalName } = platform.publisher.locationOf(topic)
   const seen = createLastSeen()
+  const bars = createAttemptBars()
   const followed = new Set<string>()
+  /** By partition, the first offset that was followed: what is read back from there on was counted. */
+  const followedFrom = new Map<number, number>()
   async function take(record: StoredRecord, live: boolean): Promise<void> {
+    const { partition, offset } = record
+    if (live && !followedFrom.has(partition)) followedFrom.set(partition, offset)
     const attempt = await readable(platform, record)
+    if (!attempt) return
+    if (live || offset < (followedFrom.get(partition) ?? Number.POSITIVE_INFINITY)) bars.take(attempt)
     // An older one that is read late says nothing new.
-    if (!attempt || (!live && followed.has(attempt.target))) return
+    if (!live && followed.has(attempt.target)) return
     if (live) followed.add(attempt.target)
     seen.take(attempt)
   }
@@ -138,5 +159,5 @@ export async function openLastAttempts(
   }).catch((error: unknown) => {
     platform.log.warn({ reason: describeError(error) }, 'webhooks.attempts-unread')
   })
-  return { of: seen.last, close: () => tail.close() }
+  return { of: seen.last, bars: bars.all, close: () => tail.close() }
 }

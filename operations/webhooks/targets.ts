@@ -1,19 +1,36 @@
 /** The status of every webhook target: what waits for it, its breaker, and its last attempt. */
 
 import { Type } from 'typebox'
-import { readTargetStatuses, type TargetStatus } from '#services/webhooks/targets/target-status.ts'
+import {
+  readTargetStatuses,
+  type TargetHead,
+  type TargetStatus,
+} from '#services/webhooks/targets/target-status.ts'
 import { defineOperation } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
 type TargetState = 'idle' | 'delivering' | 'retrying' | 'outage' | 'removed' | 'new'
 
-interface ListedTarget {
+export interface ListedHead {
+  sequence: number
+  event: string
+  agent: string
+  task_id: string
+  webhook_id: string
+  received_at: string
+  /** So far, as far as they were reported. */
+  attempts: number
+}
+
+export interface ListedTarget {
   target: string
   state: TargetState
   partition: number | null
   lag: number
   head_sequence: number | null
   head_age_s: number | null
+  /** The delivery that is being tried; those behind it wait for it. */
+  head: ListedHead | null
   breaker: string
   next_attempt_at: string | null
   last_status: number | null
@@ -64,6 +81,7 @@ function listed(status: TargetStatus, names: ReadonlySet<string> | null): Listed
     lag,
     head_sequence: head?.sequence ?? null,
     head_age_s: head && Math.max(0, Math.round((Date.now() - head.receivedAtMs) / 1_000)),
+    head: head && headOf(head, last),
     breaker: open ? 'open' : 'closed',
     next_attempt_at: nextAt === null ? null : new Date(nextAt).toISOString(),
     last_status: last?.status ?? null,
@@ -71,6 +89,21 @@ function listed(status: TargetStatus, names: ReadonlySet<string> | null): Listed
     last_sequence: last?.sequence ?? null,
     last_attempt: last?.attempt ?? null,
     last_at: last && new Date(last.occurred_at).toISOString(),
+  }
+}
+
+function headOf(
+  { sequence, event, agent, taskId, webhookId, receivedAtMs }: TargetHead,
+  last: TargetStatus['last'],
+): ListedHead {
+  return {
+    sequence,
+    event,
+    agent,
+    task_id: taskId,
+    webhook_id: webhookId,
+    received_at: new Date(receivedAtMs).toISOString(),
+    attempts: last?.sequence === sequence ? (last.attempt ?? 0) : 0,
   }
 }
 

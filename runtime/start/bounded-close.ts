@@ -5,18 +5,29 @@ import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 
 /** For all of it: requests in flight, then workers, then engines with the time that is left. */
-const stopMs = deadlines.stop.allMs
+const { allMs, enginesMs, workersMs } = deadlines.stop
 
-/** Limits a close by its own time and by what is left of the stop. Nothing acknowledged is lost where one times out. */
-export type Bound = (resource: Closeable, ms?: number) => Closeable
+export interface Stop {
+  /** Limits a close by its own time and by what is left of the stop. Nothing acknowledged is lost where one times out. */
+  bound(resource: Closeable, ms?: number): Closeable
+  /** As `bound`, of the workers: with all the time that engines do not need. */
+  boundWorkers(workers: Closeable): Closeable
+  /** How long a worker may let its work go on, when its close begins; the rest is to write down what it was. */
+  drainMs(): number
+}
 
-/** `drainMs` is for a worker that has the process to itself, and comes on top. */
-export function createBound(drainMs = 0): Bound {
+/** `ownDrainMs` is of a worker that has the process to itself, and comes on top. */
+export function createStop(ownDrainMs?: number): Stop {
   let endsAt: number | undefined
-  return (resource, ms = stopMs) => ({
+  /** The first who asks begins the stop. */
+  function leftMs(): number {
+    endsAt ??= performance.now() + allMs + (ownDrainMs ?? 0)
+    return endsAt - performance.now()
+  }
+  const forWorkersMs = () => Math.max(workersMs, leftMs() - enginesMs)
+  const boundBy = (resource: Closeable, limitMs: () => number): Closeable => ({
     close() {
-      endsAt ??= performance.now() + stopMs + drainMs
-      const limit = Math.max(0, Math.min(ms, endsAt - performance.now()))
+      const limit = Math.max(0, Math.min(limitMs(), leftMs()))
       return withTimeout(
         resource.close(),
         limit,
@@ -24,4 +35,9 @@ export function createBound(drainMs = 0): Bound {
       )
     },
   })
+  return {
+    bound: (resource, ms = allMs) => boundBy(resource, () => ms),
+    boundWorkers: (workers) => boundBy(workers, forWorkersMs),
+    drainMs: () => ownDrainMs ?? forWorkersMs() - deadlines.stop.lastWritesMs,
+  }
 }

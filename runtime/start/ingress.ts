@@ -10,8 +10,8 @@ import type { Scope } from '#lib/resource.ts'
 import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.ts'
 import { createHttpApp } from '../http.ts'
 import type { Platform } from '../platform.ts'
-import type { Ingress, Service } from '../service.ts'
-import type { Bound } from './bounded-close.ts'
+import type { Ingress, Routes, Service } from '../service.ts'
+import type { Stop } from './bounded-close.ts'
 import { cannotListen, type HeldPorts, type WantedPort } from './ports.ts'
 
 const port = (number: number, description: string) =>
@@ -88,32 +88,37 @@ function wantedPort(ingress: Ingress, host: string, env: Environment): WantedPor
 
 export interface HttpParts {
   scope: Scope
-  bound: Bound
+  stop: Stop
   platform: Platform
   env: Environment
   ports: HeldPorts
   state: { ready: boolean }
 }
 
+export interface LoadedIngress {
+  ingress: Ingress
+  routes: Routes
+}
+
 /** Opened at the same time, as each waits for the database now and then; then they listen, in their order. */
 export async function startIngresses(
   parts: HttpParts,
-  ingresses: Ingress[],
+  loaded: readonly LoadedIngress[],
 ): Promise<Record<string, string>> {
-  const { scope, bound, env } = parts
+  const { scope, stop, env } = parts
   const { HOST } = loadConfig(processSettings, env)
-  const apps = ingresses.map((ingress) =>
+  const apps = loaded.map(({ ingress }) =>
     createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
   )
-  const opening = ingresses.map(async (ingress, at) => {
-    const resources = await ingress.routes(apps[at]!, parts.platform)
-    scope.add(`${ingress.name} resources`, bound(resources, deadlines.stop.resourcesMs))
+  const opening = loaded.map(async ({ ingress, routes }, at) => {
+    const resources = await routes(apps[at]!, parts.platform)
+    scope.add(`${ingress.name} resources`, stop.bound(resources, deadlines.stop.resourcesMs))
   })
   // One that fails must not leave another one's resources behind.
   await Promise.allSettled(opening)
   await Promise.all(opening)
   const addresses: Record<string, string> = {}
-  for (const [at, ingress] of ingresses.entries()) {
+  for (const [at, { ingress }] of loaded.entries()) {
     const { address } = ingress
     const url = await listen(parts, apps[at]!, wantedPort(ingress, HOST, env))
     addresses[address.name] = url
@@ -143,12 +148,12 @@ function createApp(name: string, { platform, env, state }: HttpParts, loopbackOn
 }
 
 async function listen(
-  { scope, bound, ports }: HttpParts,
+  { scope, stop, ports }: HttpParts,
   app: FastifyInstance,
   wanted: WantedPort,
 ): Promise<string> {
   const { variables, host, port } = wanted
-  scope.add(`HTTP of ${variables}`, bound({ close: () => app.close() }, deadlines.stop.requestsMs))
+  scope.add(`HTTP of ${variables}`, stop.bound({ close: () => app.close() }, deadlines.stop.requestsMs))
   await ports.release(port)
   try {
     if (host === null) {

@@ -7,6 +7,21 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/
 /** What one line of a header can carry; no spaces around it. */
 const headerValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 const headersMax = 64
+/** What a request with a body and its connection need; in lower case. */
+export const connectionHeaders: readonly string[] = [
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]
 const valueLengthMax = 8_192
 
 /** `reserved`: names in lower case that only the platform may set. */

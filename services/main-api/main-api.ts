@@ -8,6 +8,7 @@ import { openRunsFollowed, type RunsFollowed } from '#operations/run-routes.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { createKeyLimits, type KeyLimits } from '#services/identity/agent-keys/key-limits.ts'
 import { createLastUse, type LastUse } from '#services/identity/agent-keys/last-use.ts'
+import type { OneTimePassword } from '#services/identity/people/first-admin.ts'
 import { openPeople, type People } from '#services/identity/people/open-people.ts'
 import { openProvider } from '#services/identity/provider/provider.ts'
 import { sweepRefreshTokens } from '#services/identity/provider/refresh-tokens.ts'
@@ -38,8 +39,12 @@ export interface MainApi extends Closeable {
 const sweepEveryMs = 60 * 60_000
 
 /** `port` is the one that the interface listens on, once it does. Close it after the last answer. */
-export async function openMainApi(context: MainApiContext, port: () => number | undefined): Promise<MainApi> {
-  const { engines, publisher, codec, log } = context
+export async function openMainApi(
+  context: MainApiContext,
+  port: () => number | undefined,
+  firstPassword?: Promise<OneTimePassword>,
+): Promise<MainApi> {
+  const { engines, publisher, codec, env, log } = context
   const { relational, eventLog } = engines
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
@@ -47,7 +52,7 @@ export async function openMainApi(context: MainApiContext, port: () => number | 
   try {
     const identity = scope.add('identity provider', await openProvider(context, port))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
-    const people = scope.add('people', await openPeople({ relational, identity, env: context.env, log }))
+    const people = scope.add('people', await openPeople({ relational, identity, env, log, firstPassword }))
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const lastUse = scope.add('last use', createLastUse({ relational, log }))

@@ -4,12 +4,14 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
+import { readOldestUnread } from '#operations/behind.ts'
 import { type BrainState, readBrainState } from '#operations/brain-state.ts'
-import { type LagResult, readGroupLags, readLag } from '#operations/lag.ts'
+import { openGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { type Cached, createCached } from './cached.ts'
+import { createGroupLooks, type LookedLag } from './group-looks.ts'
 import { type LagHistory, openLagHistory } from './lag-history.ts'
 
 const stateKeptMs = 1_000
@@ -17,13 +19,17 @@ const lagKeptMs = 1_000
 /** Reading what waits for each target takes longer than the rest. */
 const targetsKeptMs = 2_000
 const targetsTimeoutMs = 30_000
+/** Whoever asks does not wait for it. */
+const oldestTimeoutMs = 30_000
 const timeoutMs = deadlines.request.observedMs
 
 export interface Observed extends Closeable {
   brainState: Cached<BrainState>
-  lag: Cached<LagResult>
+  lag: Cached<LookedLag>
   lagHistory: LagHistory
   targets: Cached<TargetsResult>
+  /** Of webhooks, the last hour. */
+  attemptBars(): Promise<ReturnType<LastAttempts['bars']>>
 }
 
 export function openObserved(platform: OperatedPlatform): Observed {
@@ -32,6 +38,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
+  const groupLags = scope.add('lags of groups', openGroupLags({ ...parts, log }))
   // Followed from the first time that somebody asks for it.
   let attempts: Promise<LastAttempts> | undefined
   const lastAttempts = () => {
@@ -44,6 +51,14 @@ export function openObserved(platform: OperatedPlatform): Observed {
     )
     return attempts
   }
+  const lagHistory = scope.add(
+    'lag history',
+    openLagHistory({ read: () => withTimeout(groupLags.read(), timeoutMs, late), log }),
+  )
+  const look = createGroupLooks({
+    readOldest: (group) => readOldestUnread(parts, group, AbortSignal.timeout(oldestTimeoutMs)),
+    samplesOf: lagHistory.of,
+  })
   return {
     brainState: createCached({
       keptMs: stateKeptMs,
@@ -58,18 +73,16 @@ export function openObserved(platform: OperatedPlatform): Observed {
       keptMs: lagKeptMs,
       timeoutMs,
       late,
-      read: async () => ({ groups: await readLag(parts), as_of: new Date().toISOString() }),
+      read: async () => look({ groups: await readLag(parts), as_of: new Date().toISOString() }),
     }),
-    lagHistory: scope.add(
-      'lag history',
-      openLagHistory({ read: () => withTimeout(readGroupLags(parts), timeoutMs, late), log }),
-    ),
+    lagHistory,
     targets: createCached({
       keptMs: targetsKeptMs,
       timeoutMs: targetsTimeoutMs,
       late,
       read: () => listTargetsOperation.run(unnamed(platform), {}),
     }),
+    attemptBars: async () => (await lastAttempts()).bars(),
     close: () => scope.close(),
   }
 }

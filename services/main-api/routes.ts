@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http.ts'
 import { bearer } from '#services/identity/access/bearer.ts'
+import type { OneTimePassword } from '#services/identity/people/first-admin.ts'
 import { metered } from '#services/limits/metered.ts'
 import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
@@ -14,10 +15,12 @@ import { noteRefused } from './refused-changes.ts'
 import { registerAgentKeys } from './routes/agent-keys.ts'
 import { registerAgents } from './routes/agents.ts'
 import { registerProvisioning } from './routes/agents-provision.ts'
+import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
 import { registerCollections } from './routes/collections.ts'
 import { registerDeadLetters } from './routes/dead-letters.ts'
+import { registerDispatchList } from './routes/dispatches.ts'
 import { registerHubRecords } from './routes/hub-records.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
 import { registerLog } from './routes/log.ts'
@@ -47,6 +50,7 @@ const operators = [
   registerProvisioning,
   registerHubRecords,
   registerRunRecords,
+  registerDispatchList,
   registerLog,
   registerLogRecords,
   registerLogTail,
@@ -56,8 +60,12 @@ const operators = [
   registerRequests,
 ]
 
-export async function registerMainApi(app: FastifyInstance, context: MainApiContext): Promise<Closeable> {
-  const main = await openMainApi(context, portOf(app))
+export async function registerMainApi(
+  app: FastifyInstance,
+  context: MainApiContext,
+  firstPassword?: Promise<OneTimePassword>,
+): Promise<Closeable> {
+  const main = await openMainApi(context, portOf(app), firstPassword)
   app.addHook('preClose', (done) => {
     main.streams.endAll()
     done()
@@ -90,6 +98,7 @@ export async function registerMainApi(app: FastifyInstance, context: MainApiCont
     await app.register(async (scope) => registerWellKnown(scope, identity))
   }
   await app.register(async (scope) => registerConsole(scope))
+  registerAsyncApi(app, context)
   await app.register(
     async (v1) => {
       registerAuthAgent(v1, main)

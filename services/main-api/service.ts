@@ -38,5 +38,10 @@ export const mainApi = defineIngress({
       identity_exchange_url: identityExchangeUrl(loadConfig(identitySettings, env), url),
     }),
   },
-  load: async () => (await import('./routes.ts')).registerMainApi,
+  async load(env) {
+    const { beginFirstPassword } = await import('./first-start.ts')
+    const firstPassword = beginFirstPassword(env)
+    const { registerMainApi } = await import('./routes.ts')
+    return (app, context) => registerMainApi(app, context, firstPassword)
+  },
 })

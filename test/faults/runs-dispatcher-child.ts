@@ -42,7 +42,7 @@ async function work(given: ChildGiven): Promise<void> {
       news: createRunNews(publisher as never, silentLog),
       times: { ...shortTimes, ...given.times },
     },
-    { drainMs: 0, retentionDays: 30 },
+    { drainMs: () => 0, retentionDays: 30 },
   )
   hearNotices({ relational, log: silentLog }, 'flotilla_runs', (payload) =>
     payload ? dispatcher.run(payload, null) : dispatcher.again(),

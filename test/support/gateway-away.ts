@@ -49,7 +49,8 @@ export async function openAwayGateway(): Promise<AwayGateway> {
   })
   const away = new Set<Part>()
   const app: FastifyInstance = createHttpApp({ name: 'vector-gateway', log, metrics: platform.metrics })
-  const resources = await vectorGateway.routes(app, {
+  const routes = await vectorGateway.load(platform.env)
+  const resources = await routes(app, {
     ...platform,
     publisher: breakable(platform.publisher, 'log', away, ['publish']),
     engines: {

@@ -150,9 +150,18 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       }
     },
     listGroups: async () => [...new Set([...positions.keys()].map((key) => key.split('|')[0]!))],
+    partitionFacts: async (topic) =>
+      (topics.get(topic)?.partitions ?? []).map((_, partition) => ({
+        partition,
+        leader: null,
+        replicas: 1,
+        inSync: 1,
+        bytes: null,
+      })),
     groupState: async (group, topic) => ({
       members: log.members.length,
       clientIds: log.members.filter((member) => !dead.has(member)).map((member) => member.clientId),
+      owners: [],
       committed: [...positions].filter(([key]) => key.startsWith(`${group}|${topic}|`)).map(([, one]) => one),
     }),
     groupPositions: (groups) =>

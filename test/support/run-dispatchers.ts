@@ -88,7 +88,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
           news: createRunNews(publisher as never, silentLog),
           times: { ...shortTimes, ...times },
         },
-        { drainMs, retentionDays: 30 },
+        { drainMs: () => drainMs, retentionDays: 30 },
       )
       dispatchers.push(dispatcher)
       return dispatcher

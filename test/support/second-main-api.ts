@@ -51,7 +51,8 @@ export async function openSecondMainApi(platform: Platform): Promise<SecondMainA
   })
   const metrics = createMetrics()
   const app = createHttpApp({ name: 'main-api', log: platform.log, metrics })
-  const resources = await mainApi.routes(app, {
+  const routes = await mainApi.load(platform.env)
+  const resources = await routes(app, {
     ...platform,
     metrics,
     engines: { ...platform.engines, relational: fragile, eventLog: followed },

@@ -39,7 +39,8 @@ export async function openSecondRunGateway(platform: Platform): Promise<SecondRu
   })
   const metrics = createMetrics()
   const app = createHttpApp({ name: 'run-gateway', log: platform.log, metrics })
-  const resources = await runGateway.routes(app, {
+  const routes = await runGateway.load(platform.env)
+  const resources = await routes(app, {
     ...platform,
     metrics,
     engines: { ...platform.engines, eventLog: fragile },

@@ -1,12 +1,14 @@
 /** The goals of the fleet, and what has become of them. */
 
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
+import { Link } from 'wouter'
+import { useParam } from '../data/address.ts'
 import { api, type Data, take, takePage } from '../data/api.ts'
-import { useChange } from '../data/query.ts'
+import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Form, SelectField, TextField, type Values } from '../ui/form.tsx'
-import { Empty, Failed } from '../ui/loaded.tsx'
+import { Empty, Failed, Loaded } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { Ago } from '../ui/time.tsx'
@@ -39,6 +41,8 @@ const nextOf: Record<Goal['status'], readonly { status: Goal['status']; label: s
 }
 
 export default function Goals() {
+  const [only, setOnly] = useParam('goal')
+  const dispatched = useDispatched()
   const mayMake = useMay('POST /api/v1/goals')
   const [isMaking, setMaking] = useState(false)
   const make = mayMake && (
@@ -48,24 +52,73 @@ export default function Goals() {
   )
   return (
     <Page title="Goals" actions={make}>
-      <HubList<Goal>
-        label="Goals, the newest first"
-        name="goals"
-        statuses={statuses}
-        load={(query) => takePage(api.GET('/api/v1/goals', { params: { query: query as object } }))}
-        row={(goal) => <GoalEntry goal={goal} />}
-        empty={
-          <Empty title="No goals yet">
-            <p>People and agents set them; a collective dispatch makes one, too.</p>
-          </Empty>
-        }
-      />
+      {only === '' ? (
+        <HubList<Goal>
+          label="Goals, the newest first"
+          name="goals"
+          statuses={statuses}
+          load={(query) => takePage(api.GET('/api/v1/goals', { params: { query: query as object } }))}
+          row={(goal) => <GoalEntry goal={goal} isDispatch={dispatched.has(goal.id)} />}
+          empty={
+            <Empty title="No goals yet">
+              <p>People and agents set them; a collective dispatch makes one, too.</p>
+            </Empty>
+          }
+        />
+      ) : (
+        <OneGoal id={only} dispatched={dispatched} onAll={() => setOnly('')} />
+      )}
       {isMaking && <GoalDialog onClose={() => setMaking(false)} />}
     </Page>
   )
 }
 
-function GoalEntry({ goal }: { goal: Goal }) {
+const dispatchesRead = 1_000
+
+/** The goals that are dispatches: their state follows their runs. */
+function useDispatched(): ReadonlySet<number> {
+  const mayList = useMay('GET /api/v1/dispatches')
+  const query = { limit: dispatchesRead }
+  const { data } = useRead(['dispatches', 'of goals', mayList], async () =>
+    mayList ? (await takePage(api.GET('/api/v1/dispatches', { params: { query } }))).rows : [],
+  )
+  return useMemo(() => new Set(data?.map(({ goalId }) => goalId)), [data])
+}
+
+function OneGoal({
+  id,
+  dispatched,
+  onAll,
+}: {
+  id: string
+  dispatched: ReadonlySet<number>
+  onAll: () => void
+}) {
+  const goal = useRead(['goals', 'one', id], () =>
+    take(api.GET('/api/v1/goals/{id}', { params: { path: { id } } })),
+  )
+  return (
+    <>
+      <div className="filters">
+        <span>Only goal {id}</span>
+        <button type="button" onClick={onAll}>
+          Show all
+        </button>
+      </div>
+      <Loaded of={goal}>
+        {(data) => (
+          <ul className="records" aria-label="Goals">
+            <li>
+              <GoalEntry goal={data} isDispatch={dispatched.has(data.id)} />
+            </li>
+          </ul>
+        )}
+      </Loaded>
+    </>
+  )
+}
+
+function GoalEntry({ goal, isDispatch }: { goal: Goal; isDispatch: boolean }) {
   const { id, title, description, status, priority, author, created_at } = goal
   const mayChange = useMay('PATCH /api/v1/goals/:id')
   const change = useChange(
@@ -88,7 +141,9 @@ function GoalEntry({ goal }: { goal: Goal }) {
         <span className="dim wrap">
           {author}, <Ago at={created_at} />
         </span>
+        {isDispatch && <Link href={`/dispatches/${id}`}>its dispatch</Link>}
         {mayChange &&
+          !isDispatch &&
           nextOf[status].map(({ status: next, label }) => (
             <button
               key={next}

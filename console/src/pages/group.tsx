@@ -12,7 +12,7 @@ import { Page, Section } from '../ui/page.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago } from '../ui/time.tsx'
 import { GroupState } from './groups.tsx'
-import { clearsIn, historyOf, trendOf } from './lag.ts'
+import { behindBy, clearsIn, historyOf, perSecond, trendOf } from './lag.ts'
 
 // Only this page draws curves.
 const Chart = lazy(() => import('../ui/chart.tsx'))
@@ -22,6 +22,14 @@ type Partition = Data['ReaderGroup']['partitions'][number]
 const columns: readonly Column<Partition>[] = [
   { name: 'Partition', cell: ({ partition }) => partition, by: ({ partition }) => partition },
   { name: 'Lag', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
+  { name: 'Behind by', cell: behindBy, by: ({ behind_s }) => behind_s, numeric: true, wide: true },
+  { name: 'Clears in', cell: clearsIn, by: ({ clears_in_s }) => clears_in_s, numeric: true, wide: true },
+  {
+    name: 'Owner',
+    cell: ({ owner }) => (owner === null ? <span className="dim">nobody</span> : <code>{owner}</code>),
+    by: ({ owner }) => owner,
+    wide: true,
+  },
   {
     name: 'Committed',
     cell: ({ committed }) => (committed === null ? 'none' : count(committed)),
@@ -57,7 +65,7 @@ export default function GroupPage() {
         )
       }
     >
-      <Loaded of={read}>{(data) => <About group={data} samples={history.data?.samples ?? []} />}</Loaded>
+      <Loaded of={read}>{(data) => <About group={data} />}</Loaded>
       <Section
         title="Lag over time"
         actions={
@@ -99,20 +107,17 @@ export default function GroupPage() {
   )
 }
 
-function About({
-  group: { state, lag, members, topic, group_id, stuck },
-  samples,
-}: {
-  group: Data['ReaderGroup']
-  samples: Data['LagHistory']['samples']
-}) {
+function About({ group }: { group: Data['ReaderGroup'] }) {
+  const { state, lag, members, topic, group_id, stuck, in_per_s, out_per_s } = group
   return (
     <>
       <Facts
         of={[
           ['State', <GroupState key="state" state={state} />],
           ['Lag', count(lag)],
-          ['Clears in', lag === 0 ? 'nothing waits' : clearsIn(samples, lag)],
+          ['Behind by', lag === 0 ? 'nothing waits' : behindBy(group)],
+          ['In, out', `${perSecond(in_per_s)} and ${perSecond(out_per_s)} records a second`],
+          ['Clears in', lag === 0 ? 'nothing waits' : clearsIn(group)],
           ['Members', count(members)],
           [
             'Topic',

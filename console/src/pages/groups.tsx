@@ -1,5 +1,6 @@
 /** The consumer groups of the log, and how far each is behind. */
 
+import { useMemo } from 'react'
 import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
@@ -10,7 +11,7 @@ import { Sparkline } from '../ui/sparkline.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago } from '../ui/time.tsx'
-import { clearsIn, historyOf, trendOf } from './lag.ts'
+import { behindBy, clearsIn, perSecond, trendOf, useCurves } from './lag.ts'
 
 export type Group = Data['ReaderGroups']['groups'][number]
 
@@ -20,31 +21,61 @@ export function GroupState({ state }: { state: Group['state'] }) {
   return <Status tone={tones[state]}>{state}</Status>
 }
 
-const columns: readonly Column<Group>[] = [
-  {
-    name: 'Group',
-    cell: ({ group }) => <Link href={`/groups/${encodeURIComponent(group)}`}>{group}</Link>,
-    by: ({ group }) => group,
-  },
-  { name: 'Lag', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
-  { name: 'State', cell: ({ state }) => <GroupState state={state} />, by: ({ state }) => state },
-  { name: 'Last hour', cell: ({ group }) => <Trend group={group} />, wide: true },
-  { name: 'Clears in', cell: (group) => <ClearsIn group={group} />, wide: true },
-  { name: 'Topic', cell: ({ topic }) => <code>{topic}</code>, by: ({ topic }) => topic, wide: true },
-  {
-    name: 'Members',
-    cell: ({ members }) => count(members),
-    by: ({ members }) => members,
-    numeric: true,
-    wide: true,
-  },
-]
+type Curves = ReadonlyMap<string, readonly number[]>
 
+function columnsOf(curves: Curves): readonly Column<Group>[] {
+  return [
+    {
+      name: 'Group',
+      cell: ({ group }) => <Link href={`/groups/${encodeURIComponent(group)}`}>{group}</Link>,
+      by: ({ group }) => group,
+    },
+    { name: 'Lag', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
+    { name: 'State', cell: ({ state }) => <GroupState state={state} />, by: ({ state }) => state },
+    {
+      name: 'Last hour',
+      cell: ({ group }) => <Trend group={group} values={curves.get(group)} />,
+      wide: true,
+    },
+    { name: 'Behind by', cell: behindBy, by: ({ behind_s }) => behind_s, numeric: true, wide: true },
+    {
+      name: 'In/s',
+      cell: ({ in_per_s }) => perSecond(in_per_s),
+      by: ({ in_per_s }) => in_per_s,
+      numeric: true,
+      wide: true,
+    },
+    {
+      name: 'Out/s',
+      cell: ({ out_per_s }) => perSecond(out_per_s),
+      by: ({ out_per_s }) => out_per_s,
+      numeric: true,
+      wide: true,
+    },
+    { name: 'Clears in', cell: clearsIn, by: ({ clears_in_s }) => clears_in_s, numeric: true, wide: true },
+    { name: 'Topic', cell: ({ topic }) => <code>{topic}</code>, by: ({ topic }) => topic, wide: true },
+    {
+      name: 'Members',
+      cell: ({ members }) => count(members),
+      by: ({ members }) => members,
+      numeric: true,
+      wide: true,
+    },
+  ]
+}
+
+/** In a summary with a prefix of its own in the address, and without what its page says. */
 export function GroupTable({ groups, id }: { groups: readonly Group[]; id?: string }) {
+  const { data } = useCurves()
+  const columns = useMemo(
+    () => columnsOf(new Map(data?.groups.map(({ group, lag }) => [group, known(lag)]))),
+    [data],
+  )
+  const left = id === undefined ? [] : ['In/s', 'Out/s', 'Topic', 'Members']
   return (
     <Table<Group>
       label="Consumer groups"
-      columns={columns}
+      columns={columns.filter(({ name }) => !left.includes(name))}
       rows={groups}
       keyOf={({ group }) => group}
       empty={<Empty title="No consumer groups yet">They appear when the workers have started.</Empty>}
@@ -53,32 +84,14 @@ export function GroupTable({ groups, id }: { groups: readonly Group[]; id?: stri
   )
 }
 
-function useHistory(group: string) {
-  return useRead(['groups', group, 'lag', 60], () => historyOf(group, 60), 30_000)
+/** A step without a sample is left out. */
+function known(lag: readonly (number | null)[]): number[] {
+  return lag.filter((one) => one !== null)
 }
 
-function Trend({ group }: { group: string }) {
-  const { data } = useHistory(group)
-  if (!data) return <span className="dim">–</span>
-  const values = data.samples.map(({ lag }) => lag)
-  return (
-    <Sparkline values={thinned(values, 96)} label={`Lag of ${group} in the last hour: ${trendOf(values)}`} />
-  )
-}
-
-function ClearsIn({ group: { group, lag } }: { group: Group }) {
-  const { data } = useHistory(group)
-  if (lag === 0) return <span className="dim">–</span>
-  return <>{data ? clearsIn(data.samples, lag) : '–'}</>
-}
-
-/** The highest of each part, so that no peak is lost. */
-function thinned(values: readonly number[], most: number): number[] {
-  if (values.length <= most) return [...values]
-  const size = values.length / most
-  return Array.from({ length: most }, (_, at) =>
-    Math.max(...values.slice(Math.floor(at * size), Math.floor((at + 1) * size))),
-  )
+function Trend({ group, values }: { group: string; values: readonly number[] | undefined }) {
+  if (!values) return <span className="dim">–</span>
+  return <Sparkline values={values} label={`Lag of ${group} in the last hour: ${trendOf(values)}`} />
 }
 
 export function Groups() {

@@ -1,13 +1,17 @@
-/** The lag of a group over time: how it is read, and what it says in words. */
+/** The lag of groups over time: how it is read, and what it says in words. */
 
 import { api, type Data, take } from '../data/api.ts'
 import { count, duration } from '../data/format.ts'
-
-export type LagSample = Data['LagHistory']['samples'][number]
+import { type Read, useRead } from '../data/query.ts'
 
 export function historyOf(group: string, minutes: number): Promise<Data['LagHistory']> {
   const params = { path: { group }, query: { minutes: String(minutes) } }
   return take(api.GET('/api/v1/log/groups/{group}/lag', { params }))
+}
+
+/** Of all groups at once, thinned for small pictures. */
+export function useCurves(): Read<Data['LagCurves']> {
+  return useRead(['groups', 'curves'], () => take(api.GET('/api/v1/log/lag')), 30_000)
 }
 
 export function trendOf(values: readonly number[]): string {
@@ -15,23 +19,23 @@ export function trendOf(values: readonly number[]): string {
   return `now ${count(values.at(-1) ?? 0)}, highest ${count(Math.max(...values))}`
 }
 
-/** Of these last samples the pace is taken. */
-const windowMs = 2 * 60_000
+type Pace = Pick<Data['ReaderGroup'], 'lag' | 'behind_s' | 'in_per_s' | 'out_per_s' | 'clears_in_s'>
 
-/** Records a second by which the lag falls, over the last two minutes; null where that cannot be said yet. */
-function paceOf(samples: readonly LagSample[]): number | null {
-  const last = samples.at(-1)
-  if (!last) return null
-  const lastMs = Date.parse(last.at)
-  const first = samples.find(({ at }) => lastMs - Date.parse(at) <= windowMs)
-  const seconds = first ? (lastMs - Date.parse(first.at)) / 1_000 : 0
-  return first && seconds >= 10 ? (first.lag - last.lag) / seconds : null
+/** When nothing will wait if it goes on like this. */
+export function clearsIn({ lag, in_per_s, out_per_s, clears_in_s }: Pace): string {
+  if (lag === 0) return '–'
+  if (clears_in_s !== null) return duration(clears_in_s)
+  if (in_per_s === null || out_per_s === null) return 'not known yet'
+  const growth = in_per_s - out_per_s
+  return growth > 0 ? `growing (+${Number(growth.toPrecision(2))}/s)` : 'not falling'
 }
 
-/** When the lag will be gone if it goes on as in the last two minutes. */
-export function clearsIn(samples: readonly LagSample[], lag: number): string {
-  const pace = paceOf(samples)
-  if (pace === null) return 'not known yet'
-  if (pace <= 0) return pace === 0 ? 'not falling' : `growing (+${Number((-pace).toPrecision(2))}/s)`
-  return duration(lag / pace)
+/** How long the oldest record has waited. */
+export function behindBy({ lag, behind_s }: Pace): string {
+  if (lag === 0) return '–'
+  return behind_s === null ? 'not known yet' : duration(behind_s)
+}
+
+export function perSecond(rate: number | null): string {
+  return rate === null ? '–' : count(rate)
 }

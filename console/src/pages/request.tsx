@@ -1,4 +1,4 @@
-/** One request, followed: HTTP, the log, its readers. */
+/** One id, followed: HTTP, the log, its readers, and what came of it. */
 
 import { type FormEvent, useId } from 'react'
 import { Link, useLocation, useParams } from 'wouter'
@@ -10,8 +10,18 @@ import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { Time } from '../ui/time.tsx'
+import { Came, Effect } from './request-effects.tsx'
 
 type Followed = Data['FollowedRequest']
+
+const kinds: Record<Followed['kind'], string> = {
+  request: 'a request',
+  operation: 'an operation of the vector gateway',
+  run: 'a run',
+  dispatch: 'a dispatch',
+  delivery: 'a webhook delivery',
+  event: 'an event',
+}
 
 const tones: Record<Followed['records'][number]['groups'][number]['state'], Tone> = {
   handled: 'ok',
@@ -20,9 +30,13 @@ const tones: Record<Followed['records'][number]['groups'][number]['state'], Tone
 }
 
 export default function RequestPage() {
-  const { id = '' } = useParams()
+  const params = useParams()
+  const id = decodeURIComponent(params.id ?? '')
   return (
-    <Page title="Follow a request" lead="Paste the X-Request-Id of an answer, a record or an error.">
+    <Page
+      title="Follow a request"
+      lead="Paste an X-Request-Id, an operation id, a run, the number of a dispatch, or of a delivery its target/sequence, webhook-id or idempotency key."
+    >
       <Ask id={id} />
       {id !== '' && <Way key={id} id={id} />}
     </Page>
@@ -40,7 +54,7 @@ function Ask({ id }: { id: string }) {
   return (
     <form key={id} className="filters" onSubmit={go}>
       <label htmlFor={field}>
-        Request id
+        Request id, or another one
         <input id={field} name="id" size={40} data-filter defaultValue={id} />
       </label>
       <button type="submit" className="primary">
@@ -58,8 +72,8 @@ function Way({ id }: { id: string }) {
     <Loaded of={followed}>
       {(data) => (
         <>
-          <Searched searched={data.searched} />
-          {data.calls.length + data.changes.length + data.records.length === 0 ? (
+          <Searched followed={data} />
+          {isNothing(data) ? (
             <Empty title="Nothing has this id">
               <p>Audit notes come a moment after a call, and the log keeps records for a time only.</p>
             </Empty>
@@ -75,16 +89,44 @@ function Way({ id }: { id: string }) {
   )
 }
 
-function Searched({ searched: { around, records, complete } }: { searched: Followed['searched'] }) {
+function isNothing({ calls, changes, records, runs, deliveries }: Followed): boolean {
+  return calls.length + changes.length + records.length + runs.length + deliveries.length === 0
+}
+
+function Searched({ followed: { kind, id, request_id, searched } }: { followed: Followed }) {
+  const { around, records, complete } = searched
   return (
-    <p className={complete ? 'dim' : 'warn-text'} role="status">
-      {around === null ? 'When it was is not known' : <Time at={around} />} · {count(records)} records read
-      {!complete && ' · older records were not read: some may be missing'}
-    </p>
+    <>
+      {kind !== 'request' && (
+        <p>
+          It is {kinds[kind]}
+          {request_id === null ? (
+            '; the request that began it is not known.'
+          ) : (
+            <>
+              , begun by the request{' '}
+              {request_id === id ? (
+                request_id
+              ) : (
+                <Link className="wrap" href={`/requests/${encodeURIComponent(request_id)}`}>
+                  {request_id}
+                </Link>
+              )}
+              .
+            </>
+          )}
+        </p>
+      )}
+      <p className={complete ? 'dim' : 'warn-text'} role="status">
+        {around === null ? 'When it was is not known' : <Time at={around} />} · {count(records)} records read
+        {!complete && ' · older records were not read: some may be missing'}
+      </p>
+    </>
   )
 }
 
-function Stations({ followed: { calls, changes, records } }: { followed: Followed }) {
+function Stations({ followed }: { followed: Followed }) {
+  const { calls, changes, records, records_found } = followed
   return (
     <>
       {calls.length > 0 && (
@@ -132,16 +174,22 @@ function Stations({ followed: { calls, changes, records } }: { followed: Followe
                   {topic} {partition}/{offset}
                 </Link>
                 <code className="wrap">{key ?? 'no key'}</code>
-                {groups.map(({ group, state }) => (
-                  <span key={group}>
+                {groups.map(({ group, state, reason }) => (
+                  <span key={group} className="wrap">
                     {group} <Status tone={tones[state]}>{state.replace('_', ' ')}</Status>
+                    {reason !== null && <span className="fault"> {reason}</span>}
                   </span>
                 ))}
+                <Effect topic={topic} recordKey={key} />
               </li>
             ))}
           </ul>
+          {records_found > records.length && (
+            <p className="dim">and {count(records_found - records.length)} later ones</p>
+          )}
         </Section>
       )}
+      <Came followed={followed} />
     </>
   )
 }

@@ -2,17 +2,17 @@
 
 import { Link, useParams } from 'wouter'
 import { api, type Data, take, takePage } from '../data/api.ts'
-import { plural } from '../data/format.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Copyable } from '../ui/copyable.tsx'
-import { Facts, Json } from '../ui/facts.tsx'
-import { Empty, Failed, Loaded } from '../ui/loaded.tsx'
+import { Facts } from '../ui/facts.tsx'
+import { Failed, Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
 import { Time } from '../ui/time.tsx'
+import { EventList } from './run-events.tsx'
 import { Lanes } from './run-lanes.tsx'
 import { type Run, RunStatus, tookOf } from './runs.tsx'
-import { type RunEvent, useRunEvents } from './use-run-events.ts'
+import { useRunEvents } from './use-run-events.ts'
 
 const everyMs = 2_000
 
@@ -55,36 +55,22 @@ function Whole({ run }: { run: Run }) {
     () => takePage(api.GET('/api/v1/runs', { params: { query: { rootRunId, limit: 100 } } })),
     everyMs,
   )
-  const { events, isLive, problem } = useRunEvents(runId)
+  const following = useRunEvents(`runs/${encodeURIComponent(runId)}`)
   const runs = tree.data ? [...tree.data.rows].reverse() : [run]
   return (
     <>
       <About run={run} />
       <Section title="Timeline">
-        <Lanes runs={runs} events={events} />
+        <Lanes runs={runs} events={following.events} />
       </Section>
-      <Section title="Events">
-        <p className="dim" role="status">
-          {plural(events.length, 'event')}
-          {isLive && ', live'}
-        </p>
-        {problem && <Failed problem={problem} />}
-        {!isLive && events.length === 0 && <Empty title="It ended without an event" />}
-        <ol className="records" aria-label="Events, the oldest first">
-          {events.map((event) => (
-            <li key={event.number}>
-              <EventEntry event={event} />
-            </li>
-          ))}
-        </ol>
-      </Section>
+      <EventList following={following} />
     </>
   )
 }
 
 function About({ run }: { run: Run }) {
   const { runId, status, error, userId, sessionId, parentRunId, joined, skipped, goalId, createdAt } = run
-  const mayGoals = useMay('GET /api/v1/goals')
+  const mayDispatches = useMay('GET /api/v1/dispatches/:goalId')
   const facts: [string, Parameters<typeof Facts>[0]['of'][number][1]][] = [
     ['State', <RunStatus key="state" status={status} />],
     ['Run', <Copyable key="run" text={runId} />],
@@ -98,7 +84,11 @@ function About({ run }: { run: Run }) {
   if (goalId !== null) {
     facts.push([
       'Dispatch',
-      mayGoals ? <Link key="goal" href="/goals">{`goal ${goalId}`}</Link> : `goal ${goalId}`,
+      mayDispatches ? (
+        <Link key="dispatch" href={`/dispatches/${goalId}`}>{`dispatch ${goalId}`}</Link>
+      ) : (
+        `dispatch ${goalId}`
+      ),
     ])
   }
   if (joined.length > 0) facts.push(['Joined', <Joined key="joined" joined={joined} />])
@@ -119,25 +109,4 @@ function Joined({ joined }: { joined: Data['Run']['joined'] }) {
       <RunLink runId={runId}>{agent}</RunLink>
     </span>
   ))
-}
-
-function EventEntry({ event }: { event: RunEvent }) {
-  const { number, author, timestamp, content, errorCode, errorMessage } = event
-  const texts = (content?.parts ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
-  return (
-    <>
-      <div className="line">
-        <code>{number}</code>
-        <Time at={new Date(timestamp * 1_000).toISOString()} />
-        <strong>{author}</strong>
-        {errorCode && (
-          <span className="fault">
-            {errorCode}: {errorMessage}
-          </span>
-        )}
-      </div>
-      {texts.length > 0 && <p className="prose">{texts.join('\n')}</p>}
-      <Json label="JSON" value={event} />
-    </>
-  )
 }

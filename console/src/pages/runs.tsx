@@ -18,7 +18,7 @@ import { Ago } from '../ui/time.tsx'
 export type Run = Data['Run']
 
 const statuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
-const tones: Record<Run['status'], Tone> = {
+export const runTones: Record<Run['status'], Tone> = {
   queued: 'idle',
   running: 'busy',
   completed: 'ok',
@@ -27,7 +27,7 @@ const tones: Record<Run['status'], Tone> = {
 }
 
 export function RunStatus({ status }: { status: Run['status'] }) {
-  return <Status tone={tones[status]}>{status}</Status>
+  return <Status tone={runTones[status]}>{status}</Status>
 }
 
 export function tookOf({ startedAt, endedAt }: Run): string {

@@ -13,6 +13,8 @@ import { Page, Section } from '../ui/page.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago, Time } from '../ui/time.tsx'
+import { AttemptBars, saidOf, useBars } from './attempt-bars.tsx'
+import { TargetActions } from './target-actions.tsx'
 import { type Target, TargetState } from './webhooks.tsx'
 
 type Attempt = Data['WebhookAttempts']['attempts'][number]
@@ -49,7 +51,12 @@ const columns: readonly Column<Attempt>[] = [
 export default function TargetPage() {
   const { name = '' } = useParams()
   const [kind, setKind] = useParam('kind')
-  const targets = useRead(['targets'], () => take(api.GET('/api/v1/webhooks/targets')), 5_000)
+  const shown = useRead(
+    ['targets', name],
+    () => take(api.GET('/api/v1/webhooks/targets/{name}', { params: { path: { name } } })),
+    3_000,
+  )
+  const bars = useBars()?.get(name)
   const params = { path: { name }, query: { limit: '200' } }
   const attempts = useRead(
     ['targets', name, 'attempts'],
@@ -57,18 +64,27 @@ export default function TargetPage() {
     5_000,
   )
   return (
-    <Page title={name}>
-      <Loaded of={targets}>
-        {({ targets }) => {
-          const target = targets.find((one) => one.target === name)
-          return target ? <About target={target} /> : <Empty title="There is no such target" />
-        }}
+    <Page title={name} actions={shown.data && <TargetActions target={shown.data.target} />}>
+      <Loaded of={shown}>
+        {({ target, settings }) => (
+          <>
+            <About target={target} />
+            <Head target={target} attempts={attempts.data?.attempts ?? []} />
+            <Settings settings={settings} />
+          </>
+        )}
       </Loaded>
       <Section title="Newest attempts">
         <Loaded of={attempts}>
           {({ attempts }) => (
             <>
-              <AttemptBars attempts={attempts} />
+              {bars && (
+                <p>
+                  <AttemptBars of={bars} label={`Last hour: ${saidOf(bars)}`} width={360} height={32} />
+                  <br />
+                  <small className="dim">Last hour: {saidOf(bars)}</small>
+                </p>
+              )}
               <Table
                 label="Newest attempts"
                 columns={columns}
@@ -89,7 +105,7 @@ export default function TargetPage() {
 
 function About({ target }: { target: Target }) {
   const mayList = useMay('GET /api/v1/dead-letters')
-  const { state, lag, head_sequence, head_age_s, breaker, next_attempt_at, last_status, last_fault } = target
+  const { state, lag, breaker, last_status, last_fault } = target
   return (
     <>
       {state === 'outage' && (
@@ -101,14 +117,7 @@ function About({ target }: { target: Target }) {
         of={[
           ['State', <TargetState key="state" state={state} />],
           ['Queue', count(lag)],
-          [
-            'Oldest waiting',
-            head_sequence === null
-              ? 'none'
-              : `sequence ${head_sequence}${head_age_s === null ? '' : `, for ${duration(head_age_s)}`}`,
-          ],
           ['Breaker', breaker],
-          ['Next attempt', <Time key="next" at={next_attempt_at} />],
           ['Last answer', `${last_status ?? last_fault ?? 'none yet'}`],
           ['Last attempt', <Ago key="last" at={target.last_at} />],
           ['Partition', target.partition ?? '–'],
@@ -123,62 +132,85 @@ function About({ target }: { target: Target }) {
   )
 }
 
-const minutes = 60
-const height = 32
-const barWidth = 6
-
-/** The attempts of the last hour, minute by minute. */
-function AttemptBars({ attempts }: { attempts: readonly Attempt[] }) {
-  const now = Date.now()
-  const bars = Array.from({ length: minutes }, () => ({ success: 0, retry: 0, dead_letter: 0 }))
-  for (const { kind, occurred_at } of attempts) {
-    const age = Math.floor((now - Date.parse(occurred_at)) / 60_000)
-    const bar = bars[minutes - 1 - age]
-    if (bar && kind in bar) bar[kind as keyof typeof bar] += 1
-  }
-  const highest = Math.max(1, ...bars.map(({ success, retry, dead_letter }) => success + retry + dead_letter))
-  const sum = (kind: 'success' | 'retry' | 'dead_letter') => bars.reduce((all, bar) => all + bar[kind], 0)
-  const label = `Last hour: ${sum('success')} delivered, ${sum('retry')} to be retried, ${sum('dead_letter')} given up`
+/** The delivery that is being tried, and how it went so far: those behind it wait for it. */
+function Head({ target, attempts }: { target: Target; attempts: readonly Attempt[] }) {
+  const { head, head_age_s, next_attempt_at } = target
+  const mayFollow = useMay('GET /api/v1/requests/:id')
+  const own = head
+    ? attempts.filter(({ sequence, kind }) => sequence === head.sequence && kind !== 'state')
+    : []
   return (
-    <p>
-      <svg
-        className="bars"
-        role="img"
-        aria-label={label}
-        viewBox={`0 0 ${minutes * barWidth} ${height}`}
-        width={minutes * barWidth}
-        height={height}
-        style={{ maxWidth: '100%' }}
-      >
-        <title>{label}</title>
-        {bars.map(({ success, retry, dead_letter }, at) => {
-          const unit = height / highest
-          const x = at * barWidth
-          const width = barWidth - 1
-          return (
-            // biome-ignore lint/suspicious/noArrayIndexKey: the bars are minutes, always sixty
-            <g key={at}>
-              <rect x={x} width={width} y={height - success * unit} height={success * unit} />
-              <rect
-                className="retry"
-                x={x}
-                width={width}
-                y={height - (success + retry) * unit}
-                height={retry * unit}
-              />
-              <rect
-                className="dead"
-                x={x}
-                width={width}
-                y={height - (success + retry + dead_letter) * unit}
-                height={dead_letter * unit}
-              />
-            </g>
-          )
-        })}
-      </svg>
-      <br />
-      <small className="dim">{label}</small>
-    </p>
+    <Section title="Head of the queue">
+      {head === null ? (
+        <p className="dim">Nothing waits.</p>
+      ) : (
+        <>
+          <Facts
+            of={[
+              ['Sequence', head.sequence],
+              ['Event', head.event],
+              ['Agent', head.agent],
+              [
+                'Task',
+                <span key="task" className="wrap">
+                  {head.task_id}
+                </span>,
+              ],
+              ['Waits for', head_age_s === null ? '–' : duration(head_age_s)],
+              ['Attempts so far', count(Math.max(head.attempts, own.length))],
+              ['Next attempt', <Time key="next" at={next_attempt_at} />],
+            ]}
+          />
+          {own.length > 0 && (
+            <ul className="records" aria-label="Its attempts, the newest first">
+              {own.slice(0, 10).map((one) => (
+                <li key={one.occurred_at} className="line">
+                  <Time at={one.occurred_at} />
+                  <span>attempt {one.attempt ?? '–'}</span>
+                  <Status tone={tones[one.kind] ?? 'idle'}>{one.kind.replace('_', ' ')}</Status>
+                  <span>{one.status ?? one.fault ?? ''}</span>
+                </li>
+              ))}
+            </ul>
+          )}
+          {mayFollow && (
+            <p>
+              <Link href={`/requests/${encodeURIComponent(`${target.target}/${head.sequence}`)}`}>
+                Follow it
+              </Link>
+            </p>
+          )}
+        </>
+      )}
+    </Section>
+  )
+}
+
+function Settings({ settings }: { settings: Data['WebhookTarget']['settings'] }) {
+  return (
+    <Section title="Settings">
+      {settings === null ? (
+        <p className="dim">The targets file does not name it, or cannot be read here.</p>
+      ) : (
+        <Facts
+          of={[
+            [
+              'Address',
+              <code key="url" className="wrap">
+                {settings.url}
+              </code>,
+            ],
+            ['Headers', settings.headers.join(', ') || 'none of its own'],
+            ['Signed', settings.signed ? 'yes' : 'no'],
+            ['Events', settings.events?.join(', ') ?? 'all'],
+            ['Agents', settings.agents?.join(', ') ?? 'all'],
+            ['Ordered by', settings.ordering],
+            ['Retries', `${count(settings.retry)}, at first after ${count(settings.backoff_ms)} ms`],
+            ['Then', settings.on_exhausted === 'hold' ? 'it is held' : 'it becomes a dead letter'],
+            ['Held in an outage', duration(settings.hold_hours * 3_600)],
+          ]}
+        />
+      )}
+    </Section>
   )
 }

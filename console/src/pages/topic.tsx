@@ -2,7 +2,7 @@
 
 import { Link, useParams } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
-import { count } from '../data/format.ts'
+import { bytes, count } from '../data/format.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Facts } from '../ui/facts.tsx'
@@ -13,7 +13,8 @@ import { Tail } from './tail.tsx'
 import { retentionOf } from './topics.tsx'
 
 type Topic = Data['Topic']
-type Partition = Topic['partitions'][number]
+type PartitionFacts = Data['PartitionFacts']['partitions'][number]
+type Partition = Topic['partitions'][number] & Partial<Omit<PartitionFacts, 'partition'>>
 
 const columns: readonly Column<Partition>[] = [
   { name: 'Partition', cell: ({ partition }) => partition, by: ({ partition }) => partition },
@@ -23,9 +24,49 @@ const columns: readonly Column<Partition>[] = [
     by: ({ start, end }) => end - start,
     numeric: true,
   },
-  { name: 'Start', cell: ({ start }) => count(start), by: ({ start }) => start, numeric: true },
-  { name: 'End', cell: ({ end }) => count(end), by: ({ end }) => end, numeric: true },
+  {
+    name: 'Size',
+    cell: ({ bytes: size }) => (size == null ? '–' : bytes(size)),
+    by: ({ bytes: size }) => size ?? null,
+    numeric: true,
+  },
+  { name: 'Start', cell: ({ start }) => count(start), by: ({ start }) => start, numeric: true, wide: true },
+  { name: 'End', cell: ({ end }) => count(end), by: ({ end }) => end, numeric: true, wide: true },
 ]
+
+/** Only where the log has brokers. */
+const brokerColumns: readonly Column<Partition>[] = [
+  {
+    name: 'Leader',
+    cell: ({ leader }) => leader ?? <span className="fault">nobody</span>,
+    by: ({ leader }) => leader ?? null,
+    wide: true,
+  },
+  {
+    name: 'In sync',
+    cell: ({ in_sync, replicas }) => `${in_sync} of ${replicas}`,
+    by: ({ in_sync }) => in_sync ?? null,
+    wide: true,
+  },
+]
+
+/** Where they are, and how much room they take: asked for seldom, it is no news. */
+function usePartitions(topic: Topic | undefined, name: string) {
+  const params = { path: { topic: name } }
+  const { data } = useRead(
+    ['topics', name, 'partitions'],
+    () => take(api.GET('/api/v1/log/topics/{topic}/partitions', { params })),
+    30_000,
+  )
+  const facts = new Map(data?.partitions.map((one) => [one.partition, one]))
+  return {
+    size: data?.bytes ?? null,
+    columns: data?.partitions.some(({ leader }) => leader !== null)
+      ? [...columns, ...brokerColumns]
+      : columns,
+    partitions: topic?.partitions.map((one): Partition => ({ ...facts.get(one.partition), ...one })) ?? [],
+  }
+}
 
 export default function TopicPage() {
   const { topic: name = '' } = useParams()
@@ -35,20 +76,21 @@ export default function TopicPage() {
     () => take(api.GET('/api/v1/log/topics/{topic}', { params })),
     5_000,
   )
+  const { size, columns: shown, partitions } = usePartitions(topic.data, name)
   const mayTail = useMay('GET /api/v1/log/topics/:topic/tail')
   return (
     <Page title={name} lead={topic.data?.purpose}>
       <Loaded of={topic}>
         {(data) => (
           <>
-            <About topic={data} />
+            <About topic={data} size={size} />
             <details>
               <summary>Partitions ({data.partitions.length})</summary>
               <Table<Partition>
                 label="Partitions"
                 id="p-"
-                columns={columns}
-                rows={data.partitions}
+                columns={shown}
+                rows={partitions}
                 keyOf={({ partition }) => String(partition)}
                 empty={<Empty title="No partitions" />}
               />
@@ -67,11 +109,12 @@ export default function TopicPage() {
   )
 }
 
-function About({ topic }: { topic: Topic }) {
+function About({ topic, size }: { topic: Topic; size: number | null }) {
   return (
     <Facts
       of={[
         ['Records', count(topic.records)],
+        ['Size', size === null ? '–' : bytes(size)],
         ['Key', topic.key],
         ['Kept', retentionOf(topic)],
         ['Schema', <code key="schema">{topic.schema}</code>],

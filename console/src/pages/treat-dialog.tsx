@@ -53,8 +53,9 @@ export function TreatDialog({ verb, meant, onClose }: { verb: Verb; meant: Meant
           <p role="status">
             Dry run: <strong>{plural(trial.data.counts.meant - trial.data.counts.refused, 'record')}</strong>{' '}
             would be {done}
-            {trial.data.counts.refused > 0 && `, ${count(trial.data.counts.refused)} are gone already`}.
+            {goneOf(verb, trial.data) > 0 && `, ${count(goneOf(verb, trial.data))} are gone already`}.
           </p>
+          <Superseded verb={verb} counts={trial.data.counts} />
           <Refused results={trial.data.results} />
         </>
       ) : (
@@ -77,6 +78,29 @@ export function TreatDialog({ verb, meant, onClose }: { verb: Verb; meant: Meant
         </button>
       </div>
     </Dialog>
+  )
+}
+
+/** A dry run refuses those that are gone, and of a replay those that are superseded. */
+function goneOf(verb: Verb, { counts: { refused, superseded } }: Treated): number {
+  return verb === 'replay' ? refused - superseded : refused
+}
+
+function Superseded({ verb, counts: { superseded, unknown } }: { verb: Verb; counts: Treated['counts'] }) {
+  return (
+    <>
+      {superseded > 0 && (
+        <p className={verb === 'replay' ? 'warn-text' : ''}>
+          {plural(superseded, 'record')} superseded: {superseded === 1 ? 'its key has' : 'their keys have'} a
+          later one{verb === 'replay' && ', so a replay refuses them. Discard them instead'}.
+        </p>
+      )}
+      {unknown > 0 && (
+        <p className="dim">
+          Of {count(unknown)} it is not known whether they are superseded: very much was written since.
+        </p>
+      )}
+    </>
   )
 }
 

@@ -1,4 +1,4 @@
-/** The events of a run and of all that joined it, as they come, until it has ended. */
+/** The events of a run or a dispatch, and of all that joined, as they come, until it has ended. */
 
 import { useEffect, useState } from 'react'
 import { asProblem, type Problem } from '../data/problem.ts'
@@ -6,7 +6,7 @@ import { streamEvents } from '../data/stream.ts'
 
 /** An event of Google ADK, as far as the page shows it. */
 export interface RunEvent {
-  /** Its number in the run of the first message. */
+  /** Its number in the run of the first message, or in the dispatch. */
   number: string
   author: string
   /** The id of its run. */
@@ -16,7 +16,7 @@ export interface RunEvent {
   content?: { parts?: Record<string, unknown>[] }
   errorCode?: string
   errorMessage?: string
-  customMetadata?: { run?: unknown }
+  customMetadata?: { run?: unknown; dispatch?: unknown }
 }
 
 export interface RunEvents {
@@ -27,7 +27,8 @@ export interface RunEvents {
 
 const paintEveryMs = 200
 
-export function useRunEvents(runId: string): RunEvents {
+/** `path` of the run or dispatch, below /api/v1. */
+export function useRunEvents(path: string): RunEvents {
   const [state, setState] = useState<RunEvents>({ events: [], isLive: true, problem: null })
   useEffect(() => {
     const controller = new AbortController()
@@ -38,15 +39,15 @@ export function useRunEvents(runId: string): RunEvents {
     setState({ events: [], isLive: true, problem: null })
 
     async function read() {
-      const path = `/api/v1/runs/${encodeURIComponent(runId)}/events`
       for await (const { id, data } of streamEvents({
-        path,
+        path: `/api/v1/${path}/events`,
         signal,
         onState: (problem) => change({ problem }),
       })) {
         const event = data as Omit<RunEvent, 'number'>
-        // The last frame says how it ended: the run's own row shows that.
-        if (event.author === 'gateway' && event.customMetadata?.run) return
+        // The last frame says how it ended: its own row shows that.
+        const { run, dispatch } = event.customMetadata ?? {}
+        if (event.author === 'gateway' && (run || dispatch)) return
         // Pieces come again as a whole.
         if (id !== undefined) events.push({ ...event, number: id })
       }
@@ -70,6 +71,6 @@ export function useRunEvents(runId: string): RunEvents {
       clearInterval(painting)
       controller.abort()
     }
-  }, [runId])
+  }, [path])
   return state
 }

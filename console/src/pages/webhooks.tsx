@@ -9,6 +9,7 @@ import { Page } from '../ui/page.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago, Time } from '../ui/time.tsx'
+import { AttemptBars, type Bars, saidOf, useBars } from './attempt-bars.tsx'
 
 export type Target = Data['WebhookTargets']['targets'][number]
 
@@ -25,42 +26,57 @@ export function TargetState({ state }: { state: Target['state'] }) {
   return <Status tone={tones[state]}>{state === 'outage' ? 'away' : state}</Status>
 }
 
-const columns: readonly Column<Target>[] = [
-  {
-    name: 'Target',
-    cell: ({ target }) => <Link href={`/webhooks/${encodeURIComponent(target)}`}>{target}</Link>,
-    by: ({ target }) => target,
-  },
-  { name: 'State', cell: ({ state }) => <TargetState state={state} />, by: ({ state }) => state },
-  { name: 'Queue', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
-  { name: 'Breaker', cell: ({ breaker }) => breaker, by: ({ breaker }) => breaker, wide: true },
-  {
-    name: 'Oldest waits',
-    cell: ({ head_age_s }) => (head_age_s === null ? '–' : duration(head_age_s)),
-    by: ({ head_age_s }) => head_age_s,
-    numeric: true,
-    wide: true,
-  },
-  { name: 'Next attempt', cell: ({ next_attempt_at }) => <Time at={next_attempt_at} />, wide: true },
-  {
-    name: 'Last answer',
-    cell: ({ last_status, last_fault }) => last_status ?? last_fault ?? '–',
-    by: ({ last_status }) => last_status,
-    wide: true,
-  },
-  {
-    name: 'At',
-    cell: ({ last_at }) => <Ago at={last_at} />,
-    by: ({ last_at }) => last_at,
-    wide: true,
-  },
-]
+function columnsOf(bars: ReadonlyMap<string, Bars> | undefined): readonly Column<Target>[] {
+  return [
+    {
+      name: 'Target',
+      cell: ({ target }) => <Link href={`/webhooks/${encodeURIComponent(target)}`}>{target}</Link>,
+      by: ({ target }) => target,
+    },
+    { name: 'State', cell: ({ state }) => <TargetState state={state} />, by: ({ state }) => state },
+    { name: 'Queue', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
+    { name: 'Breaker', cell: ({ breaker }) => breaker, by: ({ breaker }) => breaker, wide: true },
+    {
+      name: 'Oldest waits',
+      cell: ({ head_age_s }) => (head_age_s === null ? '–' : duration(head_age_s)),
+      by: ({ head_age_s }) => head_age_s,
+      numeric: true,
+      wide: true,
+    },
+    { name: 'Next attempt', cell: ({ next_attempt_at }) => <Time at={next_attempt_at} />, wide: true },
+    {
+      name: 'Last answer',
+      cell: ({ last_status, last_fault }) => last_status ?? last_fault ?? '–',
+      by: ({ last_status }) => last_status,
+      wide: true,
+    },
+    {
+      name: 'At',
+      cell: ({ last_at }) => <Ago at={last_at} />,
+      by: ({ last_at }) => last_at,
+      wide: true,
+    },
+    {
+      name: 'Last hour',
+      cell: ({ target }) => <Hour of={bars?.get(target)} target={target} />,
+      wide: true,
+    },
+  ]
+}
+
+function Hour({ of: bars, target }: { of: Bars | undefined; target: string }) {
+  if (!bars) return <span className="dim">–</span>
+  return (
+    <AttemptBars of={bars} label={`${target} in the last hour: ${saidOf(bars)}`} width={120} height={20} />
+  )
+}
 
 export function TargetTable({ targets, id }: { targets: readonly Target[]; id?: string }) {
+  const bars = useBars()
   return (
     <Table<Target>
       label="Webhook targets"
-      columns={columns}
+      columns={columnsOf(bars)}
       rows={targets}
       keyOf={({ target }) => target}
       empty={

@@ -25,6 +25,7 @@ export type Administration = Pick<
   | 'deleteTopic'
   | 'addPartitions'
   | 'offsets'
+  | 'partitionFacts'
   | 'deleteRecords'
   | 'listGroups'
   | 'groupState'
@@ -84,6 +85,15 @@ function topicCalls({ threads, topics, positions }: AdministrationParts) {
         topics.grow(topic, await bounded(write.addPartitions(topic.spec, from, total), callTimeoutMs))
       }),
     offsets: async (name) => topics.topic(name).partitions.map(rangeOf),
+    partitionFacts: async (name) => {
+      const { weigh } = threads.reader.call
+      const states = topics.topic(name).partitions
+      const weighed = states.map(async ({ id, partition, end }) => {
+        const bytes = await bounded(weigh(id, end), callTimeoutMs)
+        return { partition, leader: null, replicas: 1, inSync: 1, bytes }
+      })
+      return Promise.all(weighed)
+    },
     deleteRecords: (name, partition, before) =>
       inTurn(async () => {
         const state = topics.partition(name, partition)
@@ -111,6 +121,7 @@ function groupCalls({ clientId, threads, topics, positions, groups, queue }: Adm
       return {
         members,
         clientIds: members > 0 ? [clientId] : [],
+        owners: groups.owned(group, topic).map((partition) => ({ partition, clientId })),
         committed: positions.list(group, topic),
       }
     },

@@ -9,6 +9,8 @@ export interface Groups {
   join(topic: Topic, options: ConsumeOptions): GroupConsumer
   /** Members of a group, of one topic or of all. */
   members(group: string, topic?: string): number
+  /** The partitions of a topic that its members own. */
+  owned(group: string, topic: string): number[]
   names(): string[]
   closeAll(): Promise<void>
 }
@@ -38,6 +40,11 @@ export function createGroups(parts: MemberParts): Groups {
       [...(subscriptions.get(group)?.values() ?? [])]
         .filter((one) => topic === undefined || one.topic.spec.name === topic)
         .reduce((sum, one) => sum + one.members.length, 0),
+    owned: (group, topic) =>
+      [...(subscriptions.get(group)?.values() ?? [])]
+        .filter((one) => one.topic.spec.name === topic)
+        .flatMap(({ members }) => members.flatMap(({ consumer }) => consumer.assignment()))
+        .toSorted((a, b) => a - b),
     names: () => [
       ...new Set(
         all()

@@ -15,7 +15,19 @@ export type Fetched = { gone: true } | { gone: false; start: number; records: nu
 
 const db = openForReading(ownData<ReaderData>().file)
 const select = db.prepare('select start, kind from partitions where id = ?')
+const selectWeighed = db.prepare('select start, kind, compacted_to, clean_rows from partitions where id = ?')
 const readers = new Map<number, FetchRecords>()
+
+/** Of either end of a partition, when it is weighed. */
+const sampleRecords = 200
+const sampleBytes = 65_536
+
+interface WeighedPartition {
+  start: number
+  kind: Kind
+  compacted_to: number
+  clean_rows: number
+}
 
 function readerOf(id: number, kind: Kind): FetchRecords {
   const known = readers.get(id)
@@ -45,8 +57,25 @@ function fetch(id: number, position: number, bytesMax: number): Transferred<Fetc
   }
 }
 
+/** What some records at either end of a partition weigh, times the number of all; null: the partition was deleted. */
+function weigh(id: number, end: number): number | null {
+  const found = firstRow<WeighedPartition>(selectWeighed, id)
+  if (!found) return null
+  const { start, kind, compacted_to, clean_rows } = found
+  if (end <= start) return 0
+  // Below compacted_to only so many are left.
+  const count = kind === 'rows' ? clean_rows + Math.max(0, end - Math.max(start, compacted_to)) : end - start
+  const samples = [start, Math.max(start, end - sampleRecords)].map((position) =>
+    readerOf(id, kind)(position, sampleBytes),
+  )
+  const records = samples.reduce((sum, sample) => sum + sample.records, 0)
+  const bytes = samples.reduce((sum, sample) => sum + sample.block.byteLength, 0)
+  return records === 0 ? 0 : Math.round((bytes / records) * count)
+}
+
 const handlers = {
   fetch,
+  weigh,
   ping: () => db.prepare('select 1').get() !== undefined,
   /** Copies what is committed from the WAL into the file while the writer goes on. */
   checkpoint(): void {

@@ -4,6 +4,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CommittedPosition, GroupPositions, GroupState, GroupTopic } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
+import { decodeAssignment } from './assigner.ts'
 import type { Cluster, Connections } from './cluster.ts'
 import { faultType, refusalOf } from './faults.ts'
 import { commitPositions } from './group-offsets.ts'
@@ -54,6 +55,9 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogR
       return {
         members: members.length,
         clientIds: [...new Set(members.map((member) => member.clientId))],
+        owners: members.flatMap(({ clientId, memberAssignment }) =>
+          ownedIn(topic, memberAssignment).map((partition) => ({ partition, clientId })),
+        ),
         committed: positions,
       }
     },
@@ -74,6 +78,11 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogR
         }
       }),
   }
+}
+
+/** Between two assignments a member has none. */
+function ownedIn(topic: string, assignment: Buffer): number[] {
+  return assignment.length === 0 ? [] : decodeAssignment(topic, assignment).partitions
 }
 
 function groupActive(group: string): AppError {

@@ -3,14 +3,7 @@
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import type { HubRecord } from '#schemas/types.ts'
-import {
-  changeGoal,
-  createGoal,
-  type Goal,
-  goalKind,
-  goalStatuses,
-  type NewGoal,
-} from '#services/goals/goals.ts'
+import { changeGoal, createGoal, type Goal, goalKind, goalStatuses } from '#services/goals/goals.ts'
 import { registerEvents } from './events/routes.ts'
 import type { HubParts } from './notes.ts'
 import { listOf, type Resource, registerResource } from './resource.ts'
@@ -47,7 +40,17 @@ function viewOfRecord(record: HubRecord) {
   return { id, title, description: text, priority, status, author, ...times }
 }
 
-export const goals: Resource<Goal> = {
+const creation = closedObject(
+  {
+    title,
+    description: Type.Optional(description),
+    priority: Type.Optional(priority),
+    status: Type.Optional(Type.Literal('pending', { description: 'Goals begin pending.' })),
+  },
+  { title: 'NewGoal' },
+)
+
+export const goals: Resource<Goal, typeof creation> = {
   kind: goalKind,
   path: '/goals',
   tag: 'goals',
@@ -56,15 +59,7 @@ export const goals: Resource<Goal> = {
   schemas: {
     record,
     list: listOf(record, 'Goals'),
-    creation: closedObject(
-      {
-        title,
-        description: Type.Optional(description),
-        priority: Type.Optional(priority),
-        status: Type.Optional(Type.Literal('pending', { description: 'Goals begin pending.' })),
-      },
-      { title: 'NewGoal' },
-    ),
+    creation,
     change: closedObject(
       {
         title: Type.Optional(title),
@@ -87,14 +82,8 @@ export const goals: Resource<Goal> = {
   creationProblems: [],
   changeProblems: ['goal_of_dispatch'],
   view: viewOfGoal,
-  create: (executor, given, by, { creationKey }, headers) => {
-    const { title, description, priority } = given as unknown as NewGoal
-    const goal: NewGoal = { title }
-    if (description !== undefined) goal.description = description
-    if (priority !== undefined) goal.priority = priority
-    if (creationKey !== undefined) goal.creationKey = creationKey
-    return createGoal(executor, goal, by, headers)
-  },
+  create: (executor, { status: _, ...goal }, by, { creationKey }, headers) =>
+    createGoal(executor, { ...goal, ...(creationKey === undefined ? {} : { creationKey }) }, by, headers),
   change: changeGoal,
 }
 

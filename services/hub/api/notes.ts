@@ -5,15 +5,7 @@ import { Type } from 'typebox'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { listRecords } from '#services/goals/records/read.ts'
-import {
-  changeNote,
-  createNote,
-  type NewNote,
-  type Note,
-  noteKind,
-  noteStatuses,
-  readNote,
-} from '../notes/notes.ts'
+import { changeNote, createNote, type Note, noteKind, noteStatuses, readNote } from '../notes/notes.ts'
 import { type EventParts, registerEvents } from './events/routes.ts'
 import { idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
 import {
@@ -71,7 +63,19 @@ function viewOfRecord(record: HubRecord) {
 
 export type HubParts = ResourceParts & EventParts
 
-export const notes: Resource<Note> = {
+const creation = closedObject(
+  {
+    subject,
+    body,
+    priority: Type.Optional(priority),
+    status: Type.Optional(Type.Literal('active', { description: 'Notes begin active.' })),
+    thread_id: Type.Optional(uuid),
+    parent_id: Type.Optional(parentId),
+  },
+  { title: 'NewNote' },
+)
+
+export const notes: Resource<Note, typeof creation> = {
   kind: noteKind,
   path: '/fleet_notes',
   tag: 'notes',
@@ -80,17 +84,7 @@ export const notes: Resource<Note> = {
   schemas: {
     record,
     list: listOf(record, 'Notes'),
-    creation: closedObject(
-      {
-        subject,
-        body,
-        priority: Type.Optional(priority),
-        status: Type.Optional(Type.Literal('active', { description: 'Notes begin active.' })),
-        thread_id: Type.Optional(uuid),
-        parent_id: Type.Optional(parentId),
-      },
-      { title: 'NewNote' },
-    ),
+    creation,
     change: closedObject(
       {
         subject: Type.Optional(subject),
@@ -116,14 +110,8 @@ export const notes: Resource<Note> = {
   creationProblems: ['unknown_parent', 'unknown_thread', 'thread_mismatch'],
   changeProblems: [],
   view: viewOfNote,
-  create: (executor, given, by, ids, headers) => {
-    const { subject, body, priority, thread_id, parent_id } = given as unknown as NewNote
-    const note: NewNote = { subject, body, ...ids }
-    if (priority !== undefined) note.priority = priority
-    if (thread_id !== undefined) note.thread_id = thread_id
-    if (parent_id !== undefined) note.parent_id = parent_id
-    return createNote(executor, note, by, headers)
-  },
+  create: (executor, { status: _, ...note }, by, ids, headers) =>
+    createNote(executor, { ...note, ...ids }, by, headers),
   change: changeNote,
 }
 

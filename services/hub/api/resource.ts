@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
-import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
@@ -19,7 +19,7 @@ import { changeHeaders, closedObject, idParams } from './schemas.ts'
 import { type Creator, createRecord, type Surface } from './surface.ts'
 import { etagOf, versionCheck } from './versions.ts'
 
-export interface Resource<Row extends RecordRow> extends Creator<Row> {
+export interface Resource<Row extends RecordRow, New extends TObject = TObject> extends Creator<Row, New> {
   kind: RecordKind
   path: string
   tag: string
@@ -29,7 +29,7 @@ export interface Resource<Row extends RecordRow> extends Creator<Row> {
   schemas: {
     record: TSchema
     list: TSchema
-    creation: TObject
+    creation: New
     change: TObject
     filters: TProperties
   }
@@ -48,10 +48,10 @@ export interface ResourceParts {
   log: Logger
 }
 
-export function registerResource<Row extends RecordRow>(
+export function registerResource<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
-  resource: Resource<Row>,
+  resource: Resource<Row, New>,
 ): void {
   registerList(scope, parts, resource)
   registerCreation(scope, parts, resource)
@@ -59,10 +59,10 @@ export function registerResource<Row extends RecordRow>(
   registerChange(scope, parts, resource)
 }
 
-function registerList<Row extends RecordRow>(
+function registerList<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
-  resource: Resource<Row>,
+  resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
   const { relational, surface } = parts
@@ -87,10 +87,10 @@ function registerList<Row extends RecordRow>(
   })
 }
 
-function registerCreation<Row extends RecordRow>(
+function registerCreation<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
-  resource: Resource<Row>,
+  resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
   const { relational, surface } = parts
@@ -100,7 +100,7 @@ function registerCreation<Row extends RecordRow>(
         ? {}
         : { creationKey: idOfSeed(seed, kind.name), newThreadId: idOfSeed(seed, 'thread') }
     const by = authorOf(callerOf(request))
-    const body = request.body as Record<string, unknown>
+    const body = request.body as Static<New>
     const headers = recordHeaders(request)
     const row = await surface.change<Row>(request, kind, undefined, (written) =>
       createRecord(relational, resource, { body, by, ids, headers, written }),
@@ -135,10 +135,10 @@ function registerCreation<Row extends RecordRow>(
   })
 }
 
-function registerShow<Row extends RecordRow>(
+function registerShow<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
-  resource: Resource<Row>,
+  resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
   const { relational, surface } = parts
@@ -162,10 +162,10 @@ function registerShow<Row extends RecordRow>(
   })
 }
 
-function registerChange<Row extends RecordRow>(
+function registerChange<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
-  resource: Resource<Row>,
+  resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
   const { relational, surface } = parts

@@ -1,7 +1,7 @@
 /** How an interface serves notes and goals: the hub bare, the main API in its envelope and with who did what. */
 
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
-import type { TSchema } from 'typebox'
+import type { Static, TObject, TSchema } from 'typebox'
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import type { OutboxBell } from '#runtime/outbox/wake-outbox.ts'
 import type { Author, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
@@ -55,19 +55,19 @@ export interface CreationIds {
   newThreadId?: string
 }
 
-/** The part of a resource that makes its rows. */
-export interface Creator<Row> {
+/** The part of a resource that makes its rows. `New` is the shape of what they are made of. */
+export interface Creator<Row, New extends TObject> {
   create(
     executor: SqlExecutor,
-    body: Record<string, unknown>,
+    body: Static<New>,
     by: Author,
     ids: CreationIds,
     headers: RecordHeaders,
   ): Promise<Row>
 }
 
-export interface Creation<Row> {
-  body: Record<string, unknown>
+export interface Creation<Row, New extends TObject> {
+  body: Static<New>
   by: Author
   ids?: CreationIds
   headers?: RecordHeaders
@@ -75,10 +75,10 @@ export interface Creation<Row> {
 }
 
 /** Wake the outbox-publisher afterwards. Throws what the resource's rules forbid; then nothing was made. */
-export function createRecord<Row extends RecordRow>(
+export function createRecord<Row extends RecordRow, New extends TObject>(
   relational: Relational,
-  resource: Creator<Row>,
-  { body, by, ids = {}, headers = {}, written }: Creation<Row>,
+  resource: Creator<Row, New>,
+  { body, by, ids = {}, headers = {}, written }: Creation<Row, New>,
 ): Promise<Row> {
   if (!written) return resource.create(relational, body, by, ids, headers)
   return relational.transaction(async (tx) => {

@@ -7,6 +7,15 @@ import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
 import {
+  type Access,
+  type AgentSettings,
+  agentIdPattern,
+  checkNewAgent,
+  checkSettings,
+  type NewAgent,
+  type Tier,
+} from './agent-settings.ts'
+import {
   type AgentChangeKind,
   type ChangeDetails,
   writeAgentChange,
@@ -14,20 +23,20 @@ import {
 } from './changes.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
+export {
+  type Access,
+  type AgentSettings,
+  accessLevels,
+  agentIdPattern,
+  checkAgentId,
+  type NewAgent,
+  type Tier,
+  tiers,
+} from './agent-settings.ts'
 export { waitUntilPublished } from './changes.ts'
 export { defaultKeyFile, type KeyPlace, placePrivateKey } from './key-file.ts'
 export type { AgentKey } from './key-pair.ts'
 
-export const accessLevels = ['admin', 'member', 'viewer'] as const
-export type Access = (typeof accessLevels)[number]
-
-export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
-export type Tier = (typeof tiers)[number]
-
-export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
-const labelLengthMax = 64
-/** More than this belongs to a tier without limits: the rule keeps a time for each operation of a second. */
-const ownFigureMax = 10_000
 const defaultRole = 'knowledge-worker'
 
 export interface Agent {
@@ -48,22 +57,6 @@ export interface Agent {
   version: number
   created_at: Date
   updated_at: Date
-}
-
-/** What an operator may set. A figure wins over the tier's own; null gives that one back. */
-export interface AgentSettings {
-  name?: string
-  role?: string
-  access?: Access
-  tier?: Tier
-  quota?: number | null
-  burst?: number | null
-  concurrent?: number | null
-}
-
-/** By default its name is the agent id. */
-export interface NewAgent extends AgentSettings {
-  agentId: string
 }
 
 /** What a change leaves: wait with `waitUntilPublished(relational, outboxId)` before saying that it acts everywhere. */
@@ -91,14 +84,26 @@ export async function provisionAgent(
   key: AgentKey = generateAgentKey(),
   note?: AgentNote,
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  checkAgentId(input.agentId)
-  checkSettings(input)
+  checkNewAgent(input)
   const changed = await relational.transaction(async (tx) => {
     const agent = await insertAgent(tx, input, key)
     await note?.(tx, { before: null, after: agent })
     return { agent, outboxId: await writeAgentChange(tx, agent, 'provisioned') }
   })
   return { ...changed, privateKeyPem: key.privateKeyPem }
+}
+
+/** As `provisionAgent`, of several with the keys that they have: all of them, or none. */
+export async function provisionAgents(
+  relational: Relational,
+  inputs: readonly { agent: NewAgent; key: AgentKey }[],
+): Promise<void> {
+  for (const { agent } of inputs) checkNewAgent(agent)
+  await relational.transaction(async (tx) => {
+    for (const { agent, key } of inputs) {
+      await writeAgentChange(tx, await insertAgent(tx, agent, key), 'provisioned')
+    }
+  })
 }
 
 export async function listAgents(executor: SqlExecutor): Promise<Agent[]> {
@@ -170,45 +175,6 @@ export async function updateAgent(
 
 /** Names of columns, too. */
 const settable = ['name', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent'] as const
-
-/** Throws AppError `validation_failed`. */
-export function checkAgentId(agentId: string): void {
-  if (agentIdPattern.test(agentId)) return
-  throw invalidField(
-    'agent_id',
-    'must have 1 to 64 letters, digits, dots, underscores or hyphens, and begin with a letter or digit',
-  )
-}
-
-function checkSettings({ role, name, access, tier, quota, burst, concurrent }: AgentSettings): void {
-  for (const [field, label] of Object.entries({ role, name })) {
-    if (label === undefined || isLabel(label)) continue
-    throw invalidField(field, `must have 1 to ${labelLengthMax} characters`)
-  }
-  if (access !== undefined && !accessLevels.includes(access)) {
-    throw invalidField('access', `must be one of ${accessLevels.join(', ')}`)
-  }
-  if (tier !== undefined && !tiers.includes(tier)) {
-    throw invalidField('tier', `must be one of ${tiers.join(', ')}`)
-  }
-  if (!isFigure(quota, 0, Number.MAX_SAFE_INTEGER)) {
-    throw invalidField('quota', 'must be a whole number of operations a day, 0 or more')
-  }
-  for (const [field, figure] of Object.entries({ burst, concurrent })) {
-    if (isFigure(figure, 1, ownFigureMax)) continue
-    throw invalidField(field, `must be a whole number from 1 to ${ownFigureMax}`)
-  }
-}
-
-function isLabel(text: string): boolean {
-  const length = [...text].length
-  return length >= 1 && length <= labelLengthMax && !text.includes('\0') && text.isWellFormed()
-}
-
-function isFigure(value: number | null | undefined, least: number, most: number): boolean {
-  if (value === null || value === undefined) return true
-  return Number.isSafeInteger(value) && value >= least && value <= most
-}
 
 async function insertAgent(
   tx: SqlExecutor,

@@ -21,10 +21,22 @@ import { notedBy } from './rows.ts'
 export const firstAdminEmail = 'admin@localhost'
 const lookEveryMs = 60_000
 
+export interface OneTimePassword {
+  password: string
+  hash: string
+}
+
+/** Of the first admin: hashing it takes a good part of a second. */
+export async function prepareFirstPassword(passwords: Passwords): Promise<OneTimePassword> {
+  const password = newOneTimePassword()
+  return { password, hash: await passwords.hash(password, 'first admin') }
+}
+
 export interface FirstAdminParts {
   relational: Relational
   home: string
-  passwords: Passwords
+  /** Called where nobody is admin yet. */
+  prepare(): Promise<OneTimePassword>
   log: Logger
   /** Prints to a person at a terminal; null where there is none. */
   print: ((text: string) => void) | null
@@ -40,9 +52,8 @@ export async function openFirstAdmin(parts: FirstAdminParts): Promise<FirstAdmin
   const { relational, home, log, print } = parts
   const file = passwordFile(home)
   if (!(await hasAdmin(relational))) {
-    const password = newOneTimePassword()
     // Before the table is locked: it takes a while.
-    const hash = await parts.passwords.hash(password, 'first admin')
+    const { password, hash } = await parts.prepare()
     if (await make(relational, { file, password, hash })) {
       log.info({ file, email: firstAdminEmail }, 'people.first-admin')
       print?.(`First admin: ${firstAdminEmail}, one-time password ${password} (also in ${file})\n`)

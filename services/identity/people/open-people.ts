@@ -14,7 +14,7 @@ import { openSecrets } from '../secrets/secrets.ts'
 import { openProviderTokens, type ProviderTokens } from '../sessions/provider-tokens.ts'
 import { openSessions, type Sessions } from '../sessions/sessions.ts'
 import { createFirebasePeople, type FirebasePeople } from './firebase.ts'
-import { type FirstAdmin, openFirstAdmin } from './first-admin.ts'
+import { type FirstAdmin, type OneTimePassword, openFirstAdmin, prepareFirstPassword } from './first-admin.ts'
 import { createPasswords, type Passwords } from './passwords.ts'
 import { openRefusedSignIns, type RefusedSignIns } from './refused-sign-ins.ts'
 import { type Provider, peopleSettings, providerOf } from './settings.ts'
@@ -41,6 +41,8 @@ export interface PeopleParts {
   identity: AnyIdentityProvider
   env: Environment
   log: Logger
+  /** Where it was begun before it was known whether there is an admin. */
+  firstPassword?: Promise<OneTimePassword> | undefined
 }
 
 /** Makes the first admin where there is none. Throws AppError `invalid_configuration`, `relational_engine_unavailable`. */
@@ -66,7 +68,13 @@ export async function openPeople(parts: PeopleParts): Promise<People> {
         ? null
         : scope.add(
             'first admin',
-            await openFirstAdmin({ relational, home: homeOf(env), passwords, log, print: terminal() }),
+            await openFirstAdmin({
+              relational,
+              home: homeOf(env),
+              prepare: () => parts.firstPassword ?? prepareFirstPassword(passwords),
+              log,
+              print: terminal(),
+            }),
           )
     return {
       passwords,

@@ -3,7 +3,13 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { namesMax, type RecordLetter, recordLetters } from '#operations/record-letters.ts'
+import {
+  namesMax,
+  type RecordLetter,
+  recordLetters,
+  supersededOperation,
+} from '#operations/record-letters.ts'
+import { nameOfLetter } from '#runtime/find-superseded.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
@@ -96,6 +102,12 @@ const treated = Type.Object(
       replayed: Type.Integer(),
       discarded: Type.Integer(),
       refused: Type.Integer(),
+      superseded: Type.Integer({
+        description: 'Only of a dry run: their keys have later records, so a replay refuses them.',
+      }),
+      unknown: Type.Integer({
+        description: 'Only of a dry run: so much was written since that it was not looked through.',
+      }),
     }),
     results: Type.Array(
       Type.Object({
@@ -188,14 +200,34 @@ export function registerDeadLetters(scope: FastifyInstance, { context }: MainApi
 
   async function treat(request: FastifyRequest, verb: 'replay' | 'discard', body: Treatment) {
     const filter = filterOf(body)
-    if (body.dry_run) {
-      const { dead_letters: meant } = await operate(context, request, recordLetters.list, filter)
-      const results = meant.map(({ topic, key }): Result => ({ topic, key, status: 'meant' }))
-      return outcomeOf([...results, ...missing(body, results)], true)
-    }
+    if (body.dry_run) return tryOut(request, verb, body, filter)
     const { results } = await operate(context, request, recordLetters[verb], filter)
     return outcomeOf([...results, ...missing(body, results)], false)
   }
+
+  async function tryOut(
+    request: FastifyRequest,
+    verb: 'replay' | 'discard',
+    body: Treatment,
+    filter: ReturnType<typeof filterOf>,
+  ) {
+    const { dead_letters: meant } = await operate(context, request, recordLetters.list, filter)
+    const { superseded, unknown } = await operate(context, request, supersededOperation, filter)
+    const late = new Set(superseded)
+    const results = meant.map(({ topic, key }): Result => {
+      const isLate = late.has(nameOfLetter({ topic, key }))
+      return isLate && verb === 'replay'
+        ? { topic, key, status: 'refused', ...supersededFault }
+        : { topic, key, status: 'meant' }
+    })
+    const gone = missing(body, results)
+    return outcomeOf([...results, ...gone], true, { superseded: superseded.length, unknown })
+  }
+}
+
+const supersededFault = {
+  code: 'superseded',
+  message: 'The key has a later record: discard the dead letter.',
 }
 
 /** Throws AppError `validation_failed` where it is not clear which ones are meant. */
@@ -219,7 +251,11 @@ function missing({ ids = [] }: Treatment, results: readonly Result[]): Result[] 
     }))
 }
 
-function outcomeOf(results: readonly Result[], dryRun: boolean): Static<typeof treated> {
+function outcomeOf(
+  results: readonly Result[],
+  dryRun: boolean,
+  found = { superseded: 0, unknown: 0 },
+): Static<typeof treated> {
   const count = (status: Result['status']) => results.filter((one) => one.status === status).length
   return {
     dry_run: dryRun,
@@ -228,6 +264,7 @@ function outcomeOf(results: readonly Result[], dryRun: boolean): Static<typeof t
       replayed: count('replayed'),
       discarded: count('discarded'),
       refused: count('refused'),
+      ...found,
     },
     results: results.slice(0, namesMax),
   }

@@ -4,10 +4,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import type { GroupLag } from '#operations/lag.ts'
-import { listTopicsOperation, showTopicOperation } from '#operations/topics-list.ts'
+import { listTopicsOperation, partitionFactsOperation, showTopicOperation } from '#operations/topics-list.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
-import { keptMs, sampleEveryMs } from '../lag-history.ts'
+import type { LookedGroup } from '../group-looks.ts'
+import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
+import { sampleEveryMs } from '../lag-history.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
@@ -41,6 +42,39 @@ const topicFields = {
 const topic = Type.Object(topicFields, { title: 'Topic' })
 const topics = Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' })
 
+const perSecond = (description: string) =>
+  orNull(Type.Number(), `${description} a second, over the last two minutes; null: not known yet.`)
+const pace = {
+  behind_s: orNull(
+    Type.Number(),
+    'How long the oldest record that waits has waited; null: nothing waits, or it is not known yet.',
+  ),
+  in_per_s: perSecond('Records that come'),
+  out_per_s: perSecond('Records that are read'),
+  clears_in_s: orNull(
+    Type.Number(),
+    'When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet.',
+  ),
+}
+const partitionFacts = Type.Object(
+  {
+    partitions: Type.Array(
+      Type.Object({
+        partition: Type.Integer(),
+        leader: orNull(Type.String(), 'The broker; null: the log has none, or nobody leads it now.'),
+        replicas: Type.Integer(),
+        in_sync: Type.Integer({ description: 'Replicas that have all that was acknowledged.' }),
+        bytes: orNull(
+          Type.Integer(),
+          'On the disk of the leader; of the embedded log an estimate. null: not known now.',
+        ),
+      }),
+    ),
+    bytes: orNull(Type.Integer(), 'Of all partitions; null where that of one is not known.'),
+  },
+  { title: 'PartitionFacts' },
+)
+
 const groupFields = {
   group: Type.String({ description: 'The same before and after a rebuild.' }),
   group_id: Type.String({ description: 'As the log knows it.' }),
@@ -52,6 +86,7 @@ const groupFields = {
   }),
   members: Type.Integer(),
   lag: Type.Integer({ description: 'Over all partitions: end − max(committed, start).' }),
+  ...pace,
 }
 const partitionLag = Type.Object({
   partition: Type.Integer(),
@@ -59,6 +94,8 @@ const partitionLag = Type.Object({
   start: Type.Integer(),
   end: Type.Integer(),
   lag: Type.Integer(),
+  owner: orNull(Type.String(), 'The client that reads it now; null: none does.'),
+  ...pace,
 })
 const stuckRecord = Type.Object({}, { additionalProperties: true })
 const groups = Type.Object(
@@ -87,12 +124,35 @@ const history = Type.Object(
   { title: 'LagHistory' },
 )
 
+const curves = Type.Object(
+  {
+    at: Type.Array(time, { description: 'The end of each step, the oldest first.' }),
+    groups: Type.Array(
+      Type.Object({
+        group: Type.String(),
+        lag: Type.Array(orNull(Type.Integer()), {
+          description: 'The highest of each step; null: nothing was sampled in it.',
+        }),
+      }),
+    ),
+  },
+  { title: 'LagCurves' },
+)
+
 const topicParams = Type.Object({ topic: name('A topic of the platform.', 'vectors.commands') }, closed)
 const groupParams = Type.Object({ group: name('A reader group.', 'vector-writer') }, closed)
-const minutesMax = keptMs / 60_000
+const minutesMax = curveMinutesMax
 const historyQuery = Type.Object(
   {
     minutes: Type.Optional(wholeNumber(`How far back: 1 to ${minutesMax}; by default 60.`, '60')),
+  },
+  closed,
+)
+const stepsMax = 360
+const curvesQuery = Type.Object(
+  {
+    minutes: Type.Optional(wholeNumber(`How far back: 1 to ${minutesMax}; by default 60.`, '60')),
+    steps: Type.Optional(wholeNumber(`Of each curve: 1 to ${stepsMax}; by default 96.`, '96')),
   },
   closed,
 )
@@ -128,6 +188,26 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
     async (request) =>
       answer(await operate(context, request, showTopicOperation, { topic: request.params.topic })),
   )
+  routes.get(
+    '/log/topics/:topic/partitions',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showPartitions',
+        tags: ['log'],
+        summary: 'Where the partitions of a topic are, and how much room they take',
+        params: topicParams,
+        response: { 200: enveloped(partitionFacts) },
+      },
+    },
+    async (request) =>
+      answer(await operate(context, request, partitionFactsOperation, { topic: request.params.topic })),
+  )
+  registerGroups(scope, observed)
+}
+
+function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): void {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
   routes.get(
     '/log/groups',
     {
@@ -184,16 +264,37 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
       return answer({ group: asked, every_s: sampleEveryMs / 1_000, samples })
     },
   )
+  routes.get(
+    '/log/lag',
+    {
+      config: { problems },
+      schema: {
+        operationId: 'showLagCurves',
+        tags: ['log'],
+        summary: 'The lag of all reader groups over the last minutes, as this instance saw it',
+        querystring: curvesQuery,
+        response: { 200: enveloped(curves) },
+      },
+    },
+    async ({ query }) => {
+      const { groups: known } = await observed.lag.get()
+      const minutes = numberUpTo(minutesMax, 'minutes', query.minutes ?? '60')
+      const steps = numberUpTo(stepsMax, 'steps', query.steps ?? '96')
+      const names = known.map((one) => one.group)
+      return answer(lagCurves(observed.lagHistory, names, { minutes, steps, nowMs: Date.now() }))
+    },
+  )
 }
 
-function findGroup(groups: readonly GroupLag[], asked: string): GroupLag {
+function findGroup(groups: readonly LookedGroup[], asked: string): LookedGroup {
   const found = groups.find((one) => one.group === asked) ?? groups.find((one) => one.group_id === asked)
   if (found) return found
   const names = groups.map((one) => one.group).join(', ')
   throw new AppError('not_found', `There is no group ${asked.slice(0, 64)}. There are: ${names}.`)
 }
 
-function summaryOf({ group, group_id, topic, members, lag, stuck }: GroupLag) {
+function summaryOf({ partitions: _, stuck, ...group }: LookedGroup) {
+  const { members, lag } = group
   const state = stuck.length > 0 ? 'stuck' : members === 0 ? 'away' : lag > 0 ? 'reading' : 'idle'
-  return { group, group_id, topic, state, members, lag } as const
+  return { ...group, state } as const
 }

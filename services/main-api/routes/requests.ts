@@ -1,22 +1,29 @@
-/** GET /api/v1/requests/{id}: one request, followed through HTTP, the log and its readers. */
+/** GET /api/v1/requests/{id}: one request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { followRequestOperation, recordsMax } from '#operations/follow-request.ts'
+import { recordsMax } from '#operations/follow/follow-records.ts'
+import { followRequestOperation } from '#operations/follow/follow-request.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
 import { action } from './audit.ts'
+import { attempt } from './webhooks.ts'
 
 /** Each reads much of the log. */
 const atOnceMax = 2
 
 const followed = Type.Object(
   {
-    request_id: Type.String(),
+    id: Type.String(),
+    kind: Type.Enum(['request', 'operation', 'run', 'dispatch', 'delivery', 'event'], {
+      type: 'string',
+      description: 'What the id names; `request` also where nothing has it.',
+    }),
+    request_id: orNull(Type.String(), 'X-Request-Id of the call that began it; null: not known.'),
     calls: Type.Array(
       Type.Object({
         agent: orNull(Type.String()),
@@ -42,11 +49,35 @@ const followed = Type.Object(
           Type.Object({
             group: Type.String(),
             state: Type.Enum(['handled', 'waiting', 'dead_letter'], { type: 'string' }),
+            reason: orNull(Type.String(), 'Why it is a dead letter.'),
           }),
           { description: 'What each group of readers made of it.' },
         ),
       }),
       { description: 'In the log, the oldest first.' },
+    ),
+    records_found: Type.Integer({ description: 'All of them; of many only the first are in `records`.' }),
+    runs: Type.Array(
+      Type.Object({
+        run_id: Type.String(),
+        agent: Type.String(),
+        status: Type.String(),
+        trigger: Type.String(),
+        error: orNull(Type.String(), 'The code of why it failed.'),
+        created_at: time,
+        ended_at: orNull(time),
+      }),
+      { description: 'That it started; of a run all that joined it.' },
+    ),
+    dispatch: orNull(Type.Object({ goal_id: Type.Integer(), status: Type.String() })),
+    deliveries: Type.Array(
+      Type.Object({
+        target: Type.String(),
+        sequence: Type.Integer({ description: 'X-Sequence.' }),
+        event: orNull(Type.String(), 'null: the log holds the delivery no longer.'),
+        attempts: Type.Array(attempt, { description: 'The oldest first; of many the newest.' }),
+      }),
+      { description: 'To webhook targets, and how the couriers fared with them.' },
     ),
     searched: Type.Object({
       around: orNull(
@@ -65,8 +96,9 @@ const followed = Type.Object(
 const params = Type.Object(
   {
     id: Type.String({
-      pattern: '^[\\x21-\\x7e]{1,128}$',
-      description: 'X-Request-Id of an answer.',
+      pattern: '^[\\x21-\\x7e]{1,16000}$',
+      description:
+        'X-Request-Id of an answer, an operation_id, a run id, the number of a dispatch (its goal), `<target>/<X-Sequence>`, webhook-id or X-Idempotency-Key of a delivery, or the event id of a record.',
       examples: ['01932b3f-7b1c-7c3a-9d51-0f2f6f0f9a11'],
     }),
   },
@@ -89,7 +121,8 @@ export function registerRequests(scope: FastifyInstance, { context }: MainApi): 
       schema: {
         operationId: 'followRequest',
         tags: ['audit'],
-        summary: 'One request, followed through HTTP, the log and its readers',
+        summary:
+          'One request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect',
         description: `Reads at most ${recordsMax} records, the newest of each partition. An id that nothing has is no fault: its lists are empty.`,
         params,
         response: { 200: enveloped(followed) },

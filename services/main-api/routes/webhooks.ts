@@ -3,7 +3,11 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
 import { attemptsMax, listAttemptsOperation } from '#operations/webhooks/attempts.ts'
+import { skipHeadOperation } from '#operations/webhooks/skip.ts'
+import { readTargetSettings } from '#operations/webhooks/target-settings.ts'
+import { testTargetOperation } from '#operations/webhooks/test-event.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
@@ -16,6 +20,18 @@ const target = Type.Object({
   lag: Type.Integer({ description: 'Accepted, not yet delivered or parked.' }),
   head_sequence: orNull(Type.Integer(), 'Of the oldest that waits.'),
   head_age_s: orNull(Type.Number()),
+  head: orNull(
+    Type.Object({
+      sequence: Type.Integer(),
+      event: Type.String(),
+      agent: Type.String(),
+      task_id: Type.String(),
+      webhook_id: Type.String(),
+      received_at: time,
+      attempts: Type.Integer({ description: 'So far.' }),
+    }),
+    'The delivery that is being tried; those behind it wait for it.',
+  ),
   breaker: Type.String(),
   next_attempt_at: orNull(time),
   last_status: orNull(Type.Integer()),
@@ -32,7 +48,7 @@ const targets = Type.Object(
   },
   { title: 'WebhookTargets' },
 )
-const attempt = Type.Object({
+export const attempt = Type.Object({
   target: Type.String(),
   kind: Type.String({
     description: '`success`, `retry`, `dead_letter`; `state` is a report without a call.',
@@ -49,6 +65,66 @@ const attempt = Type.Object({
 const attempts = Type.Object(
   { attempts: Type.Array(attempt, { description: 'The newest first.' }) },
   { title: 'WebhookAttempts' },
+)
+const settings = Type.Object(
+  {
+    url: Type.String({ description: 'Scheme and host: what follows may hold a token.' }),
+    headers: Type.Array(Type.String(), { description: 'Their names.' }),
+    signed: Type.Boolean(),
+    events: orNull(Type.Array(Type.String()), 'null: all.'),
+    agents: orNull(Type.Array(Type.String()), 'null: all.'),
+    ordering: Type.String(),
+    on_exhausted: Type.String(),
+    retry: Type.Number(),
+    backoff_ms: Type.Number(),
+    hold_hours: Type.Number(),
+  },
+  { description: 'As the targets file has them, without its secrets.' },
+)
+const shownTarget = Type.Object(
+  {
+    target,
+    settings: orNull(settings, 'null: this instance cannot read them, or the target is not in the file.'),
+    as_of: time,
+  },
+  { title: 'WebhookTarget' },
+)
+const minutes = (description: string) =>
+  Type.Array(Type.Integer(), { description: `${description}, minute by minute, the oldest first.` })
+const bars = Type.Object(
+  {
+    targets: Type.Array(
+      Type.Object({
+        target: Type.String(),
+        delivered: minutes('Attempts that were delivered'),
+        retried: minutes('Attempts that failed and are repeated'),
+        dead_letters: minutes('Deliveries that were given up'),
+      }),
+      { description: 'Those that had an attempt.' },
+    ),
+  },
+  { title: 'WebhookBars' },
+)
+const sent = Type.Object(
+  {
+    target: Type.String(),
+    sequence: Type.Integer(),
+    event: Type.String(),
+    idempotency_key: Type.String(),
+  },
+  { title: 'SentTestEvent' },
+)
+const skipped = Type.Object(
+  {
+    target: Type.String(),
+    sequence: Type.Integer(),
+    outcome: Type.Enum(['parked', 'delivered', 'waiting'], {
+      type: 'string',
+      description:
+        'delivered: its last attempt was under way and succeeded. waiting: it is marked, and no courier has parked it yet.',
+    }),
+  },
+  { title: 'SkippedHead' },
 )
 const params = Type.Object({ name: name('A target.', 'ops-channel', 200) }, closed)
 const query = Type.Object(
@@ -94,5 +170,81 @@ export function registerWebhooks(scope: FastifyInstance, { context, observed }: 
       const args = { target: request.params.name, limit }
       return answer(await operate(context, request, listAttemptsOperation, args))
     },
+  )
+  registerOneTarget(scope, { context, observed })
+}
+
+function registerOneTarget(
+  scope: FastifyInstance,
+  { context, observed }: Pick<MainApi, 'context' | 'observed'>,
+) {
+  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
+  routes.get(
+    '/webhooks/targets/:name',
+    {
+      config: { problems: [...problems, 'not_found'] },
+      schema: {
+        operationId: 'showTarget',
+        tags: ['webhooks'],
+        summary: 'One webhook target: what waits for it, its head, and its settings without secrets',
+        params,
+        response: { 200: enveloped(shownTarget) },
+      },
+    },
+    async ({ params: { name } }) => {
+      const { targets: known, as_of } = await observed.targets.get()
+      const found = known.find((one) => one.target === name)
+      if (!found)
+        throw new AppError('not_found', `No webhook target ${name.slice(0, 64).toWellFormed()} is known.`)
+      return answer({ target: found, settings: readTargetSettings(context.env, name), as_of })
+    },
+  )
+  routes.get(
+    '/webhooks/attempts',
+    {
+      config: { problems },
+      schema: {
+        operationId: 'showAttemptBars',
+        tags: ['webhooks'],
+        summary: 'The attempts of all targets over the last hour, minute by minute',
+        response: { 200: enveloped(bars) },
+      },
+    },
+    async () => answer({ targets: await observed.attemptBars() }),
+  )
+  routes.post(
+    '/webhooks/targets/:name/test',
+    {
+      config: { problems: [...problems, 'not_found', 'conflict'] },
+      schema: {
+        operationId: 'testTarget',
+        tags: ['webhooks'],
+        summary: 'Send a test event to one target',
+        description:
+          'An event that the target asks for, whose `result` says that it is a test. It is delivered like every other one, behind what waits.',
+        params,
+        response: { 202: enveloped(sent) },
+      },
+    },
+    async (request, reply) => {
+      reply.code(202)
+      const args = { target: request.params.name }
+      return answer(await operate(context, request, testTargetOperation, args))
+    },
+  )
+  routes.post(
+    '/webhooks/targets/:name/skip',
+    {
+      config: { problems: [...problems, 'not_found', 'conflict'] },
+      schema: {
+        operationId: 'skipHead',
+        tags: ['webhooks'],
+        summary: 'Give up the head of a target: it becomes a dead letter, and the next one is tried',
+        params,
+        response: { 200: enveloped(skipped) },
+      },
+    },
+    async (request) =>
+      answer(await operate(context, request, skipHeadOperation, { target: request.params.name })),
   )
 }

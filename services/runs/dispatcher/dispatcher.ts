@@ -24,8 +24,8 @@ const pruneLeaseMs = 60_000
 export interface DispatcherOptions {
   /** Hears of every run that ended here. */
   onEnded?(run: EndedRun): void
-  /** How long `close` lets runs go on. */
-  drainMs: number
+  /** How long `close` lets runs go on; asked when it begins. */
+  drainMs(): number
   retentionDays: number
 }
 
@@ -80,18 +80,23 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   }
   const claimer = new Claimer(host)
 
+  const { firstMs: firstAfterMs } = times
   const loops = [
-    startRepeating({ what: 'probes of nodes', log, wakeup: probing, everyMs: probeEveryMs }, () =>
-      health.probe(host, stopping.signal),
+    startRepeating(
+      { what: 'probes of nodes', log, wakeup: probing, everyMs: probeEveryMs, firstAfterMs },
+      () => health.probe(host, stopping.signal),
     ),
-    startRepeating({ what: 'sweep of runs', log, wakeup: sweeping, everyMs: sweepEveryMs }, async () => {
-      woken = false
-      if (!begun) await restartWaiting(relational)
-      begun = true
-      const { queued, running, dispatching } = await sweep(host, health)
-      resting = !(queued || running || dispatching || woken)
-      await claimer.stopCanceled()
-    }),
+    startRepeating(
+      { what: 'sweep of runs', log, wakeup: sweeping, everyMs: sweepEveryMs, firstAfterMs },
+      async () => {
+        woken = false
+        if (!begun) await restartWaiting(relational)
+        begun = true
+        const { queued, running, dispatching } = await sweep(host, health)
+        resting = !(queued || running || dispatching || woken)
+        await claimer.stopCanceled()
+      },
+    ),
     startRepeating({ what: 'old runs', log, everyMs: pruneEveryMs, firstAfterMs: pruneFirstAfterMs }, prune),
   ]
   const renewing = startRepeating({ what: 'leases of runs', log, everyMs: times.renewMs }, () =>
@@ -129,7 +134,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       stopping.abort()
       claimer.rest()
       await Promise.all(loops.map((loop) => loop.close()))
-      await Promise.race([claimer.idle(), sleep(options.drainMs)])
+      await Promise.race([claimer.idle(), sleep(options.drainMs())])
       claimer.stop()
       await claimer.idle()
       await renewing.close()

@@ -2,7 +2,6 @@
 
 import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
-import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { lookSeldomMs } from '#runtime/notices.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
@@ -29,10 +28,10 @@ const config = Type.Object({
   }),
 })
 
-type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
+/** Within a process no notice is lost, and other services start at the same time on the same engine. */
+const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
 
-/** In a process with other services: as long as their stop allows, and what is left then is to be written down. */
-const sharedDrainMs = deadlines.stop.workersMs - 1_000
+type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
 export const runDispatcher = defineWorker({
   name: 'run-dispatcher',
@@ -67,11 +66,10 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       callNode,
       probeNode,
       news: createRunNews(publisher, log),
-      // Within a process no notice is lost.
-      times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
+      times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
     },
     {
-      drainMs: context.drainMs ?? sharedDrainMs,
+      drainMs: context.drainMs ?? (() => 0),
       retentionDays: settings.RUN_RETENTION_DAYS,
       onEnded: figures.ended,
     },

@@ -4,6 +4,8 @@ export interface RunTimes {
   /** A dispatcher may work on a run for this long after it last renewed its lease. */
   leaseMs: number
   renewMs: number
+  /** A dispatcher probes nodes and looks for runs for the first time so long after its start. */
+  firstMs: number
   /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
   sweepMs: number
   restMs: number
@@ -21,6 +23,7 @@ export interface RunTimes {
 export const runTimes: RunTimes = {
   leaseMs: 30_000,
   renewMs: 10_000,
+  firstMs: 0,
   sweepMs: 1_000,
   restMs: 1_000,
   startMs: 30_000,

@@ -1,8 +1,9 @@
 /** The nodes file: its form as a whole, and how it is loaded and watched. */
 
 import type { Environment } from '#lib/config.ts'
+import { readEntries } from '#runtime/yaml-file/entries.ts'
 import type { Located } from '#runtime/yaml-file/located-yaml.ts'
-import { type FileReading, unknownKey } from '#runtime/yaml-file/reading.ts'
+import type { FileReading } from '#runtime/yaml-file/reading.ts'
 import {
   type FileValues,
   loadYamlFile,
@@ -16,8 +17,8 @@ import {
 import { readNode } from './node-fields.ts'
 import type { NodeSet, RunNode } from './types.ts'
 
-/** A message is searched for all their names. */
-const nodesMax = 200
+/** A message is searched for the names of all. */
+const entriesAsked = { key: 'nodes', keys: 'slugs', max: 200 }
 /** They are paths of the run gateway. */
 const slugPattern = /^[a-z0-9][a-z0-9_-]{0,31}$/
 const takenSlugs: ReadonlySet<string> = new Set(['runs', 'dispatch', 'dispatches'])
@@ -31,7 +32,7 @@ const nodesFile: YamlFileKind<FileNodes> = {
   logName: 'runs.nodes',
   absent: () => nodeSetOf([], [], 'none'),
   read(root, reading, version) {
-    const nodes = root ? readRoot(root, reading) : []
+    const nodes = root ? readNodes(root, reading) : []
     return nodeSetOf(nodes, [...reading.secrets], version)
   },
   describe: ({ nodes }) => ({ nodes: nodes.map(({ slug }) => slug) }),
@@ -68,29 +69,10 @@ export function nodeSetOf(
   }
 }
 
-function readRoot(root: Located, reading: FileReading): RunNode[] {
-  if (root.kind !== 'map') {
-    reading.fault(root.place, 'the file must be a map with the one key nodes')
-    return []
-  }
-  for (const entry of root.entries) {
-    if (entry.name !== 'nodes') reading.fault(entry.place, unknownKey(entry.name, ['nodes']))
-  }
-  const given = root.entries.find((entry) => entry.name === 'nodes')
-  if (!given) reading.fault(root.place, 'the key nodes is missing; write `nodes: {}` for none')
-  else if (given.value.kind === 'map') return readNodes(given.value.entries, reading)
-  else if (given.value.kind !== 'scalar' || given.value.value !== null) {
-    reading.fault(given.place, 'must be a map of slugs to nodes')
-  }
-  return []
-}
-
-function readNodes(entries: Extract<Located, { kind: 'map' }>['entries'], reading: FileReading): RunNode[] {
-  if (entries.length > nodesMax)
-    reading.fault(entries[nodesMax]!.place, `there may be ${nodesMax} nodes at most`)
+function readNodes(root: Located, reading: FileReading): RunNode[] {
   const nodes: RunNode[] = []
   const codenames = new Set<string>()
-  for (const { name: slug, place, value } of entries.slice(0, nodesMax)) {
+  for (const { name: slug, place, value } of readEntries(root, reading, entriesAsked)) {
     if (!slugPattern.test(slug)) {
       reading.fault(
         place,

@@ -1,9 +1,8 @@
 /** The settings of nodes: which nodes file the run gateway and the dispatcher read. */
 
-import { join, resolve } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { type NamedFile, namedFile } from '#runtime/yaml-file/named-file.ts'
 import { loadNodes } from './nodes-file.ts'
 
 /** Of every service that reads the file. */
@@ -25,9 +24,6 @@ export function checkNodesFile(env: Environment): void {
 }
 
 /** The file that the environment names, absolute; only the default one may be absent. */
-export function nodesFileOf(env: Environment): { path: string; optional: boolean } {
-  const named = loadConfig(nodeSettings, env).RUN_NODES_FILE
-  return named === undefined
-    ? { path: join(homeOf(env), 'nodes.yaml'), optional: true }
-    : { path: resolve(named), optional: false }
+export function nodesFileOf(env: Environment): NamedFile {
+  return namedFile(loadConfig(nodeSettings, env).RUN_NODES_FILE, 'nodes.yaml', env)
 }

@@ -28,6 +28,8 @@ const rebuildLookMs = 500
 /** Rows that were read longer ago than this may be out of date: no group is started because of them. */
 const rowsValidMs = 500
 const pruneMs = 3_600_000
+/** A start has other things to do. */
+const prune = { firstAfterMs: 60_000 }
 
 /**
  * `before` is called until it resolves with true, before anything is read or written: every few seconds, and when the
@@ -58,17 +60,17 @@ export async function startIndexWriter(
     what: string,
     everyMs: RepeatOptions['everyMs'],
     work: () => Promise<unknown>,
-    wakeup = createWakeup(),
-  ) => repeatUntil({ what, everyMs, wakeup, signal, log: context.log }, work)
+    options: Pick<RepeatOptions, 'wakeup' | 'firstAfterMs'> = {},
+  ) => repeatUntil({ what, everyMs, ...options, signal, log: context.log }, work)
   const notices = hearNotices({ relational, log: context.log }, 'flotilla_index_generations', () => {
     for (const wakeup of Object.values(changed)) wakeup.wake()
   })
   const lookMs = () => (running.rebuilding ? rebuildLookMs : lookSeldomMs)
   const loops = [
-    loop('generations', lookMs, () => followGenerations(running), changed.generations),
-    loop('rebuild', lookMs, () => stepUnderLease(running), changed.rebuild),
-    loop('failure rows', pruneMs, () => pruneFailures(relational)),
-    loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational)),
+    loop('generations', lookMs, () => followGenerations(running), { wakeup: changed.generations }),
+    loop('rebuild', lookMs, () => stepUnderLease(running), { wakeup: changed.rebuild }),
+    loop('failure rows', pruneMs, () => pruneFailures(relational), prune),
+    loop('stuck records of groups that are gone', pruneMs, () => pruneStuck(relational), prune),
   ]
   return {
     async close() {

@@ -1,7 +1,10 @@
 /** The headers of a webhook that only the platform may set. */
 
+import { connectionHeaders } from '#runtime/yaml-file/headers.ts'
+
 /** The courier sets these, or the connection needs them; in lower case. */
 export const platformHeaders: ReadonlySet<string> = new Set([
+  ...connectionHeaders,
   'x-idempotency-key',
   'x-sequence',
   'x-previous-sequence',
@@ -10,16 +13,4 @@ export const platformHeaders: ReadonlySet<string> = new Set([
   'webhook-id',
   'webhook-timestamp',
   'webhook-signature',
-  'content-type',
-  'content-length',
-  'content-encoding',
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'te',
-  'trailer',
-  'upgrade',
-  'expect',
 ])

@@ -1,9 +1,8 @@
 /** The webhook settings of the environment: which targets file the relay and the courier read. */
 
-import { join, resolve } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { type NamedFile, namedFile } from '#runtime/yaml-file/named-file.ts'
 import { loadTargets } from './targets-file.ts'
 
 /** Of the relay and of the courier: both read the same file. */
@@ -25,9 +24,6 @@ export function checkTargetsFile(env: Environment): void {
 }
 
 /** The file that the environment names, absolute; only the default one may be absent. */
-export function targetsFileOf(env: Environment): { path: string; optional: boolean } {
-  const named = loadConfig(webhookSettings, env).WEBHOOK_TARGETS_FILE
-  return named === undefined
-    ? { path: join(homeOf(env), 'targets.yaml'), optional: true }
-    : { path: resolve(named), optional: false }
+export function targetsFileOf(env: Environment): NamedFile {
+  return namedFile(loadConfig(webhookSettings, env).WEBHOOK_TARGETS_FILE, 'targets.yaml', env)
 }

@@ -1,16 +1,16 @@
 /** Reads one target of the targets file, field by field, and records every fault, not just the first. */
 
-import { isIPv6 } from 'node:net'
-import { isLinkLocal, isLoopbackHost } from '#lib/hosts.ts'
+import { isLoopbackHost } from '#lib/hosts.ts'
+import { readFields, readUrl, type UrlAsked } from '#runtime/yaml-file/entries.ts'
 import { readHeaders } from '#runtime/yaml-file/headers.ts'
 import type { Located, Place } from '#runtime/yaml-file/located-yaml.ts'
-import { type FileReading, unknownKey } from '#runtime/yaml-file/reading.ts'
+import type { FileReading } from '#runtime/yaml-file/reading.ts'
 import { eventPart, isWebhookEvent, webhookEvents } from '../event.ts'
 import { platformHeaders } from './platform-headers.ts'
 import type { WebhookTarget } from './target.ts'
 
 /** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
-const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
+export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const
 
 const limits = {
   retry: { min: 0, max: 100, integer: true },
@@ -37,8 +37,6 @@ const fieldNames = [
   'allow_insecure',
 ] as const
 
-type FieldName = (typeof fieldNames)[number]
-
 /** Null when something of it is at fault. */
 export function readTarget(
   name: string,
@@ -46,20 +44,9 @@ export function readTarget(
   value: Located,
   reading: FileReading,
 ): WebhookTarget | null {
-  if (value.kind !== 'map') {
-    reading.fault(value.place, 'must be a map with at least a url')
-    return null
-  }
-  const fields = new Map<FieldName, Located>()
-  for (const entry of value.entries) {
-    if ((fieldNames as readonly string[]).includes(entry.name))
-      fields.set(entry.name as FieldName, entry.value)
-    else reading.fault(entry.place, unknownKey(entry.name, fieldNames))
-  }
-  const read = <T>(field: FieldName, otherwise: T, reader: (given: Located) => T | null): T => {
-    const given = fields.get(field)
-    return given === undefined ? otherwise : (reader(given) ?? otherwise)
-  }
+  const fields = readFields(value, reading, fieldNames)
+  if (!fields) return null
+  const { read } = fields
   const ordering = read('ordering', 'target', (given) => reading.choice(given, ['target', 'agent'] as const))
   const onExhausted = read('on_exhausted', 'dead_letter', (given) =>
     reading.choice(given, ['dead_letter', 'hold'] as const),
@@ -67,7 +54,9 @@ export function readTarget(
   if (onExhausted === 'hold' && ordering !== 'target') {
     reading.fault(fields.get('on_exhausted')!.place, 'hold needs ordering: target; leave one of them out')
   }
-  const url = readUrl(fields, place, reading)
+  // A faulty allow_insecure is a fault already: no second one because of it.
+  const allowInsecure = read('allow_insecure', false, (given) => reading.boolean(given) ?? true)
+  const url = readUrl(fields.get('url'), place, reading, urlAsked(allowInsecure))
   const target = {
     name,
     headers: read('headers', {}, (given) => readHeaders(given, reading, platformHeaders)),
@@ -87,40 +76,16 @@ export function readTarget(
   return url && { ...target, url }
 }
 
-function readUrl(fields: Map<FieldName, Located>, place: Place, reading: FileReading): URL | null {
-  const given = fields.get('url')
-  const insecure = fields.get('allow_insecure')
-  const allowInsecure = insecure === undefined ? false : reading.boolean(insecure)
-  if (given === undefined) {
-    reading.fault(place, 'has no url; add url: https://host/path')
-    return null
+function urlAsked(allowInsecure: boolean): UrlAsked {
+  return {
+    example: 'https://host/path',
+    schemes: 'must begin with https://',
+    problemOf({ protocol, hash, hostname }) {
+      if (hash !== '') return 'has a fragment (#), which is never sent; remove it'
+      if (protocol === 'https:' || allowInsecure || isLoopbackHost(hostname)) return null
+      return 'must begin with https://; for plain HTTP in a network of your own add allow_insecure: true'
+    },
   }
-  const text = reading.text(given)
-  // A faulty allow_insecure is recorded already: no second fault because of it.
-  return text === null ? null : checkUrl(text, allowInsecure ?? true, given.place, reading)
-}
-
-/** Faults never quote the address: variables may have been filled in. */
-function checkUrl(text: string, allowInsecure: boolean, place: Place, reading: FileReading): URL | null {
-  const problem = (message: string) => {
-    reading.fault(place, message)
-    return null
-  }
-  if (!URL.canParse(text)) return problem('is not a URL: write https://host/path')
-  const url = new URL(text)
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return problem('must begin with https://')
-  if (url.username !== '' || url.password !== '') {
-    return problem('holds a user or password: put them into an Authorization header')
-  }
-  if (url.hash !== '') return problem('has a fragment (#), which is never sent; remove it')
-  if (isLinkLocal(host)) return problem('is a link-local address, where machines keep their credentials')
-  if (url.protocol === 'http:' && !allowInsecure && !isLoopbackHost(isIPv6(host) ? `[${host}]` : host)) {
-    return problem(
-      'must begin with https://; for plain HTTP in a network of your own add allow_insecure: true',
-    )
-  }
-  return url
 }
 
 const eventFault = `must be one of ${webhookEvents.join(', ')}`

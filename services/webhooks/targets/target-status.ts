@@ -5,13 +5,25 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { decodeMetadata } from '#runtime/consumer/metadata.ts'
 import type { Codec, Message, TopicLocation } from '#runtime/messages.ts'
+import { readFirst } from '#runtime/read-first.ts'
 import { readRecords } from '#runtime/read-records.ts'
-import type { Schemas, WebhookAttempt } from '#schemas/types.ts'
+import type { Schemas, WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import { readAssignments } from './assignment.ts'
 
 export const courierGroup = 'webhook-courier'
+
+/** The delivery that the couriers work on; those behind it wait for it. */
+export interface TargetHead {
+  sequence: number
+  offset: number
+  receivedAtMs: number
+  event: string
+  agent: string
+  taskId: string
+  webhookId: string
+}
 
 export interface TargetStatus {
   target: string
@@ -20,7 +32,7 @@ export interface TargetStatus {
   /** Accepted, not yet delivered or parked. */
   lag: number
   /** The oldest of them. */
-  head: { sequence: number; offset: number; receivedAtMs: number } | null
+  head: TargetHead | null
   /** What a courier reported last; null when none ever did. */
   lastReport: Pick<WebhookAttempt, 'breaker' | 'next_attempt_at' | 'occurred_at'> | null
   /** The last attempt of all. */
@@ -105,26 +117,15 @@ export async function readWaiting(
 async function readHeads(
   parts: StatusParts,
   waiting: ReadonlyMap<number, WaitingPartition>,
-): Promise<Map<number, Message<{ sequence: number | null; received_at: number }>>> {
-  const missing = new Set([...waiting.values()].filter(({ lag }) => lag > 0).map((one) => one.partition))
-  const found = new Map<number, StoredRecord>()
-  const complete = new AbortController()
-  if (missing.size > 0) {
-    await readRecords({
-      eventLog: parts.eventLog,
-      topic: physicalName(parts.locations, deliveries),
-      startOf: (range) => (missing.has(range.partition) ? waiting.get(range.partition)!.position : range.end),
-      signal: AbortSignal.any([parts.signal, complete.signal]),
-      records([first]) {
-        if (!first || found.has(first.partition)) return
-        found.set(first.partition, first)
-        missing.delete(first.partition)
-        // The rest of the backlog is not needed.
-        if (missing.size === 0) complete.abort()
-      },
-    })
-  }
-  const heads = new Map<number, Message<{ sequence: number | null; received_at: number }>>()
+): Promise<Map<number, Message<WebhookDelivery>>> {
+  const behind = [...waiting.values()].filter(({ lag }) => lag > 0)
+  const found = await readFirst({
+    eventLog: parts.eventLog,
+    topic: physicalName(parts.locations, deliveries),
+    positions: new Map(behind.map(({ partition, position }) => [partition, position])),
+    signal: parts.signal,
+  })
+  const heads = new Map<number, Message<WebhookDelivery>>()
   for (const [partition, record] of found) {
     const message = await readable(parts.codec, deliveries, record)
     if (message) heads.set(partition, message)
@@ -132,10 +133,12 @@ async function readHeads(
   return heads
 }
 
-function headOf(message: Message<{ sequence: number | null; received_at: number }> | undefined) {
+function headOf(message: Message<WebhookDelivery> | undefined): TargetHead | null {
   if (!message?.value) return null
   const { offset, value } = message
-  return { sequence: value.sequence ?? offset, offset, receivedAtMs: value.received_at }
+  const { event, agent, task_id: taskId, webhook_id: webhookId } = value
+  const sequence = value.sequence ?? offset
+  return { sequence, offset, receivedAtMs: value.received_at, event, agent, taskId, webhookId }
 }
 
 function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): WebhookAttempt | null {

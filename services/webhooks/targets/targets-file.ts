@@ -1,8 +1,9 @@
 /** The targets file: its form as a whole, and how it is loaded and watched. */
 
 import type { Environment } from '#lib/config.ts'
+import { readEntries } from '#runtime/yaml-file/entries.ts'
 import type { Located } from '#runtime/yaml-file/located-yaml.ts'
-import { type FileReading, unknownKey } from '#runtime/yaml-file/reading.ts'
+import type { FileReading } from '#runtime/yaml-file/reading.ts'
 import {
   loadYamlFile,
   parseYamlFile,
@@ -15,7 +16,7 @@ import {
 import type { WebhookTarget, WebhookTargets } from './target.ts'
 import { readTarget } from './target-fields.ts'
 
-const targetsMax = 1_000
+const entriesAsked = { key: 'targets', keys: 'names', max: 1_000 }
 /** Names are used in addresses, query lists and labels of metrics. */
 const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
@@ -25,7 +26,7 @@ const targetsFile: YamlFileKind<WebhookTargets> = {
   logName: 'webhooks.targets',
   absent: () => ({ targets: new Map(), secrets: [], version: 'none' }),
   read(root, reading, version) {
-    const targets = root ? readRoot(root, reading) : new Map<string, WebhookTarget>()
+    const targets = root ? readTargets(root, reading) : new Map<string, WebhookTarget>()
     return { targets, secrets: [...reading.secrets], version }
   },
   describe: ({ targets }) => ({ targets: targets.size }),
@@ -48,32 +49,9 @@ export function watchTargets(options: WatchYamlFileOptions): WatchedTargets {
   return watchYamlFile(targetsFile, options)
 }
 
-function readRoot(root: Located, reading: FileReading): Map<string, WebhookTarget> {
+function readTargets(root: Located, reading: FileReading): Map<string, WebhookTarget> {
   const targets = new Map<string, WebhookTarget>()
-  if (root.kind !== 'map') {
-    reading.fault(root.place, 'the file must be a map with the one key targets')
-    return targets
-  }
-  for (const entry of root.entries) {
-    if (entry.name !== 'targets') reading.fault(entry.place, unknownKey(entry.name, ['targets']))
-  }
-  const given = root.entries.find((entry) => entry.name === 'targets')
-  if (!given) reading.fault(root.place, 'the key targets is missing; write `targets: {}` for none')
-  else if (given.value.kind === 'map') readTargets(given.value.entries, reading, targets)
-  else if (given.value.kind !== 'scalar' || given.value.value !== null) {
-    reading.fault(given.place, 'must be a map of names to targets')
-  }
-  return targets
-}
-
-function readTargets(
-  entries: Extract<Located, { kind: 'map' }>['entries'],
-  reading: FileReading,
-  targets: Map<string, WebhookTarget>,
-): void {
-  if (entries.length > targetsMax)
-    reading.fault(entries[targetsMax]!.place, `there may be ${targetsMax} targets at most`)
-  for (const { name, place, value } of entries.slice(0, targetsMax)) {
+  for (const { name, place, value } of readEntries(root, reading, entriesAsked)) {
     if (!targetNamePattern.test(name)) {
       reading.fault(
         place,
@@ -83,4 +61,5 @@ function readTargets(
     const target = readTarget(name, place, value, reading)
     if (target) targets.set(name, target)
   }
+  return targets
 }

@@ -30,6 +30,23 @@ function describeReading(world: World): void {
     expect(member.consumer.alive()).toBe(true)
   })
 
+  test('the state of a group names the owner of each partition, and nobody when its members are gone', async () => {
+    const log = await world.client()
+    const topic = await world.topic(log, { partitions: 3 })
+    const group = world.name('group')
+    const member = await join(log, { group, topic })
+    await eventually('it owns all', () => member.consumer.assignment().length === 3)
+    const owners = await eventually('the owners are known', async () => {
+      const { owners } = await log.groupState(group, topic)
+      return owners.length === 3 ? owners : null
+    })
+    expect(owners.toSorted((a, b) => a.partition - b.partition)).toEqual(
+      range(0, 3).map((partition) => ({ partition, clientId: log.clientId })),
+    )
+    await member.consumer.close()
+    await eventually('nobody owns any', async () => (await log.groupState(group, topic)).owners.length === 0)
+  })
+
   test('records that are appended while it reads arrive in order, once', async () => {
     const log = await world.client()
     const topic = await world.topic(log)

@@ -1,5 +1,6 @@
 /** Topics: made once, described, listed, grown, emptied, removed. */
 
+import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { eventually } from '#test/support/eventually.ts'
 import { join, numbered, openTail, readAll, values, type World } from './world.ts'
@@ -44,6 +45,28 @@ export function describeTopics(world: World): void {
       const name = world.name('nowhere')
       expect(await log.describeTopic(name)).toBeNull()
       expect(await log.listTopics()).not.toContain(name)
+    })
+
+    test('the facts of partitions say about how much room each takes, and who leads it where there are brokers', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 2 })
+      const records = Array.from({ length: 300 }, (_, at) => ({
+        key: Buffer.from(String(at)),
+        value: randomBytes(1_000),
+      }))
+      await log.append(topic, 1, records)
+      const facts = await eventually('the room is known', async () => {
+        const all = await log.partitionFacts(topic)
+        return (all[1]?.bytes ?? 0) > 0 ? all : null
+      })
+      expect(facts.map(({ partition }) => partition)).toEqual([0, 1])
+      expect(facts[1]!.bytes).toBeGreaterThan(200_000)
+      expect(facts[1]!.bytes).toBeLessThan(800_000)
+      expect(facts[0]!.bytes).toBeLessThan(1_000)
+      const leader = log.driver === 'embedded' ? null : expect.stringMatching(/^.+:\d+ \(\d+\)$/)
+      expect(facts.map((one) => one.leader)).toEqual([leader, leader])
+      expect(facts.every(({ replicas, inSync }) => replicas === inSync && replicas > 0)).toBe(true)
+      await expect(log.partitionFacts(world.name('nowhere'))).rejects.toMatchObject({ code: 'not_found' })
     })
 
     test('a deleted topic is gone, and appending to it is refused', async () => {

@@ -54,6 +54,32 @@ test.each([
   expect(faultsOf(before, after)).toEqual([])
 })
 
+const withDefault = (...symbols: string[]) => ({
+  name: 'kind',
+  type: { type: 'enum', name: 'Kind', symbols, default: 'other' },
+})
+const publicFaultsOf = (before: string, after: string) =>
+  findIncompatible(publishedAs(before), [{ subject: 's', schema: after, public: true }])
+
+test.each([
+  ['a field less that had no default', record(id, at), record(id)],
+  ['a wider type', record({ name: 'at', type: 'int' }), record(at)],
+  ['null allowed', record(id), record({ name: 'id', type: ['null', 'string'] })],
+  ['a symbol more, without a default', record(kind('a')), record(kind('a', 'b'))],
+])('%s is refused where others read', (_, before, after) => {
+  expect(publicFaultsOf(before, after)).toEqual([
+    expect.stringMatching(/^s: readers with version 1 could not read it/),
+  ])
+})
+
+test.each([
+  ['a new field with a default', record(id), record(id, { ...at, default: 0 })],
+  ['a field less that had a default', record(id, { ...at, default: 0 }), record(id)],
+  ['a symbol more, with a default', record(withDefault('other')), record(withDefault('other', 'b'))],
+])('%s is accepted where others read', (_, before, after) => {
+  expect(publicFaultsOf(before, after)).toEqual([])
+})
+
 test('a change is held against every version: compacted topics keep the oldest records', () => {
   const first = publishedAs(record(id))
   const second = publish(first, [{ subject: 's', schema: record(id, { ...at, default: 0 }) }])

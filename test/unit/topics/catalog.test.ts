@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
 import { services } from '#services/index.ts'
 import {
   catalog,
@@ -11,6 +12,7 @@ import {
   topicByName,
   vectorsCommands,
 } from '#topics/catalog.ts'
+import { fence } from '#topics/rules.ts'
 import { topicsPage } from '../../../scripts/docs-from-catalog.ts'
 
 const serviceNames = services.map((service) => service.name)
@@ -64,4 +66,16 @@ test('dead letters are found by their topic and keyed by group and origin', () =
   expect(made.key({ ...origin, epoch: 1 })).toBe('vector-writer/3/9')
   expect(made.key({ ...origin, epoch: 2 })).toBe('vector-writer/3/9/2')
   expect(['vector-writer/3/9', 'vector-writer/3/9/2'].map(epochOfLetter)).toEqual([1, 2])
+})
+
+test('six topics are public, and the fences that their readers skip are those of the driver', () => {
+  expect(catalog.filter((topic) => topic.public).map(({ name }) => name)).toEqual([
+    'vectors.commands',
+    'audit.events',
+    'fleet.events',
+    'hub.records',
+    'webhooks.attempts',
+    'runs.events',
+  ])
+  expect(fence).toEqual({ header: fenceHeader, key: fenceKey })
 })

@@ -14,9 +14,8 @@ import { dispatchFor } from '../requests/owned.ts'
 import { dispatch, eventStream, streamText } from '../schemas.ts'
 import type { RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
-import { afterQuery, lastEventId } from './runs.ts'
 import { dispatchSample } from './samples.ts'
-import { afterOf, answerEvents } from './stream.ts'
+import { afterOf, answerEvents, streamHeaders, streamQuery } from './stream.ts'
 
 const params = Type.Object({
   goalId: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
@@ -61,8 +60,8 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
       summary: 'Follow the events of a dispatch',
       description: `Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. ${streamText}`,
       params,
-      querystring: Type.Object({ after: afterQuery }),
-      headers: lastEventId,
+      querystring: Type.Object(streamQuery),
+      headers: streamHeaders,
       response: { 200: eventStream('Events, also of a dispatch that has ended.') },
     },
     async handler(request, reply) {

@@ -17,7 +17,7 @@ import { eventStream, joinQuery, run, runs, status, streamText } from '../schema
 import type { RunSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { runSample } from './samples.ts'
-import { afterOf, answerEvents } from './stream.ts'
+import { afterOf, answerEvents, streamHeaders, streamQuery } from './stream.ts'
 
 const filter = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1_024, pattern: '^[^\\u0000]*$', description }))
@@ -32,15 +32,6 @@ const filters = {
 }
 
 const params = Type.Object({ runId: Type.String({ description: 'Its id.', maxLength: 128 }) })
-
-export const afterQuery = Type.Optional(
-  Type.String({ pattern: '^\\d{1,15}$', description: 'As `Last-Event-ID`.' }),
-)
-export const lastEventId = Type.Object({
-  'last-event-id': Type.Optional(
-    Type.String({ description: 'The id of the last event that was received: the stream goes on behind it.' }),
-  ),
-})
 
 export function registerRuns(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
   registerList(scope, parts, surface)
@@ -129,8 +120,8 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
       summary: 'Follow the events of a run',
       description: `${streamText} Those of a run that joined another one are its own alone.`,
       params,
-      querystring: Type.Object({ after: afterQuery, join: joinQuery }),
-      headers: lastEventId,
+      querystring: Type.Object({ ...streamQuery, join: joinQuery }),
+      headers: streamHeaders,
       response: { 200: eventStream('Events, also of a run that has ended.') },
     },
     async handler(request, reply) {

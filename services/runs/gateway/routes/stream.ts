@@ -1,10 +1,21 @@
 /** Answers with the events of what is followed. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { CallerStreamOptions, CallerStreams } from '#services/limits/caller-streams.ts'
 import type { Follow } from '../follow/follow.ts'
 import { faulty } from '../requests/fields.ts'
+
+/** Of the routes that answer with events. */
+export const streamQuery = {
+  after: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'As `Last-Event-ID`.' })),
+}
+export const streamHeaders = Type.Object({
+  'last-event-id': Type.Optional(
+    Type.String({ description: 'The id of the last event that was received: the stream goes on behind it.' }),
+  ),
+})
 
 const streamOptions = { quiet: true, retryMs: 2_000, heartbeat: 'ping' } as const
 

@@ -11,14 +11,27 @@ export type ProbeNode = (node: RunNode, signal: AbortSignal) => Promise<void>
 
 /** `send` is of tests. */
 export function createProbeNode(send: SendToNode = createConnections()): ProbeNode {
+  /** Of nodes that are being asked, by address and headers: one server may serve many agents, and is asked once. */
+  const asking = new Map<string, Promise<string>>()
+
+  async function ask(node: RunNode, signal: AbortSignal): Promise<string> {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(probeMs)])
+    const request = { method: 'GET', path: '/list-apps', silenceMs: probeMs, signal: within } as const
+    const { statusCode, body } = await send(node, request)
+    const text = (await beginningOf(body, answerBytesMax)).toString('utf8')
+    if (statusCode !== 200) throw new NodeFault('unavailable', `The node answered HTTP ${statusCode}.`)
+    return text
+  }
+
   return async function probeNode(node, signal) {
+    const server = JSON.stringify([node.url, node.headers])
     try {
-      const within = AbortSignal.any([signal, AbortSignal.timeout(probeMs)])
-      const request = { method: 'GET', path: '/list-apps', silenceMs: probeMs, signal: within } as const
-      const { statusCode, body } = await send(node, request)
-      const text = (await beginningOf(body, answerBytesMax)).toString('utf8')
-      if (statusCode !== 200) throw new NodeFault('unavailable', `The node answered HTTP ${statusCode}.`)
-      if (!servesApp(text, node.app)) {
+      let answer = asking.get(server)
+      if (!answer) {
+        answer = ask(node, signal).finally(() => asking.delete(server))
+        asking.set(server, answer)
+      }
+      if (!servesApp(await answer, node.app)) {
         throw new NodeFault('unavailable', `The node has no app ${node.app}.`)
       }
     } catch (error) {
@@ -27,7 +40,10 @@ export function createProbeNode(send: SendToNode = createConnections()): ProbeNo
   }
 }
 
-/** Resolves within two seconds when the node serves its app; else throws NodeFault `unavailable`, or the signal's reason. */
+/**
+ * Resolves within two seconds when the node serves its app; else throws NodeFault `unavailable`, or the signal's reason.
+ * Nodes of one server that are asked at the same time share its answer, and the signal of the first.
+ */
 export const probeNode: ProbeNode = createProbeNode()
 
 function servesApp(text: string, app: string): boolean {

@@ -47,9 +47,11 @@ export async function openAssignments(
     return call
   }
   async function refresh(): Promise<void> {
-    const rows = await readAssignments(parts.relational)
-    for (const [target, partition] of known) {
-      if (rows.get(target) !== partition) known.delete(target)
+    if (known.size > 0) {
+      const rows = await readAssignments(parts.relational)
+      for (const [target, partition] of known) {
+        if (rows.get(target) !== partition) known.delete(target)
+      }
     }
     for (const target of targets.current().targets.keys()) {
       if (!known.has(target) && !stop.signal.aborted) await ask(target)

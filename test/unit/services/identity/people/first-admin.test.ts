@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
-import { firstAdminEmail, openFirstAdmin } from '#services/identity/people/first-admin.ts'
+import {
+  firstAdminEmail,
+  openFirstAdmin,
+  prepareFirstPassword,
+} from '#services/identity/people/first-admin.ts'
 import { changePassword, readPasswordOf } from '#services/identity/people/kept-passwords.ts'
 import { createPasswords } from '#services/identity/people/passwords.ts'
 import { addPerson, listPeople } from '#services/identity/people/people.ts'
@@ -21,12 +25,13 @@ afterAll(() => relational.close())
 beforeEach(() => relational.query('delete from platform.people'))
 
 const passwords = createPasswords({ ln: 4, r: 8, p: 1 })
+const prepare = () => prepareFirstPassword(passwords)
 const by = { actor: { kind: 'command_line' as const, id: 'tester' } }
 
 async function start(home: string, print: ((text: string) => void) | null = null) {
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
-  const first = await openFirstAdmin({ relational, home, passwords, log, print })
+  const first = await openFirstAdmin({ relational, home, prepare, log, print })
   onTestFinished(() => first.close())
   return { first, lines }
 }

@@ -246,4 +246,20 @@ describe('a probe', () => {
     await node.down()
     await expect(probe(entryOf(node), signal)).rejects.toMatchObject({ kind: 'unavailable' })
   })
+
+  it('asks a server once for all its agents', async () => {
+    const node = await nodeWith(echoScript)
+    const probe = createProbeNode()
+    const signal = new AbortController().signal
+    const asked = () => node.requests.filter((request) => request.endsWith('/list-apps')).length
+    const found = await Promise.allSettled([
+      probe(entryOf(node), signal),
+      probe(entryOf(node, { app: 'x' }), signal),
+      probe(entryOf(node), signal),
+    ])
+    expect(found.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(asked()).toBe(1)
+    await probe(entryOf(node), signal)
+    expect(asked()).toBe(2)
+  })
 })

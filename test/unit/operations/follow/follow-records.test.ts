@@ -1,7 +1,7 @@
 /** How much of each partition is read when a request is followed. */
 
 import { expect, test } from 'vitest'
-import { shareOf } from '#operations/follow-request.ts'
+import { shareOf } from '#operations/follow/follow-records.ts'
 
 test('what small partitions leave goes to large ones, and all together stay below the bound', () => {
   expect(shareOf([10, 10], 100)).toBe(100)

@@ -1,0 +1,49 @@
+/** The events of a run or a dispatch, one below the other: what the keyboard and screen readers use. */
+
+import { plural } from '../data/format.ts'
+import { Json } from '../ui/facts.tsx'
+import { Empty, Failed } from '../ui/loaded.tsx'
+import { Section } from '../ui/page.tsx'
+import { Time } from '../ui/time.tsx'
+import type { RunEvent, RunEvents } from './use-run-events.ts'
+
+export function EventList({ following: { events, isLive, problem } }: { following: RunEvents }) {
+  return (
+    <Section title="Events">
+      <p className="dim" role="status">
+        {plural(events.length, 'event')}
+        {isLive && ', live'}
+      </p>
+      {problem && <Failed problem={problem} />}
+      {!isLive && events.length === 0 && <Empty title="It ended without an event" />}
+      <ol className="records" aria-label="Events, the oldest first">
+        {events.map((event) => (
+          <li key={event.number}>
+            <EventEntry event={event} />
+          </li>
+        ))}
+      </ol>
+    </Section>
+  )
+}
+
+function EventEntry({ event }: { event: RunEvent }) {
+  const { number, author, timestamp, content, errorCode, errorMessage } = event
+  const texts = (content?.parts ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
+  return (
+    <>
+      <div className="line">
+        <code>{number}</code>
+        <Time at={new Date(timestamp * 1_000).toISOString()} />
+        <strong>{author}</strong>
+        {errorCode && (
+          <span className="fault">
+            {errorCode}: {errorMessage}
+          </span>
+        )}
+      </div>
+      {texts.length > 0 && <p className="prose">{texts.join('\n')}</p>}
+      <Json label="JSON" value={event} />
+    </>
+  )
+}

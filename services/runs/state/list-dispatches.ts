@@ -1,0 +1,54 @@
+/** Lists dispatches with the title of their goals and how many of their runs are in which state. */
+
+import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import type { DispatchStatus, RunStatus } from './types.ts'
+
+export interface DispatchQuery {
+  /** Those that this caller started, or that are of this user; without it everybody's. */
+  own?: { callerUid: string; userId: string }
+  status?: DispatchStatus
+  limit: number
+  /** Only those with a smaller goal id. */
+  before?: number
+}
+
+export interface ListedDispatch {
+  goalId: number
+  title: string
+  status: DispatchStatus
+  userId: string
+  sessionId: string
+  deadline: Date
+  createdAt: Date
+  endedAt: Date | null
+  /** Of its agents, without those that joined; a state that none has is missing. */
+  counts: Partial<Record<RunStatus, number>>
+}
+
+/** The newest first; `next` is the smallest goal id of the page, null on the last one. */
+export async function listDispatches(
+  executor: SqlExecutor,
+  { own, status, limit, before }: DispatchQuery,
+): Promise<{ dispatches: ListedDispatch[]; next: number | null }> {
+  const params: SqlValue[] = [limit + 1]
+  const conditions: string[] = []
+  const param = (value: SqlValue) => `$${params.push(value)}`
+  if (own) conditions.push(`(d.caller_uid = ${param(own.callerUid)} or d.user_id = ${param(own.userId)})`)
+  if (status !== undefined) conditions.push(`d.status = ${param(status)}`)
+  if (before !== undefined) conditions.push(`d.goal_id < ${param(before)}`)
+  const { rows } = await executor.query<ListedDispatch>(
+    `select d.goal_id as "goalId", g.title, d.status, d.user_id as "userId", d.session_id as "sessionId", d.deadline,
+       d.created_at as "createdAt", d.ended_at as "endedAt", coalesce(counted.counts, '{}'::jsonb) as counts
+     from platform.dispatches d join platform.goals g on g.id = d.goal_id
+     left join lateral (
+       select jsonb_object_agg(status, runs) as counts from (
+         select r.status, count(*)::integer as runs from platform.runs r
+         where r.goal_id = d.goal_id and r.trigger = 'dispatch' group by r.status) by_status
+     ) counted on true
+     ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`}
+     order by d.goal_id desc limit $1`,
+    params,
+  )
+  const dispatches = rows.slice(0, limit)
+  return { dispatches, next: rows.length > limit ? (dispatches.at(-1)?.goalId ?? null) : null }
+}

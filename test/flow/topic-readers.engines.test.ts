@@ -1,0 +1,168 @@
+/**
+ * Each public topic, with real content, read by programs of others: confluent-kafka (Python), Kafka's console consumer with
+ * the registry's deserializer (Java) and kcat (C, raw). From the beginning and from positions, through a rebuild and more
+ * partitions they read what the platform's own reader reads.
+ */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { catalog } from '#topics/catalog.ts'
+import { commonHeaders } from '#topics/headers.ts'
+import type { Topic } from '#topics/topic.ts'
+import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { type FillingPlatform, openFillingPlatform } from '../support/topic-readers/fill.ts'
+import {
+  type Log,
+  type ReadRecord,
+  readAsPlatform,
+  readWithJava,
+  readWithKcat,
+  readWithPython,
+  type Starts,
+} from '../support/topic-readers/readers.ts'
+
+const publicTopics = catalog.filter((topic) => topic.public)
+
+let servers: DistributedServers
+let platform: FillingPlatform
+let log: Log
+beforeAll(async () => {
+  servers = await openDistributedServers()
+  const env = await servers.newEnvironment()
+  log = { brokers: servers.kafka.brokers, registry: env.SCHEMA_REGISTRY_URL! }
+  platform = await openFillingPlatform(env)
+  await platform.fill('first')
+})
+afterAll(async () => {
+  await platform?.close()
+  await servers?.close()
+})
+
+const named = (names: Record<string, string> = {}): Map<string, Topic> =>
+  new Map(publicTopics.map((topic) => [names[topic.name] ?? topic.name, topic]))
+
+function sorted<R extends Omit<ReadRecord, 'topic'>>(records: R[]): R[] {
+  const placeOf = (record: R) => `${'topic' in record ? record.topic : ''} ${record.headers['event-id']}`
+  return records.toSorted(
+    (a, b) => placeOf(a).localeCompare(placeOf(b)) || a.partition - b.partition || a.offset - b.offset,
+  )
+}
+
+/** The middle of what each partition holds. */
+function middles(records: ReadRecord[]): Starts {
+  const starts: Starts = {}
+  for (const [topic, ofTopic] of Map.groupBy(records, (record) => record.topic)) {
+    starts[topic] = {}
+    for (const [partition, list] of Map.groupBy(ofTopic, (record) => record.partition)) {
+      starts[topic][partition] = list[Math.floor(list.length / 2)]!.offset
+    }
+  }
+  return starts
+}
+
+/** What comes behind the records: where a reader of all of them goes on. */
+function endsOf(records: ReadRecord[]): Starts {
+  const starts: Starts = {}
+  for (const { topic, partition, offset } of records) {
+    const ofTopic = starts[topic] ?? {}
+    starts[topic] = ofTopic
+    ofTopic[partition] = Math.max(ofTopic[partition] ?? 0, offset + 1)
+  }
+  return starts
+}
+
+const everyStart = (topics: Iterable<string>): Starts =>
+  Object.fromEntries([...topics].map((topic) => [topic, {}]))
+
+/** Without topics, and with bytes and times as Avro's JSON for Java shows them. */
+function asJava(records: ReadRecord[]): Omit<ReadRecord, 'topic'>[] {
+  return records.map(({ topic: _, ...record }) => {
+    const { vector, ...value } = (record.value ?? {}) as { vector?: string }
+    if (vector === undefined) return record
+    return { ...record, value: { vector: Buffer.from(vector, 'hex').toString('latin1'), ...value } }
+  })
+}
+
+test('every public topic has content, with the headers that the catalogue names', async () => {
+  const { decoded } = await readAsPlatform(log, named())
+  for (const topic of publicTopics) {
+    const records = decoded.filter((record) => record.topic === topic.name)
+    expect(records.length, topic.name).toBeGreaterThan(0)
+    const allowed: string[] = [...commonHeaders, ...Object.keys(topic.public!.headers)]
+    const names = new Set(records.flatMap(({ headers }) => Object.keys(headers)))
+    expect(
+      [...names].filter((name) => !allowed.includes(name)),
+      topic.name,
+    ).toEqual([])
+    for (const { headers } of records)
+      expect(Object.keys(headers)).toEqual(expect.arrayContaining([...commonHeaders]))
+  }
+})
+
+test('confluent-kafka reads every topic from the beginning, and from positions', async () => {
+  const { decoded } = await readAsPlatform(log, named())
+  expect(sorted(await readWithPython(log, everyStart(named().keys())))).toEqual(sorted(decoded))
+  const starts = middles(decoded)
+  const rest = decoded.filter(({ topic, partition, offset }) => offset >= starts[topic]![partition]!)
+  expect(sorted(await readWithPython(log, starts))).toEqual(sorted(rest))
+})
+
+test('the console consumer of Java reads every topic from the beginning, and from a position', async () => {
+  const { decoded } = await readAsPlatform(log, named())
+  const all = await readWithJava(log, { topics: [...named().keys()] }, decoded.length)
+  expect(sorted(all)).toEqual(sorted(asJava(decoded)))
+  const [{ partition, offset }] = decoded.filter(({ topic }) => topic === 'hub.records').slice(-1) as [
+    ReadRecord,
+  ]
+  const place = { topic: 'hub.records', partition, offset }
+  const last = asJava(decoded.filter((one) => one.topic === place.topic && one.partition === partition))
+  expect(await readWithJava(log, place, 1)).toEqual(last.filter((one) => one.offset === offset))
+})
+
+test('kcat reads the bytes of every topic from the beginning, and from positions', async () => {
+  const { raw } = await readAsPlatform(log, named())
+  expect(sorted(await readWithKcat(log, [...named().keys()]))).toEqual(sorted(raw))
+  const starts = middles(raw.filter(({ topic }) => topic === 'fleet.events' || topic === 'hub.records'))
+  const rest = raw.filter(
+    ({ topic, partition, offset }) => offset >= (starts[topic]?.[partition] ?? Number.NaN),
+  )
+  expect(sorted(await readWithKcat(log, Object.keys(starts), starts))).toEqual(sorted(rest))
+})
+
+test('through a rebuild and more partitions they go on: in place from their positions, in a new epoch from the beginning', async () => {
+  const before = (await readAsPlatform(log, named())).decoded
+  const names: Record<string, string> = {}
+  for (const { name } of publicTopics) {
+    const grown = await platform.command<{ physical_name: string }>(
+      'topics',
+      'grow',
+      name,
+      '--partitions',
+      '24',
+    )
+    names[name] = grown.physical_name
+  }
+  expect(names).toEqual({
+    ...Object.fromEntries(publicTopics.map(({ name }) => [name, name])),
+    'hub.records': 'hub.records.e2',
+    'vectors.commands': 'vectors.commands.e2',
+  })
+  await platform.fill('second', async ({ command }) => {
+    await command('rebuild', 'notes')
+    await command('rebuild', 'vectors')
+  })
+  const starts = { ...everyStart(named(names).keys()), ...endsOf(before) }
+  for (const topic of ['hub.records', 'vectors.commands']) delete starts[topic]
+  const { decoded, raw } = await readAsPlatform(log, named(names), starts)
+  expect(sorted(await readWithPython(log, starts))).toEqual(sorted(decoded))
+  const compacted = ['hub.records.e2', 'vectors.commands.e2']
+  const inNewEpoch = (record: ReadRecord) => compacted.includes(record.topic)
+  expect(sorted(await readWithKcat(log, compacted))).toEqual(sorted(raw.filter(inNewEpoch)))
+  const fromNewEpoch = decoded.filter(inNewEpoch)
+  const java = await readWithJava(log, { topics: compacted }, fromNewEpoch.length)
+  expect(sorted(java)).toEqual(sorted(asJava(fromNewEpoch)))
+  // Nobody lost a key by it: the newest state of each is there.
+  const stateOf = (records: ReadRecord[]) => new Map(records.map((record) => [record.key, record.value]))
+  const notes = stateOf(before.filter(({ topic }) => topic === 'hub.records'))
+  const notesNow = stateOf(fromNewEpoch.filter(({ topic }) => topic === 'hub.records.e2'))
+  for (const [key, value] of notes) expect(notesNow.get(key)).toEqual(value)
+})
