@@ -8,12 +8,14 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { sleep } from '#lib/backoff.ts'
+import { installPythonPackage } from '../../scripts/servers/install.ts'
 import { eventually } from '../support/eventually.ts'
 import {
   activeNotes,
   followNotes,
   type KilledPlatform,
   openKilledPlatform,
+  type PythonCopy,
   runPythonCopy,
   writeNotes,
 } from '../support/log-copies.ts'
@@ -47,19 +49,23 @@ export function describeLogRecords(
       return places.sort()
     }
 
-    test('the client and the example program copy all notes, through kills, a rebuild and topics grow', async () => {
+    test('the client and the example programs copy all notes, through kills, a rebuild and topics grow', async () => {
       const { api, home, processes } = platform
       const writing = writeNotes(api)
       const client = followNotes(api)
-      const python = runPythonCopy(platform)
+      const programs = (await programsFor(platform, engines.env)).map((program) =>
+        runPythonCopy(home, program),
+      )
       onTestFinished(async () => {
-        await Promise.all([writing.stop(), client.stop(), python.kill()])
+        await Promise.all([writing.stop(), client.stop(), ...programs.map(({ kill }) => kill())])
       })
       for (let round = 0; round < 2; round++) {
         const before = writing.written()
         await eventually('more is written', () => writing.written() > before + 15, patienceMs)
-        await python.kill()
-        python.start()
+        for (const program of programs) {
+          await program.kill()
+          program.start()
+        }
         await sleep(100)
         await platform.killAndStart()
       }
@@ -74,7 +80,7 @@ export function describeLogRecords(
       // None is missing and none came twice.
       expect(client.places.toSorted()).toEqual(held)
       expect(client.active()).toEqual(active)
-      await eventually('the program has all', () => String(python.active()) === String(active), patienceMs)
+      for (const program of programs) await untilEqual(program, active)
 
       await platform.stop()
       await growWhenDrained()
@@ -91,8 +97,7 @@ export function describeLogRecords(
       onTestFinished(() => again.stop())
       const grown = await activeNotes(api)
       await eventually('the new copy has all', () => String(again.active()) === String(grown), patienceMs)
-      await eventually('so has the program', () => String(python.active()) === String(grown), patienceMs)
-      expect([python.ended(), python.errors()]).toEqual([false, ''])
+      for (const program of programs) await untilEqual(program, grown)
     }, 600_000)
 
     /** Groups keep a member that was killed for a while; what it had not read is read after a start. */
@@ -193,6 +198,31 @@ export function describeLogRecords(
       )
       expect(states.rows.map(({ note }) => note).sort()).toEqual(await activeNotes(api))
     }, 600_000)
+  })
+}
+
+/** Over HTTP everywhere, and from Kafka where there is one. */
+async function programsFor(
+  { baseUrl, keyFile }: KilledPlatform,
+  env: Record<string, string>,
+): Promise<PythonCopy[]> {
+  const overHttp = { program: 'notes_copy.py', args: [baseUrl, keyFile] }
+  const { KAFKA_BROKERS: brokers, SCHEMA_REGISTRY_URL: registry } = env
+  if (!brokers || !registry) return [overHttp]
+  const packages = await installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
+  return [overHttp, { program: 'notes_copy_kafka.py', args: [brokers, registry, baseUrl], packages }]
+}
+
+async function untilEqual(
+  program: ReturnType<typeof runPythonCopy>,
+  notes: readonly string[],
+): Promise<void> {
+  const isEqual = () => {
+    if (program.ended()) throw new Error(`the program ended: ${program.errors()}`)
+    return String(program.active()) === String(notes)
+  }
+  await eventually('the program has all', isEqual, patienceMs).catch((error: unknown) => {
+    throw new Error(`${error}: ${program.errors()}`)
   })
 }
 
