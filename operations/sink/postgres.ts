@@ -172,7 +172,12 @@ async function applyStates(
 }
 
 function rowsOf(records: readonly PositionedRecord[]): string {
-  const rows = records.map(({ position, fault: _, ...record }) => ({ ...record, epoch: epochOf(position) }))
+  const rows = records.map(({ position, fault, value, ...record }) => ({
+    ...record,
+    // What could not be decoded must not look like a value, nor like a tombstone.
+    value: fault === undefined ? value : { fault },
+    epoch: epochOf(position),
+  }))
   return JSON.stringify(rows, (_, value) => (typeof value === 'string' ? textOf(value) : value))
 }
 

@@ -8,7 +8,7 @@ import { fetchBytesMax, type OpenedRecords, positionOf, readingOf, shownOf } fro
 /** Characters of JSON; one record comes whatever its size. */
 const pageLengthMax = 4 * 1024 * 1024
 /** A page that could be full waits so long for partitions that have not answered yet. */
-const fairMs = 250
+const fairMs = 1_000
 
 export interface RecordsPage {
   records: ShownRecord[]

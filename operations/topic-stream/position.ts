@@ -5,7 +5,6 @@
  */
 
 import { AppError } from '#lib/errors.ts'
-import { validationFailed } from '#runtime/http/validation.ts'
 
 /** Enough for more partitions than a topic may have. */
 export const positionLengthMax = 24_000
@@ -38,12 +37,10 @@ export function readPosition(text: string, field: string): TopicPosition {
 }
 
 function noPosition(field: string): AppError {
-  return validationFailed([
-    {
-      path: field,
-      message: 'must be a position such as 0:12,1:40: each partition once, with its next offset',
-    },
-  ])
+  const rule = 'must be a position such as 0:12,1:40: each partition once, with its next offset'
+  return new AppError('validation_failed', `What is given to begin at ${rule}.`, {
+    errors: [{ path: field, message: rule }],
+  })
 }
 
 /** What the log does not hold, and where to go on: `earliest` is the oldest that it holds. */

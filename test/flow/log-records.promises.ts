@@ -6,16 +6,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openPostgres } from '#engines/relational/postgres.ts'
 import { sleep } from '#lib/backoff.ts'
+import { installPythonPackage } from '../../scripts/servers/install.ts'
 import { eventually } from '../support/eventually.ts'
 import {
   activeNotes,
   followNotes,
   type KilledPlatform,
   openKilledPlatform,
+  type PythonCopy,
   runPythonCopy,
   writeNotes,
 } from '../support/log-copies.ts'
+import { silentLog } from '../support/relational.ts'
+import { databaseUrl } from '../support/servers.ts'
 
 const patienceMs = 120_000
 
@@ -28,6 +33,7 @@ export function describeLogRecords(
     let platform: KilledPlatform
     beforeAll(async () => {
       engines = await open()
+      engines.env.SINK_POSTGRES_URL = await databaseUrl()
       platform = await openKilledPlatform(engines.env)
     }, 600_000)
     afterAll(async () => {
@@ -43,19 +49,23 @@ export function describeLogRecords(
       return places.sort()
     }
 
-    test('the client and the example program copy all notes, through kills, a rebuild and topics grow', async () => {
+    test('the client and the example programs copy all notes, through kills, a rebuild and topics grow', async () => {
       const { api, home, processes } = platform
       const writing = writeNotes(api)
       const client = followNotes(api)
-      const python = runPythonCopy(platform)
+      const programs = (await programsFor(platform, engines.env)).map((program) =>
+        runPythonCopy(home, program),
+      )
       onTestFinished(async () => {
-        await Promise.all([writing.stop(), client.stop(), python.kill()])
+        await Promise.all([writing.stop(), client.stop(), ...programs.map(({ kill }) => kill())])
       })
       for (let round = 0; round < 2; round++) {
         const before = writing.written()
         await eventually('more is written', () => writing.written() > before + 15, patienceMs)
-        await python.kill()
-        python.start()
+        for (const program of programs) {
+          await program.kill()
+          program.start()
+        }
         await sleep(100)
         await platform.killAndStart()
       }
@@ -70,7 +80,7 @@ export function describeLogRecords(
       // None is missing and none came twice.
       expect(client.places.toSorted()).toEqual(held)
       expect(client.active()).toEqual(active)
-      await eventually('the program has all', () => String(python.active()) === String(active), patienceMs)
+      for (const program of programs) await untilEqual(program, active)
 
       await platform.stop()
       await growWhenDrained()
@@ -87,8 +97,7 @@ export function describeLogRecords(
       onTestFinished(() => again.stop())
       const grown = await activeNotes(api)
       await eventually('the new copy has all', () => String(again.active()) === String(grown), patienceMs)
-      await eventually('so has the program', () => String(python.active()) === String(grown), patienceMs)
-      expect([python.ended(), python.errors()]).toEqual([false, ''])
+      for (const program of programs) await untilEqual(program, grown)
     }, 600_000)
 
     /** Groups keep a member that was killed for a while; what it had not read is read after a start. */
@@ -143,6 +152,77 @@ export function describeLogRecords(
       )
       expect(placesIn(folder).toSorted()).toEqual(await placesHeld())
     }, 600_000)
+
+    test('a sink into tables is killed again and again: every record once, and the newest of each key', async () => {
+      const { api, home, processes } = platform
+      const relational = await openPostgres({ url: engines.env.SINK_POSTGRES_URL!, log: silentLog })
+      onTestFinished(() => relational.close())
+      const args = ['sink', 'postgres', 'hub.records']
+      const modes = [
+        [...args, '--table', 'records', '--mode', 'append'],
+        [...args, '--table', 'states'],
+      ]
+      const countOf = async () => {
+        const { rows } = await relational.query<{ count: number }>(
+          'select count(*)::int as count from records',
+        )
+        return rows[0]!.count
+      }
+      for (const mode of modes) await processes.run(mode, home)
+      const writing = writeNotes(api)
+      onTestFinished(() => writing.stop())
+      for (let round = 0; round < 3; round++) {
+        const sinks = modes.map((mode) => processes.command(mode, home))
+        const before = await countOf()
+        await eventually('it copies', async () => (await countOf()) > before + 3 * round, patienceMs)
+        for (const { child } of sinks) child.kill('SIGKILL')
+        await Promise.all(sinks.map(({ finished }) => finished))
+        if (round === 1) await platform.killAndStart()
+      }
+      await writing.stop()
+      const held = await placesHeld()
+      await eventually(
+        'all is copied',
+        async () => {
+          for (const mode of modes) await processes.run(mode, home)
+          return (await countOf()) >= held.length
+        },
+        patienceMs,
+      )
+      const { rows } = await relational.query<{ place: string }>(
+        `select partition || '/' || "offset" as place from records`,
+      )
+      expect(rows.map(({ place }) => place).sort()).toEqual(held)
+      const states = await relational.query<{ note: string }>(
+        `select value->>'id' || ' ' || (value->>'title') as note from states where value->>'status' = 'active'`,
+      )
+      expect(states.rows.map(({ note }) => note).sort()).toEqual(await activeNotes(api))
+    }, 600_000)
+  })
+}
+
+/** Over HTTP everywhere, and from Kafka where there is one. */
+async function programsFor(
+  { baseUrl, keyFile }: KilledPlatform,
+  env: Record<string, string>,
+): Promise<PythonCopy[]> {
+  const overHttp = { program: 'notes_copy.py', args: [baseUrl, keyFile] }
+  const { KAFKA_BROKERS: brokers, SCHEMA_REGISTRY_URL: registry } = env
+  if (!brokers || !registry) return [overHttp]
+  const packages = await installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
+  return [overHttp, { program: 'notes_copy_kafka.py', args: [brokers, registry, baseUrl], packages }]
+}
+
+async function untilEqual(
+  program: ReturnType<typeof runPythonCopy>,
+  notes: readonly string[],
+): Promise<void> {
+  const isEqual = () => {
+    if (program.ended()) throw new Error(`the program ended: ${program.errors()}`)
+    return String(program.active()) === String(notes)
+  }
+  await eventually('the program has all', isEqual, patienceMs).catch((error: unknown) => {
+    throw new Error(`${error}: ${program.errors()}`)
   })
 }
 

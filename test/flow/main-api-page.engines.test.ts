@@ -57,12 +57,21 @@ test('the way of an agent works by curl as the page says', { timeout: 120_000 },
 })
 
 test('what operators do works by curl as the page says', { timeout: 120_000 }, () => {
-  const headings = ['What operators do and see', 'Agents', 'The live tail', 'Dead letters', 'Who did what']
+  const headings = [
+    'What operators do and see',
+    'Agents',
+    'Records',
+    'The live tail',
+    'Dead letters',
+    'Who did what',
+  ]
   const printed = runPage([tokenHeading, ...headings], (script) => script.replaceAll('scout', 'operator'))
   expect(printed).not.toContain('"code":')
   expect(printed).toContain('"agent_id":"surveyor","uid"')
   expect(printed).toContain('"deleted":true')
   expect(printed).toMatch(/\nid: \S+\ndata: \{"partition":/)
+  expect(printed).toContain('"next":"0:')
+  expect(printed).toContain('event: ready')
   expect(printed).toContain('"dry_run":true')
   expect(printed).toContain('"action":"agent.update","target":"surveyor"')
 })

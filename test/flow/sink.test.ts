@@ -207,6 +207,14 @@ test('a table of records has each once, also when the answer of a commit was los
   expect(rows).toEqual([{ count: 21, tombstones: 1 }])
 })
 
+test('a record that cannot be decoded is neither a value nor a tombstone', async () => {
+  const world = await openSinkWorld()
+  await world.eventLog.append(topic, 3, [{ key: Buffer.from('note/1'), value: Buffer.from('no Avro') }])
+  await copy(world, await postgres('faults'))
+  const { rows } = await relational.query<{ value: object }>('select value from faults')
+  expect(rows).toEqual([{ value: { fault: expect.stringContaining('not the wire format') } }])
+})
+
 test('of two sinks with one name the earlier one is fenced; another copy needs another name', async () => {
   const world = await openSinkWorld()
   await world.note(1)

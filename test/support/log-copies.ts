@@ -74,7 +74,7 @@ export function writeNotes(api: MainApi) {
       try {
         return await work()
       } catch (error) {
-        if (!(error instanceof ProblemError) || (error.status !== 0 && error.status < 500)) throw error
+        if (!isPassing(error)) throw error
         await sleep(50)
       }
     }
@@ -101,7 +101,13 @@ export function writeNotes(api: MainApi) {
   }
 }
 
-/** What the hub says, by id: id, version is not shown, so subject and status stand for it. */
+/** Also that the first try of a note, which was cut off, is not known to be over. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof ProblemError)) return false
+  return error.status === 0 || error.status >= 500 || error.code === 'idempotency_in_progress'
+}
+
+/** What the hub says, by id and subject. */
 export async function activeNotes(api: MainApi): Promise<string[]> {
   const notes: Note[] = []
   for await (const note of api.notes.all({ status: 'active', limit: 1_000 })) notes.push(note)
@@ -145,20 +151,28 @@ export function followNotes(api: MainApi) {
   }
 }
 
-const program = fileURLToPath(new URL('../../docs/examples/notes_copy.py', import.meta.url))
+const examples = fileURLToPath(new URL('../../docs/examples/', import.meta.url))
 
-/** The example program in a process of its own, which may be killed and started again. */
-export function runPythonCopy({
-  baseUrl,
-  keyFile,
-  home,
-}: Pick<KilledPlatform, 'baseUrl' | 'keyFile' | 'home'>) {
-  const file = join(home, 'notes.sqlite')
+export interface PythonCopy {
+  /** Below docs/examples. */
+  program: string
+  /** Before the file of the copy, which is the last one. */
+  args: readonly string[]
+  /** Where the packages are that it imports. */
+  packages?: string
+}
+
+/** An example program in a process of its own, which may be killed and started again. */
+export function runPythonCopy(home: string, { program, args, packages }: PythonCopy) {
+  const file = join(home, `${program}.sqlite`)
   let child: ChildProcess
   let errors = ''
   const ended = () => child.exitCode !== null || child.signalCode !== null
   function start(): void {
-    child = spawn('python3', [program, baseUrl, keyFile, file], { stdio: ['ignore', 'ignore', 'pipe'] })
+    child = spawn('python3', [join(examples, program), ...args, file], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...(packages ? { PYTHONPATH: packages } : {}) },
+    })
     child.stderr?.on('data', (chunk) => {
       errors += chunk
     })
@@ -173,7 +187,8 @@ export function runPythonCopy({
   return {
     kill,
     start,
-    errors: () => errors,
+    /** Its last words. */
+    errors: () => errors.slice(-2_000),
     ended,
     /** While it runs, too. */
     active(): string[] {
