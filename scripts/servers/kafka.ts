@@ -12,6 +12,8 @@ import { installKafka } from './install.ts'
 export interface KafkaCluster {
   /** `host:port` of every node. */
   brokers: string[]
+  /** Of a secured cluster: where everybody may do everything, without TLS and password. */
+  unsecured: string[]
   /** Node ids, from 1. */
   nodes: number[]
   /** The process of a node that runs. */
@@ -29,8 +31,10 @@ interface Node {
   id: number
   port: number
   controllerPort: number
-  /** What the nodes use among themselves, where clients come through a proxy. */
-  proxied?: { advertisedPort: number; nodesPort: number }
+  /** What the nodes use among themselves, where clients come another way. */
+  nodesPort?: number
+  /** Where clients come through a proxy. */
+  advertisedPort?: number
   folder: string
   /** Its log directory. */
   data: string
@@ -52,12 +56,21 @@ export interface KafkaOptions {
   ownLimits?: boolean
   /** Brokers compile their code fully, as in production: for whoever reads their processor time. */
   compiled?: boolean
+  secured?: KafkaSecurity
+}
+
+/** Clients use TLS and SCRAM-SHA-512, and have the rights that access control lists give them. */
+export interface KafkaSecurity {
+  /** PEM file with a private key and its certificate for `localhost`. */
+  certificate: string
+  /** Name → password. None has any right at first. */
+  users: Record<string, string>
 }
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
 export async function openKafkaCluster(
   count: 1 | 3,
-  { heapMb = 384, data, advertisedPorts, ownLimits = false, compiled = false }: KafkaOptions = {},
+  { heapMb = 384, data, advertisedPorts, ownLimits = false, compiled = false, secured }: KafkaOptions = {},
 ): Promise<KafkaCluster> {
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
@@ -71,7 +84,8 @@ export async function openKafkaCluster(
     const [port, controllerPort] = [await freePort(), await freePort()]
     const node: Node = { id, port, controllerPort, folder: own, data: data ?? join(own, 'data') }
     const advertisedPort = advertisedPorts?.[id - 1]
-    if (advertisedPort !== undefined) node.proxied = { advertisedPort, nodesPort: await freePort() }
+    if (advertisedPort !== undefined) node.advertisedPort = advertisedPort
+    if (advertisedPort !== undefined || secured) node.nodesPort = await freePort()
     nodes.push(node)
   }
   const java = (...args: string[]) => [
@@ -81,7 +95,7 @@ export async function openKafkaCluster(
     classPath,
     ...args,
   ]
-  for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits))
+  for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits, secured))
   const format = (node: Node) =>
     runCommand(
       'java',
@@ -89,6 +103,7 @@ export async function openKafkaCluster(
         '-Xmx128m',
         quickStart,
         ...java('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node)),
+        ...usersOf(secured),
       ],
       { timeoutMs: 60_000 },
     )
@@ -115,7 +130,8 @@ export async function openKafkaCluster(
     throw error
   }
   return {
-    brokers: nodes.map((node) => `127.0.0.1:${node.port}`),
+    brokers: nodes.map((node) => `${secured ? 'localhost' : '127.0.0.1'}:${node.port}`),
+    unsecured: secured ? nodes.map((node) => `127.0.0.1:${node.nodesPort}`) : [],
     nodes: nodes.map((node) => node.id),
     pid: (id) => nodeOf(id).child!.pid,
     kill9: async (id) => nodeOf(id).child?.kill('SIGKILL'),
@@ -129,7 +145,7 @@ function configOf(node: Node): string {
   return join(node.folder, 'server.properties')
 }
 
-function serverProperties(node: Node, nodes: Node[], ownLimits: boolean): string {
+function serverProperties(node: Node, nodes: Node[], ownLimits: boolean, secured?: KafkaSecurity): string {
   const replicas = nodes.length
   const inSync = replicas === 3 ? 2 : 1
   const internal = ['transaction.state.log', 'share.coordinator.state.topic'].flatMap((topic) => [
@@ -141,7 +157,7 @@ function serverProperties(node: Node, nodes: Node[], ownLimits: boolean): string
     'process.roles=broker,controller',
     `node.id=${node.id}`,
     `controller.quorum.voters=${nodes.map((voter) => `${voter.id}@127.0.0.1:${voter.controllerPort}`).join(',')}`,
-    ...listeners(node),
+    ...(secured ? securedListeners(node, secured) : listeners(node)),
     'controller.listener.names=CONTROLLER',
     `log.dirs=${node.data}`,
     `default.replication.factor=${replicas}`,
@@ -173,14 +189,42 @@ const shortLimits = [
   'broker.heartbeat.interval.ms=500',
 ]
 
-function listeners({ port, controllerPort, proxied }: Node): string[] {
-  const nodes = proxied ? `,NODES://127.0.0.1:${proxied.nodesPort}` : ''
+function listeners({ port, controllerPort, nodesPort, advertisedPort }: Node): string[] {
+  const nodes = nodesPort ? `,NODES://127.0.0.1:${nodesPort}` : ''
   return [
     `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}${nodes}`,
-    `advertised.listeners=PLAINTEXT://127.0.0.1:${proxied?.advertisedPort ?? port}${nodes}`,
+    `advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort ?? port}${nodes}`,
     'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,NODES:PLAINTEXT',
-    `inter.broker.listener.name=${proxied ? 'NODES' : 'PLAINTEXT'}`,
+    `inter.broker.listener.name=${nodesPort ? 'NODES' : 'PLAINTEXT'}`,
   ]
+}
+
+/** Certificates are for names, so clients are sent to `localhost`. */
+function securedListeners(
+  { port, controllerPort, nodesPort }: Node,
+  { certificate }: KafkaSecurity,
+): string[] {
+  const nodes = `NODES://127.0.0.1:${nodesPort}`
+  return [
+    `listeners=CLIENTS://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort},${nodes}`,
+    `advertised.listeners=CLIENTS://localhost:${port},${nodes}`,
+    'listener.security.protocol.map=CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT,NODES:PLAINTEXT',
+    'inter.broker.listener.name=NODES',
+    'sasl.enabled.mechanisms=SCRAM-SHA-512',
+    'listener.name.clients.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;',
+    'ssl.keystore.type=PEM',
+    `ssl.keystore.location=${certificate}`,
+    'authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    // The nodes themselves, and whoever sets the rights.
+    'super.users=User:ANONYMOUS',
+  ]
+}
+
+function usersOf(secured?: KafkaSecurity): string[] {
+  return Object.entries(secured?.users ?? {}).flatMap(([name, password]) => [
+    '--add-scram',
+    `SCRAM-SHA-512=[name=${name},password=${password}]`,
+  ])
 }
 
 const loggingProperties = `status=error

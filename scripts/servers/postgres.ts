@@ -4,7 +4,7 @@
  */
 
 import { execFileSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdtempSync } from 'node:fs'
+import { chmodSync, cpSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -30,21 +30,29 @@ export interface RunningPostgres extends LocalServer {
 /** How often a start waits for what a killed server left running. */
 const startsMax = 40
 
-/** `url` is the maintenance database; suites make databases of their own on the same server. */
-export async function openPostgres(): Promise<RunningPostgres> {
+/**
+ * `url` is the maintenance database; suites make databases of their own on the same server. With a password the server
+ * asks everybody for it, by SCRAM.
+ */
+export async function openPostgres({ password }: { password?: string } = {}): Promise<RunningPostgres> {
   const installed = await installPostgres()
   const folder = mkdtempSync(join(tmpdir(), 'fl-pg-'))
   removeAtEnd(folder)
+  const passwordFile = join(folder, 'password')
+  if (password !== undefined) writeFileSync(passwordFile, password)
   if (isRoot()) handOver(folder)
   const bin = join(readableInstall(installed, folder), 'bin')
   const data = join(folder, 'data')
   const port = await freePort()
-  const init = ['-D', data, '-U', user, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync']
+  const access =
+    password === undefined ? ['-A', 'trust'] : ['-A', 'scram-sha-256', `--pwfile=${passwordFile}`]
+  const init = ['-D', data, '-U', user, ...access, '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync']
   const [initCommand, ...initArgs] = asServerUser([join(bin, 'initdb'), ...init])
   await runCommand(initCommand!, initArgs, { cwd: folder, timeoutMs: 60_000 })
   const serve = [join(bin, 'postgres'), '-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder]
   const [command, ...args] = asServerUser([...serve, ...settings.flatMap((setting) => ['-c', setting])])
-  const url = `postgres://${user}@127.0.0.1:${port}/postgres`
+  const login = password === undefined ? user : `${user}:${password}`
+  const url = `postgres://${login}@127.0.0.1:${port}/postgres`
   let child: ServerChild
   async function start(): Promise<void> {
     for (let starts = 1; ; starts++) {
@@ -94,7 +102,7 @@ function isRoot(): boolean {
 
 function handOver(folder: string): void {
   if (!succeeds('id', [user])) execFileSync('useradd', ['-r', '-M', '-s', '/usr/sbin/nologin', user])
-  execFileSync('chown', [`${user}:${user}`, folder])
+  execFileSync('chown', ['-R', `${user}:${user}`, folder])
   chmodSync(folder, 0o700)
 }
 

@@ -1,6 +1,7 @@
 /** Programs of others that read topics, and the platform's own reader, to be compared with each other. */
 
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { StoredRecord } from '#engines/event-log/port.ts'
@@ -66,6 +67,27 @@ export async function readAsPlatform(
   return { decoded, raw }
 }
 
+/** Runs the blocks of a language in docs/reading-topics.md that name a program; gives what they print. */
+export async function runPage(
+  { brokers, registry }: Log,
+  language: 'sh' | 'python',
+  containing: string,
+): Promise<string> {
+  const page = readFileSync(new URL('../../../docs/reading-topics.md', import.meta.url), 'utf8')
+  const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
+    ([, block]) => block!,
+  )
+  const program = blocks.find((block) => block.includes(containing))
+  if (program === undefined) throw new Error(`the page has no ${language} with ${containing}`)
+  const env = { BROKERS: brokers.join(','), REGISTRY: registry, PYTHONPATH: await confluentKafka() }
+  const output = await run(language === 'sh' ? 'sh' : 'python3', ['-c', program], { env })
+  return output.toString('utf8')
+}
+
+function confluentKafka(): Promise<string> {
+  return installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
+}
+
 function plain(value: unknown): unknown {
   if (Buffer.isBuffer(value)) return value.toString('hex')
   if (value === null || typeof value !== 'object') return value
@@ -78,10 +100,12 @@ export async function readWithPython(
   topics: Starts,
   config: Record<string, string> = {},
 ): Promise<ReadRecord[]> {
-  const packages = await installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
   const program = fileURLToPath(new URL('read.py', import.meta.url))
   const given = JSON.stringify({ brokers: brokers.join(','), registry, config, topics })
-  const output = await run('python3', [program], { input: given, env: { PYTHONPATH: packages } })
+  const output = await run('python3', [program], {
+    input: given,
+    env: { PYTHONPATH: await confluentKafka() },
+  })
   return linesOf(output).map((line) => JSON.parse(line) as ReadRecord)
 }
 
