@@ -5,7 +5,8 @@ import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { startRepeating } from '#runtime/repeat.ts'
-import { type EndedRun, endHeldRuns } from '../state/end.ts'
+import type { LocalDispatcher } from '../local-runs.ts'
+import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
@@ -17,6 +18,8 @@ import type { Heard } from './wakeups.ts'
 /** Events may have half a megabyte each. */
 const eventsTogetherMax = 16
 const endsTogetherMax = 32
+/** What follows from the ends of runs lets their callers go first, and is done together. */
+const aftermathMs = 20
 const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
@@ -29,7 +32,7 @@ export interface DispatcherOptions {
   retentionDays: number
 }
 
-export interface Dispatcher extends Closeable, Heard {
+export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
   /** Probes the nodes now: of a nodes file that changed. */
   probe(): void
   /** Runs that it works on. */
@@ -45,6 +48,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   let resting = false
   let woken = false
   let begun = false
+  let following: NodeJS.Timeout | undefined
 
   // The embedded engine runs one statement at a time.
   const statementsMax = relational.driver === 'embedded' ? 1 : 4
@@ -74,11 +78,19 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
       for (const slug of slugsToWake(host, runs)) claimer.wake(slug)
+      if (runs.some(({ trigger }) => trigger !== 'report')) following ??= setTimeout(followUp, aftermathMs)
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },
   }
   const claimer = new Claimer(host)
+
+  /** AXON has reports, and the log events of the fleet. */
+  function followUp(): void {
+    following = undefined
+    parts.ringOutbox()
+    claimer.wake(axon.slug)
+  }
 
   const loops = [
     startRepeating({ what: 'probes of nodes', log, wakeup: probing, everyMs: probeEveryMs }, () =>
@@ -117,7 +129,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
 
   return {
     run(slug, runId) {
-      if (runId === null || !claimer.has(runId)) host.wake(slug)
+      if (runId === null || !claimer.knows(runId)) host.wake(slug)
+    },
+    claimAtOnce: (slug) => claimer.claimAtOnce(slug),
+    begin(run, askedAt) {
+      claimer.begin(run, askedAt)
+      woken = true
+      if (resting) sweeping.wake()
     },
     cancel: () => void claimer.stopCanceled().catch(() => {}),
     again: () => sweeping.wake(),
@@ -132,6 +150,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       await Promise.race([claimer.idle(), sleep(options.drainMs)])
       claimer.stop()
       await claimer.idle()
+      clearTimeout(following)
       await renewing.close()
       await parts.news.close()
     },

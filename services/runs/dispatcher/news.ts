@@ -36,7 +36,12 @@ export interface RunNews extends Closeable {
   dispatchEnded(goalId: number, status: DispatchStatus): void
 }
 
-export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger): RunNews {
+/** `tell` hears of everything at once, whatever becomes of the log. */
+export function createRunNews(
+  publisher: Pick<Publisher, 'publish'>,
+  log: Logger,
+  tell: (record: RunEventRecord) => void = () => {},
+): RunNews {
   let waiting: News[] = []
   let bytes = 0
   let failing = false
@@ -45,11 +50,17 @@ export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger
 
   const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
 
-  function add(slug: string, value: Partial<RunEventRecord>): void {
+  function add(slug: string, value: RunEventRecord): void {
     if (isFull()) return
-    waiting.push({ key: slug, value: { ...nothing, ...value } })
+    waiting.push({ key: slug, value })
     bytes += value.event?.length ?? 0
     publishing ??= publishAll()
+  }
+
+  function addTold(slug: string, given: Partial<RunEventRecord>): void {
+    const value = { ...nothing, ...given }
+    tell(value)
+    add(slug, value)
   }
 
   function take(): News[] {
@@ -81,18 +92,27 @@ export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger
   }
 
   return {
-    started: (run) => add(run.slug, { ...of(run), status: 'running' }),
+    started: (run) => addTold(run.slug, { ...of(run), status: 'running' }),
     partial(run, event) {
-      if (!isFull(0.5)) add(run.slug, { ...of(run), event })
+      const value = { ...nothing, ...of(run), event }
+      tell(value)
+      if (!isFull(0.5)) add(run.slug, value)
     },
     async stored(run, event, { seq, goalSeq }) {
+      const value = { ...nothing, ...of(run), seq, goal_seq: goalSeq, event }
+      tell(value)
       for (let waited = 0; isFull() && waited < roomMs && !closed; waited += roomLookMs)
         await sleep(roomLookMs)
-      add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event })
+      add(run.slug, value)
     },
     ended: (run) =>
-      add(run.slug, { ...of(run), status: run.status, tree_ended: run.treeEnded, last_seq: run.lastEventId }),
-    dispatchEnded: (goalId, status) => add('', { goal_id: goalId, goal_status: status }),
+      addTold(run.slug, {
+        ...of(run),
+        status: run.status,
+        tree_ended: run.treeEnded,
+        last_seq: run.lastEventId,
+      }),
+    dispatchEnded: (goalId, status) => addTold('', { goal_id: goalId, goal_status: status }),
     async close() {
       closed = true
       await publishing

@@ -18,6 +18,8 @@ export interface DispatcherParts {
   callNode: CallNode
   probeNode(node: RunNode, signal: AbortSignal): Promise<void>
   news: RunNews
+  /** Records were written that the outbox-publisher is to publish. */
+  ringOutbox(): void
   times: RunTimes
 }
 

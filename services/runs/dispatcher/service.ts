@@ -5,7 +5,9 @@ import { loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { lookSeldomMs } from '#runtime/notices.ts'
+import { createOutboxBell } from '#runtime/outbox/wake-outbox.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { localRunsOf } from '../local-runs.ts'
 import { watchNodes } from '../nodes/nodes-file.ts'
 import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
 import { createRunNews } from './news.ts'
@@ -57,6 +59,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
   const { relational, eventLog } = engines
+  const local = localRunsOf(relational)
+  const bell = createOutboxBell({ relational, log })
   const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
     {
@@ -66,7 +70,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       nodes: () => watched.current(),
       callNode,
       probeNode,
-      news: createRunNews(publisher, log),
+      news: createRunNews(publisher, log, local.tell),
+      ringOutbox: bell.ring,
       // Within a process no notice is lost.
       times: relational.driver === 'embedded' ? { ...runTimes, restMs: lookSeldomMs } : runTimes,
     },
@@ -82,14 +87,16 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics }, dispatcher)
   } catch (error) {
     stopping.abort()
-    await Promise.all([dispatcher.close(), watched.close()])
+    await Promise.all([dispatcher.close(), watched.close(), bell.close()])
     throw error
   }
+  local.dispatcher = dispatcher
   return {
     async close() {
+      local.dispatcher = undefined
       await dispatcher.close()
       stopping.abort()
-      await Promise.all([heard.close(), watched.close()])
+      await Promise.all([heard.close(), watched.close(), bell.close()])
     },
   }
 }

@@ -163,13 +163,15 @@ $$;
 -- use, and the locks that they take are never held by a client.
 
 -- Accepts a run into its lane, with its tree and the record that wakes the dispatchers. Not made: the run exists, or the lane
--- is full, or it is busy and the caller does not wait. Runs of callers are limited by those of callers that wait.
+-- is full, or it is busy and the caller does not wait. Runs of callers are limited by those of callers that wait. With a
+-- claimant the run is claimed as claim_runs would, where it is next: then nobody needs to be woken.
 create function platform.accept_run(
   of_run_id text, of_slug text, of_agent text, of_user text, of_session text, of_trigger text, of_caller text,
   of_request text, of_traceparent text, of_message json, of_author text, of_streaming boolean, of_state json,
   of_metadata json, of_parent text, of_root text, of_goal bigint, of_depth integer, of_deadline timestamptz,
   rejects boolean, limited boolean, waiting_max integer, open_max integer, record_headers jsonb, notifies boolean,
-  out made text, out active text, out waiting integer, out accepted_at timestamptz
+  claimant text, lease_ms double precision, slots_max integer,
+  out made text, out active text, out waiting integer, out accepted_at timestamptz, out claimed boolean
 ) language plpgsql as $$
 declare
   of_lane uuid := md5(of_slug || '/' || length(of_user) || '/' || of_user || '/' || of_session)::uuid;
@@ -183,16 +185,36 @@ begin
   if limited and (waiting >= waiting_max or rejects and open > 0) or not limited and open >= open_max then
     return;
   end if;
+  claimed := false;
+  if claimant is not null and open = 0 then
+    -- Who meets another claim waits for nothing: the run is claimed as all others.
+    perform from platform.run_nodes n where n.slug = of_slug for no key update skip locked;
+    if found then
+      select (select count(*) < slots_max from platform.runs c where c.slug = of_slug and c.status = 'running')
+        and not exists (
+          select from platform.runs q
+          where q.slug = of_slug and q.status = 'queued' and (q.not_before is null or q.not_before <= clock_timestamp())
+            and not exists (select from platform.runs o where o.lane = q.lane and o.status = 'running'))
+      into claimed;
+    end if;
+  end if;
+  accepted_at := clock_timestamp();
   insert into platform.runs (run_id, slug, agent, user_id, session_id, status, trigger, caller_uid, request_id, traceparent,
-    message, message_author, streaming, state_delta, custom_metadata, parent_run_id, root_run_id, goal_id, depth, deadline)
-  values (of_run_id, of_slug, of_agent, of_user, of_session, 'queued', of_trigger, of_caller, of_request, of_traceparent,
-    of_message, of_author, of_streaming, of_state, of_metadata, of_parent, of_root, of_goal, of_depth, of_deadline)
-  on conflict (run_id) do nothing returning run_id, created_at into made, accepted_at;
+    message, message_author, streaming, state_delta, custom_metadata, parent_run_id, root_run_id, goal_id, depth, deadline,
+    created_at, attempt, epoch, holder, lease_until, started_at)
+  values (of_run_id, of_slug, of_agent, of_user, of_session, case when claimed then 'running' else 'queued' end, of_trigger,
+    of_caller, of_request, of_traceparent, of_message, of_author, of_streaming, of_state, of_metadata, of_parent, of_root,
+    of_goal, of_depth, of_deadline, accepted_at, claimed::integer, claimed::integer, case when claimed then claimant end,
+    case when claimed then accepted_at + make_interval(secs => lease_ms / 1000) end, case when claimed then accepted_at end)
+  on conflict (run_id) do nothing returning run_id into made;
   if made is null then
     return;
   end if;
   if of_root = of_run_id then
     insert into platform.run_trees (root_run_id, goal_id) values (of_run_id, of_goal);
+  end if;
+  if claimed then
+    return;
   end if;
   insert into platform.outbox (topic, key, event_id, value, headers) values ('runs.commands', of_slug,
     gen_random_uuid()::text, jsonb_build_object('command', 'start', 'run_id', of_run_id, 'slug', of_slug), record_headers);
