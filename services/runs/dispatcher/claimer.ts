@@ -12,6 +12,8 @@ import { RunControl } from './run-control.ts'
 import { workOn } from './run-task.ts'
 import { runsMax } from './times.ts'
 
+/** Longer than a commit takes that a claim did not see yet. */
+const latelyMs = 1_000
 /** Runs that are remembered when they are over: their commands may come after that. */
 const knownMax = 10_000
 
@@ -22,6 +24,8 @@ export class Claimer {
   readonly #tasks = new Set<Promise<void>>()
   /** Slugs that are being claimed for; true: there is more by now. */
   readonly #claiming = new Map<string, boolean>()
+  /** By slug. */
+  readonly #heardAt = new Map<string, number>()
   /** Slugs whose nodes have a row, which claims lock. */
   readonly #known = new Set<string>()
   #stopped = false
@@ -51,6 +55,17 @@ export class Claimer {
     const node = this.#host.nodes().bySlug(run.slug)
     // Its entry went within the last moment: the sweep of a dispatcher finds the run when its lease is over.
     if (node) this.#begin(run, node, askedAt)
+  }
+
+  /** A run was accepted for this node, or goes back into its queue. */
+  heard(slug: string): void {
+    this.#heardAt.set(slug, performance.now())
+    this.wake(slug)
+  }
+
+  /** Whether a run may have been accepted so lately that the end of another one did not see it yet. */
+  heardLately(slug: string): boolean {
+    return performance.now() - (this.#heardAt.get(slug) ?? Number.NEGATIVE_INFINITY) < latelyMs
   }
 
   /** Claims what waits at this node, soon. */

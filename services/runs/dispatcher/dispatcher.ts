@@ -8,6 +8,7 @@ import { startRepeating } from '#runtime/repeat.ts'
 import type { LocalDispatcher } from '../local-runs.ts'
 import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
+import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
@@ -51,7 +52,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   let following: NodeJS.Timeout | undefined
 
   // The embedded engine runs one statement at a time.
-  const statementsMax = relational.driver === 'embedded' ? 1 : 4
+  const statementsMax = relational.driver === 'embedded' ? 1 : 2
 
   const host: RunHost = {
     ...parts,
@@ -65,8 +66,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       statementsMax,
       itemsMax: endsTogetherMax,
     }),
+    readReport: createTogether({
+      write: (runIds) => readReports(relational, runIds),
+      statementsMax: 1,
+      itemsMax: endsTogetherMax,
+    }),
     wake(slug) {
-      claimer.wake(slug)
+      claimer.heard(slug)
       woken = true
       if (resting) sweeping.wake()
     },
@@ -77,13 +83,16 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         const { runId, slug, trigger, status, attempt } = run
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
-      for (const slug of slugsToWake(host, runs)) claimer.wake(slug)
+      for (const slug of slugsToWake(runs, heardLately)) claimer.wake(slug)
       if (runs.some(({ trigger }) => trigger !== 'report')) following ??= setTimeout(followUp, aftermathMs)
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },
   }
   const claimer = new Claimer(host)
+
+  // With one session every statement sees all that was committed before.
+  const heardLately = (slug: string) => relational.driver !== 'embedded' && claimer.heardLately(slug)
 
   /** AXON has reports, and the log events of the fleet. */
   function followUp(): void {

@@ -20,6 +20,14 @@ const waitingBytesMax = 16 * 1024 * 1024
 const batchMax = 500
 const batchBytesMax = 1024 * 1024
 const publishTimeoutMs = 2_000
+/**
+ * Under load news wait for company, which spares the log work: the longer, the more came together last. One alone is followed at
+ * once.
+ */
+const pauseMsEach = 2
+const pauseMsMax = 50
+/** A start is no news to wait for: it goes with the first event, or so much later. */
+const startLateMs = 20
 /** A durable event waits this long for room, unless the log is away. */
 const roomMs = 1_000
 const roomLookMs = 20
@@ -46,7 +54,8 @@ export function createRunNews(
   let bytes = 0
   let failing = false
   let publishing: Promise<void> | undefined
-  let closed = false
+  let starts: NodeJS.Timeout | undefined
+  const closing = new AbortController()
 
   const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
 
@@ -54,6 +63,12 @@ export function createRunNews(
     if (isFull()) return
     waiting.push({ key: slug, value })
     bytes += value.event?.length ?? 0
+    go()
+  }
+
+  function go(): void {
+    clearTimeout(starts)
+    starts = undefined
     publishing ??= publishAll()
   }
 
@@ -61,6 +76,14 @@ export function createRunNews(
     const value = { ...nothing, ...given }
     tell(value)
     add(slug, value)
+  }
+
+  function addStart(run: ClaimedRun): void {
+    const value = { ...nothing, ...of(run), status: 'running' }
+    tell(value)
+    if (isFull()) return
+    waiting.push({ key: run.slug, value })
+    starts ??= setTimeout(go, startLateMs)
   }
 
   function take(): News[] {
@@ -79,20 +102,24 @@ export function createRunNews(
     // What is added in this turn goes along.
     await Promise.resolve()
     while (waiting.length > 0) {
+      const batch = take()
       try {
-        await publisher.publish(runsEvents, take(), { timeoutMs: publishTimeoutMs })
+        await publisher.publish(runsEvents, batch, { timeoutMs: publishTimeoutMs })
         failing = false
       } catch (error) {
         if (!failing)
           log.warn({ reason: describeError(error) }, 'runs.news-lost: readers find it in the rows')
         failing = true
       }
+      if (waiting.length < batchMax) {
+        await sleep(Math.min(pauseMsMax, batch.length * pauseMsEach), closing.signal)
+      }
     }
     publishing = undefined
   }
 
   return {
-    started: (run) => addTold(run.slug, { ...of(run), status: 'running' }),
+    started: addStart,
     partial(run, event) {
       const value = { ...nothing, ...of(run), event }
       tell(value)
@@ -101,7 +128,7 @@ export function createRunNews(
     async stored(run, event, { seq, goalSeq }) {
       const value = { ...nothing, ...of(run), seq, goal_seq: goalSeq, event }
       tell(value)
-      for (let waited = 0; isFull() && waited < roomMs && !closed; waited += roomLookMs)
+      for (let waited = 0; isFull() && waited < roomMs && !closing.signal.aborted; waited += roomLookMs)
         await sleep(roomLookMs)
       add(run.slug, value)
     },
@@ -114,7 +141,8 @@ export function createRunNews(
       }),
     dispatchEnded: (goalId, status) => addTold('', { goal_id: goalId, goal_status: status }),
     async close() {
-      closed = true
+      closing.abort()
+      go()
       await publishing
     },
   }

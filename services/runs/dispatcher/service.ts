@@ -31,6 +31,9 @@ const config = Type.Object({
   }),
 })
 
+/** Events of the fleet are published together. */
+const outboxPauseMs = 100
+
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
 /** In a process with other services: as long as their stop allows, and what is left then is to be written down. */
@@ -60,7 +63,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
   const { relational, eventLog } = engines
   const local = localRunsOf(relational)
-  const bell = createOutboxBell({ relational, log })
+  const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
   const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
     {

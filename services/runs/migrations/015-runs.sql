@@ -259,7 +259,8 @@ $$;
 
 -- Ends runs, as far as the condition still holds: the first terminal state wins, and all that follows from it is written
 -- together: the tree, the report to AXON and the run that brings it, and the events of the fleet. `condition`: queued, held
--- (under the epoch), lost (its lease is over) or open.
+-- (under the epoch), lost (its lease is over) or open. A dispatcher publishes by itself how they ended, and claims the reports;
+-- for others `announces` writes both to the outbox.
 create function platform.end_runs(
   run_ids text[], condition text, of_epoch bigint, new_status text, new_error jsonb, new_summary text, reporter text,
   announces boolean
@@ -308,7 +309,7 @@ begin
   sent as (
     insert into platform.outbox (topic, key, event_id, value, headers)
     select 'runs.commands', 'axon', gen_random_uuid()::text,
-      jsonb_build_object('command', 'start', 'run_id', run_id, 'slug', 'axon'), '{}' from report_runs
+      jsonb_build_object('command', 'start', 'run_id', run_id, 'slug', 'axon'), '{}' from report_runs where announces
     union all
     select 'fleet.events', agent, gen_random_uuid()::text,
       jsonb_build_object('event', case status when 'completed' then 'task.completed' else 'task.failed' end,

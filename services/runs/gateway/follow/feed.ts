@@ -28,7 +28,37 @@ export interface FeedParts {
   log: Logger
 }
 
-export async function openFeed({ eventLog, local, codec, publisher, log }: FeedParts): Promise<Feed> {
+interface Shared {
+  feed: Promise<Feed>
+  users: number
+}
+
+/** All gateways of a process follow together: by its log. */
+const ofThisProcess = new WeakMap<EventLog, Shared>()
+
+export async function openFeed(parts: FeedParts): Promise<Feed> {
+  const { eventLog } = parts
+  const shared = ofThisProcess.get(eventLog) ?? { feed: openOwnFeed(parts), users: 0 }
+  shared.users++
+  ofThisProcess.set(eventLog, shared)
+  let closed = false
+  async function leave(): Promise<void> {
+    if (closed) return
+    closed = true
+    if (--shared.users > 0) return
+    ofThisProcess.delete(eventLog)
+    await (await shared.feed).close()
+  }
+  try {
+    const feed = await shared.feed
+    return { subscribe: feed.subscribe, close: leave }
+  } catch (error) {
+    ofThisProcess.delete(eventLog)
+    throw error
+  }
+}
+
+async function openOwnFeed({ eventLog, local, codec, publisher, log }: FeedParts): Promise<Feed> {
   // No more than answers that wait.
   const byRoot = new Map<string, Set<FeedListener>>()
   const byGoal = new Map<number, Set<FeedListener>>()
