@@ -17,14 +17,16 @@ export interface LocalDispatcher {
   run(slug: string, runId: string | null): void
 }
 
-type Listener = (record: RunEventRecord) => void
+/** Says whether somebody waits for the record. */
+type Listener = (record: RunEventRecord) => boolean
 
 export interface LocalRuns {
   /** Undefined where another process has it. */
   dispatcher: LocalDispatcher | undefined
   /** Calls `listener` with all that the dispatcher publishes of runs, until the result is called. */
   hear(listener: Listener): () => void
-  tell(record: RunEventRecord): void
+  /** Whether somebody in this process waited for it. */
+  tell(record: RunEventRecord): boolean
 }
 
 /** By the database of the process, which its services share. */
@@ -46,7 +48,9 @@ function createLocalRuns(): LocalRuns {
       return () => listeners.delete(listener)
     },
     tell(record) {
-      for (const listener of listeners) listener(record)
+      let isHeard = false
+      for (const listener of listeners) isHeard = listener(record) || isHeard
+      return isHeard
     },
   }
 }

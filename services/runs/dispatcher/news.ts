@@ -26,8 +26,8 @@ const publishTimeoutMs = 2_000
  */
 const pauseMsEach = 2
 const pauseMsMax = 50
-/** A start is no news to wait for: it goes with the first event, or so much later. */
-const startLateMs = 20
+/** Later than this is no news, also where nobody waits for it elsewhere. */
+const lateMs = 50
 /** A durable event waits this long for room, unless the log is away. */
 const roomMs = 1_000
 const roomLookMs = 20
@@ -44,46 +44,36 @@ export interface RunNews extends Closeable {
   dispatchEnded(goalId: number, status: DispatchStatus): void
 }
 
-/** `tell` hears of everything at once, whatever becomes of the log. */
+/**
+ * `tell` hears of everything at once, whatever becomes of the log, and says whether somebody here waited for it: then the log
+ * may bring it a little later, together with what follows.
+ */
 export function createRunNews(
   publisher: Pick<Publisher, 'publish'>,
   log: Logger,
-  tell: (record: RunEventRecord) => void = () => {},
+  tell: (record: RunEventRecord) => boolean = () => false,
 ): RunNews {
   let waiting: News[] = []
   let bytes = 0
   let failing = false
   let publishing: Promise<void> | undefined
-  let starts: NodeJS.Timeout | undefined
+  let due: NodeJS.Timeout | undefined
   const closing = new AbortController()
 
   const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
 
-  function add(slug: string, value: RunEventRecord): void {
+  function add(slug: string, value: RunEventRecord, isUrgent: boolean): void {
     if (isFull()) return
     waiting.push({ key: slug, value })
     bytes += value.event?.length ?? 0
-    go()
+    if (isUrgent || waiting.length >= batchMax) publishNow()
+    else due ??= setTimeout(publishNow, lateMs)
   }
 
-  function go(): void {
-    clearTimeout(starts)
-    starts = undefined
+  function publishNow(): void {
+    clearTimeout(due)
+    due = undefined
     publishing ??= publishAll()
-  }
-
-  function addTold(slug: string, given: Partial<RunEventRecord>): void {
-    const value = { ...nothing, ...given }
-    tell(value)
-    add(slug, value)
-  }
-
-  function addStart(run: ClaimedRun): void {
-    const value = { ...nothing, ...of(run), status: 'running' }
-    tell(value)
-    if (isFull()) return
-    waiting.push({ key: run.slug, value })
-    starts ??= setTimeout(go, startLateMs)
   }
 
   function take(): News[] {
@@ -119,33 +109,44 @@ export function createRunNews(
   }
 
   return {
-    started: addStart,
-    partial(run, event) {
-      const value = { ...nothing, ...of(run), event }
+    started(run) {
+      const value = { ...of(run), status: 'running' }
       tell(value)
-      if (!isFull(0.5)) add(run.slug, value)
+      // Nobody waits for that.
+      add(run.slug, value, false)
+    },
+    partial(run, event) {
+      const value = { ...of(run), event }
+      const isHeard = tell(value)
+      if (!isFull(0.5)) add(run.slug, value, !isHeard)
     },
     async stored(run, event, { seq, goalSeq }) {
-      const value = { ...nothing, ...of(run), seq, goal_seq: goalSeq, event }
-      tell(value)
+      const value = { ...of(run), seq, goal_seq: goalSeq, event }
+      const isHeard = tell(value)
       for (let waited = 0; isFull() && waited < roomMs && !closing.signal.aborted; waited += roomLookMs)
         await sleep(roomLookMs)
-      add(run.slug, value)
+      add(run.slug, value, isUrgent(run, isHeard))
     },
-    ended: (run) =>
-      addTold(run.slug, {
-        ...of(run),
-        status: run.status,
-        tree_ended: run.treeEnded,
-        last_seq: run.lastEventId,
-      }),
-    dispatchEnded: (goalId, status) => addTold('', { goal_id: goalId, goal_status: status }),
+    ended(run) {
+      const { status, treeEnded, lastEventId } = run
+      const value = { ...of(run), status, tree_ended: treeEnded, last_seq: lastEventId }
+      add(run.slug, value, isUrgent(run, tell(value)))
+    },
+    dispatchEnded(goalId, status) {
+      const value = { ...nothing, goal_id: goalId, goal_status: status }
+      add('', value, !tell(value))
+    },
     async close() {
       closing.abort()
-      go()
+      publishNow()
       await publishing
     },
   }
+}
+
+/** Nobody waits for what AXON says of a report. */
+function isUrgent({ trigger }: ClaimedRun | EndedRun, isHeard: boolean): boolean {
+  return !isHeard && trigger !== 'report'
 }
 
 const nothing: RunEventRecord = {
@@ -162,6 +163,6 @@ const nothing: RunEventRecord = {
   goal_status: null,
 }
 
-function of({ runId, rootRunId, goalId, attempt }: ClaimedRun | EndedRun): Partial<RunEventRecord> {
-  return { run_id: runId, root_run_id: rootRunId, goal_id: goalId, attempt }
+function of({ runId, rootRunId, goalId, attempt }: ClaimedRun | EndedRun): RunEventRecord {
+  return { ...nothing, run_id: runId, root_run_id: rootRunId, goal_id: goalId, attempt }
 }

@@ -65,10 +65,15 @@ async function openOwnFeed({ eventLog, local, codec, publisher, log }: FeedParts
   let turn: Promise<void> | undefined
   let unreadable = false
 
-  function pass(record: RunEventRecord, isLocal: boolean): void {
+  /** Whether somebody waits for it. */
+  function pass(record: RunEventRecord, isLocal: boolean): boolean {
     const { root_run_id: rootRunId, goal_id: goalId } = record
-    for (const listener of byRoot.get(rootRunId) ?? []) listener(record, isLocal)
-    if (goalId !== null) for (const listener of byGoal.get(goalId) ?? []) listener(record, isLocal)
+    const listeners = [
+      ...(byRoot.get(rootRunId) ?? []),
+      ...(goalId === null ? [] : (byGoal.get(goalId) ?? [])),
+    ]
+    for (const listener of listeners) listener(record, isLocal)
+    return listeners.length > 0
   }
 
   async function passAll(records: readonly StoredRecord[]): Promise<void> {
