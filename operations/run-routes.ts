@@ -13,6 +13,7 @@ import { registerCreations } from '#services/runs/gateway/routes/creations.ts'
 import { registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
 import type { RunSurface } from '#services/runs/gateway/surface.ts'
+import { localRunsOf } from '#services/runs/local-runs.ts'
 import { watchNodes } from '#services/runs/nodes/nodes-file.ts'
 import { nodesFileOf } from '#services/runs/nodes/settings.ts'
 import { type ChangeContext, defineChange } from './change.ts'
@@ -26,15 +27,17 @@ export async function openRunsFollowed(
 ): Promise<RunsFollowed> {
   const { engines, env, log } = context
   const { relational, eventLog } = engines
+  const local = localRunsOf(relational)
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
     return {
       relational,
+      local,
       log,
       nodes: scope.add('nodes file', watchNodes({ ...nodesFileOf(env), env, log })),
-      feed: scope.add('feed of runs', await openFeed({ ...context, eventLog })),
+      feed: scope.add('feed of runs', await openFeed({ ...context, eventLog, local })),
       looks: scope.add('looks at runs', createLooks({ relational, log })),
       close: () => scope.close(),
     }

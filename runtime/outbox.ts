@@ -132,15 +132,14 @@ async function publishAll(tenure: Tenure): Promise<number> {
     const rows = await readRows(tenure.relational, held)
     if (rows.length === 0) break
     const restingBefore = held.size
-    let kept = 0
+    const stored: OutboxRow[] = []
     for (const [topic, ofTopic] of Map.groupBy(rows, (row) => row.topic)) {
-      const stored = await publishTopic(tenure, topic, ofTopic, held)
-      const deleted = await deleteRows(tenure, stored)
-      published += deleted
-      kept += stored.length - deleted
+      stored.push(...(await publishTopic(tenure, topic, ofTopic, held)))
     }
+    const deleted = await deleteRows(tenure, stored)
+    published += deleted
     // Another one has the lease.
-    if (kept > 0) break
+    if (deleted < stored.length) break
     if (held.size > restingBefore && refused.full()) break
   }
   return published

@@ -1,14 +1,15 @@
 /** The thread that the embedded Postgres runs in: statements one after the other, results as text. */
 
-import { PGlite, type QueryOptions, type Results, types } from '@electric-sql/pglite'
+import { PGlite } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
 import { stepBack } from '#lib/step-back.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
 import { startParams } from './pglite-options.ts'
+import { createStatements } from './pglite-statements.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
-import { parsedTypes, type TextResult } from './sql-values.ts'
+import type { TextResult } from './sql-values.ts'
 
 export interface PgliteThreadData {
   directory: string
@@ -28,14 +29,7 @@ const db = await PGlite.create(directory, {
   startParams: startParams(sharedBuffersMb),
 })
 
-// PGlite converts values by its own rules; ours are applied on the caller's side, so text must pass as it is.
-const asIs = (text: unknown) => text as string
-const oids = [...new Set([...Object.values(types).filter((oid) => typeof oid === 'number'), ...parsedTypes])]
-const textOnly: QueryOptions = {
-  rowMode: 'array',
-  parsers: Object.fromEntries(oids.map((oid) => [oid, asIs])),
-  serializers: Object.fromEntries(oids.map((oid) => [oid, asIs])),
-}
+const statements = createStatements(db)
 
 /**
  * Single-user Postgres makes no checkpoint by itself before it is closed, and its log would grow for ever. How much a
@@ -62,12 +56,12 @@ const handlers = {
     inTurn(deadline, async () => {
       const before = process.threadCpuUsage()
       try {
-        await translated(() => db.exec(begin))
-        const result = textResult(await translated(() => db.query(text, params, textOnly)))
+        await translated(() => statements.runAll(begin))
+        const result = await translated(() => statements.runOnce(text, params))
         const { user, system } = process.threadCpuUsage(before)
         return { ...result, busyMs: (user + system) / 1_000 }
       } finally {
-        await db.exec('rollback').catch(() => {})
+        await statements.runAll('rollback').catch(() => {})
       }
     }),
 
@@ -75,7 +69,7 @@ const handlers = {
   begin(deadline: number): Promise<number> {
     return new Promise((resolve, reject) => {
       inTurn(deadline, async () => {
-        await db.exec('begin')
+        await statements.runAll('begin')
         const ended = Promise.withResolvers<void>()
         const id = ++transactions
         current = { id, end: ended.resolve }
@@ -136,28 +130,16 @@ function inTurn<T>(deadline: number, work: () => Promise<T>): Promise<T> {
 async function checkpointIfDue(): Promise<void> {
   if (written < checkpointBytes) return
   written = 0
-  await db.exec('checkpoint').catch(() => {})
+  await statements.runAll('checkpoint').catch(() => {})
 }
 
 /** Without parameters the text may hold several statements; the last one's result counts. */
 async function run(text: string, params: (string | null)[] | undefined): Promise<TextResult> {
   written += statementBytes + text.length
   for (const param of params ?? []) written += param?.length ?? 0
-  const result = await translated(async () =>
-    params === undefined || params.length === 0
-      ? (await db.exec(text, textOnly)).at(-1)
-      : await db.query(text, params, textOnly),
+  return translated(() =>
+    params === undefined || params.length === 0 ? statements.runAll(text) : statements.run(text, params),
   )
-  return textResult(result)
-}
-
-function textResult(result: Results<unknown> | undefined): TextResult {
-  return {
-    fields: (result?.fields ?? []).map((field) => ({ name: field.name, type: field.dataTypeID })),
-    rows: (result?.rows ?? []) as (string | null)[][],
-    rowCount: (result as { rowCount?: number } | undefined)?.rowCount ?? result?.affectedRows ?? 0,
-    command: (result as { command?: string } | undefined)?.command ?? '',
-  }
 }
 
 async function translated<T>(work: () => Promise<T>): Promise<T> {
@@ -187,7 +169,7 @@ async function abandon(id: number): Promise<void> {
   if (current?.id !== id) return
   // From here on its statements are refused; the rollback waits for one that is running.
   current = { id: -1, end: current.end }
-  await db.exec('rollback').catch(() => {})
+  await statements.runAll('rollback').catch(() => {})
   finish(-1)
 }
 

@@ -1,6 +1,7 @@
 /**
- * The relational engine: PostgreSQL with pgvector. The port has no session state (no named statements, no SET
- * outside a transaction, no advisory lock held across calls), because the embedded engine is a single session.
+ * The relational engine: PostgreSQL with pgvector. The port has no session state (no SET outside a
+ * transaction, no advisory lock held across calls), because the embedded engine is a single session. Texts that come again with
+ * parameters are prepared by the drivers: keep what changes out of them.
  */
 
 import type { Closeable } from '#lib/resource.ts'

@@ -6,11 +6,12 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { copyStatement } from './copy-format.ts'
-import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
+import { type CopyColumn, type CopyValue, type Relational, type SqlValue, sqlState } from './port.ts'
 import { type CopyResult, copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
+import { createStatementNames, outlivedStates, type StatementNames } from './statement-names.ts'
 import { textTypes } from './text-types.ts'
 import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
 
@@ -27,6 +28,8 @@ export interface PostgresOptions {
 /** Callers that wait for a connection at once. */
 const waitingMax = 1_000
 const connectTimeoutMs = deadlines.engine.postgresConnectMs
+/** Of a connection: what it has prepared goes with it. */
+const lifetimeS = 3_600
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
 const idleTransactionMs = 30_000
@@ -34,7 +37,7 @@ const idleTransactionMs = 30_000
 /** Opens the pool. The server need not be up yet: calls fail with `relational_engine_unavailable` until it is. */
 export async function openPostgres(options: PostgresOptions): Promise<Relational> {
   const config = connectionConfig(options)
-  const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10 })
+  const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10, maxLifetimeSeconds: lifetimeS })
   // Without this, a connection that breaks while it is idle would end the process.
   const brokeIdle = (error: Error) =>
     options.log.warn({ reason: describeError(error) }, 'relational.connection-lost')
@@ -42,6 +45,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
   pool.on('connect', (client) => client.on('error', () => {}))
   const listener = createListener(() => new pg.Client(config), options.log)
   const guard = createTransactionGuard()
+  const names = createStatementNames()
   let closing: Promise<void> | undefined
 
   async function connect(): Promise<pg.PoolClient> {
@@ -74,8 +78,15 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
   return {
     driver: 'postgres',
     query: <Row>(text: string, params?: SqlValue[]) =>
-      onConnection((client) => run<Row>(client, text, params)),
-    transaction: (work) => guard.run(async () => openTransaction(await connect(), options.log), work),
+      onConnection(async (client) => {
+        try {
+          return await run<Row>(client, names, text, params)
+        } catch (error) {
+          if (!isOutlived(error)) throw error
+          return await run<Row>(client, names, text, params)
+        }
+      }),
+    transaction: (work) => guard.run(async () => openTransaction(await connect(), names, options.log), work),
     async copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) {
       const statement = copyStatement(table, columns, 'stdin')
       return copied(await onConnection((client) => copyIn(client, statement, columns, rows)))
@@ -83,7 +94,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
     listen: listener.listen,
     async ping(timeoutMs = deadlines.engine.pingMs) {
       await withTimeout(
-        onConnection((client) => run(client, 'select 1')),
+        onConnection((client) => run(client, names, 'select 1')),
         timeoutMs,
         () => relationalUnavailable(),
       )
@@ -114,14 +125,28 @@ function connectionConfig(options: PostgresOptions) {
   }
 }
 
-/** Without parameters the text may hold several statements; the last one's result counts. */
-async function run<Row>(client: pg.ClientBase, text: string, params: SqlValue[] = []) {
-  const result: pg.QueryArrayResult | pg.QueryArrayResult[] = await client.query({
-    text,
-    rowMode: 'array',
-    ...(params.length === 0 ? {} : { values: params.map(toSqlText) }),
-  })
-  return fromTextResult<Row>(textResult(Array.isArray(result) ? result.at(-1)! : result))
+/**
+ * Without parameters the text may hold several statements; the last one's result counts. With them a text that comes again
+ * is prepared. Where `isOutlived` of the fault, it will be prepared once more.
+ */
+async function run<Row>(client: pg.ClientBase, names: StatementNames, text: string, params: SqlValue[] = []) {
+  const name = params.length === 0 ? undefined : names.of(text)
+  try {
+    const result: pg.QueryArrayResult | pg.QueryArrayResult[] = await client.query({
+      text,
+      rowMode: 'array',
+      ...(params.length === 0 ? {} : { values: params.map(toSqlText) }),
+      ...(name === undefined ? {} : { name }),
+    })
+    return fromTextResult<Row>(textResult(Array.isArray(result) ? result.at(-1)! : result))
+  } catch (error) {
+    if (name !== undefined && isOutlived(error)) names.renew(text)
+    throw error
+  }
+}
+
+function isOutlived(error: unknown): boolean {
+  return outlivedStates.includes(sqlState(error) ?? '')
 }
 
 function textResult(result: pg.QueryArrayResult): TextResult {
@@ -133,7 +158,11 @@ function textResult(result: pg.QueryArrayResult): TextResult {
   }
 }
 
-async function openTransaction(client: pg.PoolClient, log: Logger): Promise<OpenTransaction> {
+async function openTransaction(
+  client: pg.PoolClient,
+  names: StatementNames,
+  log: Logger,
+): Promise<OpenTransaction> {
   let broken = false
   async function guarded<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -157,7 +186,7 @@ async function openTransaction(client: pg.PoolClient, log: Logger): Promise<Open
   }
   let ended = false
   return {
-    query: <Row>(text: string, params?: SqlValue[]) => guarded(() => run<Row>(client, text, params)),
+    query: <Row>(text: string, params?: SqlValue[]) => guarded(() => run<Row>(client, names, text, params)),
     async copy(table, columns, rows) {
       const statement = copyStatement(table, columns, 'stdin')
       return copied(await guarded(() => copyIn(client, statement, columns, rows)))

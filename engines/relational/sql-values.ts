@@ -74,9 +74,6 @@ const parsers: Record<number, Parse> = {
   3802: JSON.parse,
 }
 
-/** Oids that `fromTextResult` knows, arrays included. */
-export const parsedTypes: readonly number[] = Object.keys(parsers).map(Number)
-
 /** Parser of one-dimensional array literals such as {a,"b,c",NULL}. */
 function arrayOf(parse: Parse): Parse {
   return (text) => {

@@ -8,6 +8,9 @@ import { LRUCache } from 'lru-cache'
 /** Texts that are remembered; filters make new ones without end. */
 const textsMax = 500
 
+/** A prepared statement whose tables changed under it, or that the server does not know any more. */
+export const outlivedStates = ['0A000', '26000']
+
 export interface StatementNames {
   /** Undefined at a text's first use: most of those that callers write are never seen again. */
   of(text: string): string | undefined
@@ -15,9 +18,13 @@ export interface StatementNames {
   renew(text: string): void
 }
 
-export function createStatementNames(): StatementNames {
+/** Calls `forgotten` with each name that is not given any more. */
+export function createStatementNames(forgotten?: (name: string) => void): StatementNames {
   /** Null: seen once. */
-  const names = new LRUCache<string, { name: string | null }>({ max: textsMax })
+  const names = new LRUCache<string, { name: string | null }>({
+    max: textsMax,
+    dispose: ({ name }) => name !== null && forgotten?.(name),
+  })
   let made = 0
   return {
     of(text) {

@@ -10,8 +10,8 @@ import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { noticeOn } from '../notices.ts'
 
-/** Between two notices of this instance. */
-const pauseMs = 10
+/** Between two notices of this instance, where writers say nothing else. */
+const pauseDefaultMs = 10
 
 export interface OutboxBell extends Closeable {
   /** Returns at once. A notice that is lost delays its rows until the publisher looks by itself. */
@@ -21,9 +21,11 @@ export interface OutboxBell extends Closeable {
 export function createOutboxBell({
   relational,
   log,
+  pauseMs = pauseDefaultMs,
 }: {
   relational: Pick<Relational, 'query'>
   log: Logger
+  pauseMs?: number
 }): OutboxBell {
   const stop = new AbortController()
   let due = false

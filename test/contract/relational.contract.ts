@@ -91,6 +91,30 @@ function describeStatements(harness: RelationalHarness): void {
     expect(result.rows).toEqual([{ n: 7 }])
   })
 
+  test('a statement that comes again is what its text says, whatever became of its table', async () => {
+    await db().query('create table changing (a int); insert into changing values (1), (2)')
+    const read = async (a: number) =>
+      (await db().query('select * from changing where a > $1 order by a', [a])).rows
+    for (const a of [0, 1, 0]) expect(await read(a)).toEqual(a === 0 ? [{ a: 1 }, { a: 2 }] : [{ a: 2 }])
+    await db().query(`alter table changing add column b text default 'x'`)
+    for (const _ of [1, 2, 3]) expect(await read(1)).toEqual([{ a: 2, b: 'x' }])
+    await db().query(
+      'drop table changing; create table changing (a int8, c bool); insert into changing values (3, true)',
+    )
+    for (const _ of [1, 2, 3]) expect(await read(1)).toEqual([{ a: 3, c: true }])
+  })
+
+  test('a statement that failed works when it comes again', async () => {
+    const cast = (value: string) => db().query('select $1::text::int as n', [value])
+    for (const _ of [1, 2, 3]) await expect(cast('x')).rejects.toMatchObject({ code: '22P02' })
+    for (const n of [1, 2, 3]) expect((await cast(`${n}`)).rows).toEqual([{ n }])
+    await expect(cast('y')).rejects.toMatchObject({ code: '22P02' })
+    const missing = () => db().query('select n from missing where n = $1', [1])
+    for (const _ of [1, 2, 3]) await expect(missing()).rejects.toMatchObject({ code: '42P01' })
+    await db().query('create table missing (n int); insert into missing values (1)')
+    expect((await missing()).rows).toEqual([{ n: 1 }])
+  })
+
   test('faults keep their SQLSTATE', async () => {
     await db().query('create table once (n int primary key); insert into once values (1)')
     const fault = await db()

@@ -40,6 +40,7 @@ async function work(given: ChildGiven): Promise<void> {
       callNode,
       probeNode,
       news: createRunNews(publisher as never, silentLog),
+      ringOutbox: () => {},
       times: { ...shortTimes, ...given.times },
     },
     { drainMs: () => 0, retentionDays: 30 },

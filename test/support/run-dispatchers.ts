@@ -86,6 +86,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
           callNode: createCallNode(),
           probeNode: createProbeNode(),
           news: createRunNews(publisher as never, silentLog),
+          ringOutbox: () => {},
           times: { ...shortTimes, ...times },
         },
         { drainMs: () => drainMs, retentionDays: 30 },

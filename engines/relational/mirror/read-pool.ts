@@ -10,7 +10,7 @@ import { vectorBytes } from '../copy-format.ts'
 import { type SqlResult, type SqlValue, sqlState } from '../port.ts'
 import { relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
 import { fromTextResult, toSqlText } from '../sql-values.ts'
-import { createStatementNames } from '../statement-names.ts'
+import { createStatementNames, outlivedStates } from '../statement-names.ts'
 import { textTypes } from '../text-types.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { createReadSessions } from './read-session.ts'
@@ -24,8 +24,6 @@ const waitingMax = 1_000
 const connectTimeoutMs = deadlines.engine.postgresConnectMs
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
-/** A prepared statement whose tables changed under it, or that the server does not know any more. */
-const outlivedStates = ['0A000', '26000']
 
 export interface ReadPool {
   read: Mirror['read']

@@ -1,20 +1,31 @@
 /** Claims runs of nodes, one statement of a node at a time, and keeps the leases of those that are worked on. */
 
 import { describeError } from '#lib/errors.ts'
+import { createLru } from '#lib/lru.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
+import type { ClaimedRun } from '../state/columns.ts'
+import type { ClaimAtOnce } from '../state/new-run.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
 import { workOn } from './run-task.ts'
 import { runsMax } from './times.ts'
 
+/** Longer than a commit takes that a claim did not see yet. */
+const latelyMs = 1_000
+/** Runs that are remembered when they are over: their commands may come after that. */
+const knownMax = 10_000
+
 export class Claimer {
   readonly #host: RunHost
+  readonly #begun = createLru<string, true>(knownMax)
   readonly #running = new Map<string, RunControl>()
   readonly #tasks = new Set<Promise<void>>()
   /** Slugs that are being claimed for; true: there is more by now. */
   readonly #claiming = new Map<string, boolean>()
+  /** By slug. */
+  readonly #heardAt = new Map<string, number>()
   /** Slugs whose nodes have a row, which claims lock. */
   readonly #known = new Set<string>()
   #stopped = false
@@ -27,8 +38,34 @@ export class Claimer {
     return this.#running.size
   }
 
-  has(runId: string): boolean {
-    return this.#running.has(runId)
+  /** Whether the run was begun here: then nobody need be woken for it. One that goes back into its queue wakes by itself. */
+  knows(runId: string): boolean {
+    return this.#begun.has(runId)
+  }
+
+  claimAtOnce(slug: string): ClaimAtOnce | undefined {
+    const { holder, times } = this.#host
+    const node = this.#host.nodes().bySlug(slug)
+    if (!node || this.#stopped || this.#running.size >= runsMax) return undefined
+    return { holder, leaseMs: times.leaseMs, concurrency: node.concurrency }
+  }
+
+  /** Works on a claimed run. `askedAt` is the `performance.now()` of before it was claimed. */
+  begin(run: ClaimedRun, askedAt: number): void {
+    const node = this.#host.nodes().bySlug(run.slug)
+    // Its entry went within the last moment: the sweep of a dispatcher finds the run when its lease is over.
+    if (node) this.#begin(run, node, askedAt)
+  }
+
+  /** A run was accepted for this node, or goes back into its queue. */
+  heard(slug: string): void {
+    this.#heardAt.set(slug, performance.now())
+    this.wake(slug)
+  }
+
+  /** Whether a run may have been accepted so lately that the end of another one did not see it yet. */
+  heardLately(slug: string): boolean {
+    return performance.now() - (this.#heardAt.get(slug) ?? Number.NEGATIVE_INFINITY) < latelyMs
   }
 
   /** Claims what waits at this node, soon. */
@@ -70,20 +107,19 @@ export class Claimer {
       leaseMs: times.leaseMs,
       max,
     })
-    for (const run of runs) {
-      const limitMs = Math.min(
-        Math.min(times.runMs, node.timeoutMs) - run.elapsedMs,
-        run.leftMs ?? Number.POSITIVE_INFINITY,
-      )
-      const control = new RunControl(run, askedAt, times.leaseMs, limitMs)
-      if (this.#stopped) control.stop('stopping')
-      this.#start(control, node)
-    }
+    for (const run of runs) this.#begin(run, node, askedAt)
   }
 
-  #start(control: RunControl, node: RunNode): void {
-    const { run } = control
+  #begin(run: ClaimedRun, node: RunNode, askedAt: number): void {
+    const { times } = this.#host
+    const limitMs = Math.min(
+      Math.min(times.runMs, node.timeoutMs) - run.elapsedMs,
+      run.leftMs ?? Number.POSITIVE_INFINITY,
+    )
+    const control = new RunControl(run, askedAt, times.leaseMs, limitMs)
+    if (this.#stopped) control.stop('stopping')
     this.#running.set(run.runId, control)
+    this.#begun.set(run.runId, true)
     const task = workOn(this.#host, control, node).finally(() => {
       this.#tasks.delete(task)
       const wasFull = this.#running.size >= runsMax

@@ -5,8 +5,10 @@ import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { startRepeating } from '#runtime/repeat.ts'
-import { type EndedRun, endHeldRuns } from '../state/end.ts'
+import type { LocalDispatcher } from '../local-runs.ts'
+import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
+import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
@@ -17,6 +19,8 @@ import type { Heard } from './wakeups.ts'
 /** Events may have half a megabyte each. */
 const eventsTogetherMax = 16
 const endsTogetherMax = 32
+/** What follows from the ends of runs lets their callers go first, and is done together. */
+const aftermathMs = 20
 const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
@@ -29,7 +33,7 @@ export interface DispatcherOptions {
   retentionDays: number
 }
 
-export interface Dispatcher extends Closeable, Heard {
+export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
   /** Probes the nodes now: of a nodes file that changed. */
   probe(): void
   /** Runs that it works on. */
@@ -45,9 +49,10 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   let resting = false
   let woken = false
   let begun = false
+  let following: NodeJS.Timeout | undefined
 
   // The embedded engine runs one statement at a time.
-  const statementsMax = relational.driver === 'embedded' ? 1 : 4
+  const statementsMax = relational.driver === 'embedded' ? 1 : 2
 
   const host: RunHost = {
     ...parts,
@@ -61,8 +66,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       statementsMax,
       itemsMax: endsTogetherMax,
     }),
+    readReport: createTogether({
+      write: (runIds) => readReports(relational, runIds),
+      statementsMax: 1,
+      itemsMax: endsTogetherMax,
+    }),
     wake(slug) {
-      claimer.wake(slug)
+      claimer.heard(slug)
       woken = true
       if (resting) sweeping.wake()
     },
@@ -73,12 +83,23 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         const { runId, slug, trigger, status, attempt } = run
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
-      for (const slug of slugsToWake(host, runs)) claimer.wake(slug)
+      for (const slug of slugsToWake(runs, heardLately)) claimer.wake(slug)
+      if (runs.some(({ trigger }) => trigger !== 'report')) following ??= setTimeout(followUp, aftermathMs)
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },
   }
   const claimer = new Claimer(host)
+
+  // With one session every statement sees all that was committed before.
+  const heardLately = (slug: string) => relational.driver !== 'embedded' && claimer.heardLately(slug)
+
+  /** AXON has reports, and the log events of the fleet. */
+  function followUp(): void {
+    following = undefined
+    parts.ringOutbox()
+    claimer.wake(axon.slug)
+  }
 
   const { firstMs: firstAfterMs } = times
   const loops = [
@@ -122,7 +143,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
 
   return {
     run(slug, runId) {
-      if (runId === null || !claimer.has(runId)) host.wake(slug)
+      if (runId === null || !claimer.knows(runId)) host.wake(slug)
+    },
+    claimAtOnce: (slug) => claimer.claimAtOnce(slug),
+    begin(run, askedAt) {
+      claimer.begin(run, askedAt)
+      woken = true
+      if (resting) sweeping.wake()
     },
     cancel: () => void claimer.stopCanceled().catch(() => {}),
     again: () => sweeping.wake(),
@@ -137,6 +164,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       await Promise.race([claimer.idle(), sleep(options.drainMs())])
       claimer.stop()
       await claimer.idle()
+      clearTimeout(following)
       await renewing.close()
       await parts.news.close()
     },

@@ -20,6 +20,14 @@ const waitingBytesMax = 16 * 1024 * 1024
 const batchMax = 500
 const batchBytesMax = 1024 * 1024
 const publishTimeoutMs = 2_000
+/**
+ * Under load news wait for company, which spares the log work: the longer, the more came together last. One alone is followed at
+ * once.
+ */
+const pauseMsEach = 2
+const pauseMsMax = 50
+/** Later than this is no news, also where nobody waits for it elsewhere. */
+const lateMs = 50
 /** A durable event waits this long for room, unless the log is away. */
 const roomMs = 1_000
 const roomLookMs = 20
@@ -36,19 +44,35 @@ export interface RunNews extends Closeable {
   dispatchEnded(goalId: number, status: DispatchStatus): void
 }
 
-export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger): RunNews {
+/**
+ * `tell` hears of everything at once, whatever becomes of the log, and says whether somebody here waited for it: then the log
+ * may bring it a little later, together with what follows.
+ */
+export function createRunNews(
+  publisher: Pick<Publisher, 'publish'>,
+  log: Logger,
+  tell: (record: RunEventRecord) => boolean = () => false,
+): RunNews {
   let waiting: News[] = []
   let bytes = 0
   let failing = false
   let publishing: Promise<void> | undefined
-  let closed = false
+  let due: NodeJS.Timeout | undefined
+  const closing = new AbortController()
 
   const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
 
-  function add(slug: string, value: Partial<RunEventRecord>): void {
+  function add(slug: string, value: RunEventRecord, isUrgent: boolean): void {
     if (isFull()) return
-    waiting.push({ key: slug, value: { ...nothing, ...value } })
+    waiting.push({ key: slug, value })
     bytes += value.event?.length ?? 0
+    if (isUrgent || waiting.length >= batchMax) publishNow()
+    else due ??= setTimeout(publishNow, lateMs)
+  }
+
+  function publishNow(): void {
+    clearTimeout(due)
+    due = undefined
     publishing ??= publishAll()
   }
 
@@ -68,36 +92,61 @@ export function createRunNews(publisher: Pick<Publisher, 'publish'>, log: Logger
     // What is added in this turn goes along.
     await Promise.resolve()
     while (waiting.length > 0) {
+      const batch = take()
       try {
-        await publisher.publish(runsEvents, take(), { timeoutMs: publishTimeoutMs })
+        await publisher.publish(runsEvents, batch, { timeoutMs: publishTimeoutMs })
         failing = false
       } catch (error) {
         if (!failing)
           log.warn({ reason: describeError(error) }, 'runs.news-lost: readers find it in the rows')
         failing = true
       }
+      if (waiting.length < batchMax) {
+        await sleep(Math.min(pauseMsMax, batch.length * pauseMsEach), closing.signal)
+      }
     }
     publishing = undefined
   }
 
   return {
-    started: (run) => add(run.slug, { ...of(run), status: 'running' }),
+    started(run) {
+      const value = { ...of(run), status: 'running' }
+      tell(value)
+      // Nobody waits for that.
+      add(run.slug, value, false)
+    },
     partial(run, event) {
-      if (!isFull(0.5)) add(run.slug, { ...of(run), event })
+      const value = { ...of(run), event }
+      const isHeard = tell(value)
+      if (!isFull(0.5)) add(run.slug, value, !isHeard)
     },
     async stored(run, event, { seq, goalSeq }) {
-      for (let waited = 0; isFull() && waited < roomMs && !closed; waited += roomLookMs)
+      const value = { ...of(run), seq, goal_seq: goalSeq, event }
+      const isHeard = tell(value)
+      for (let waited = 0; isFull() && waited < roomMs && !closing.signal.aborted; waited += roomLookMs)
         await sleep(roomLookMs)
-      add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event })
+      add(run.slug, value, isUrgent(run, isHeard))
     },
-    ended: (run) =>
-      add(run.slug, { ...of(run), status: run.status, tree_ended: run.treeEnded, last_seq: run.lastEventId }),
-    dispatchEnded: (goalId, status) => add('', { goal_id: goalId, goal_status: status }),
+    ended(run) {
+      const { status, treeEnded, lastEventId } = run
+      const value = { ...of(run), status, tree_ended: treeEnded, last_seq: lastEventId }
+      add(run.slug, value, isUrgent(run, tell(value)))
+    },
+    dispatchEnded(goalId, status) {
+      const value = { ...nothing, goal_id: goalId, goal_status: status }
+      add('', value, !tell(value))
+    },
     async close() {
-      closed = true
+      closing.abort()
+      publishNow()
       await publishing
     },
   }
+}
+
+/** Nobody waits for what AXON says of a report. */
+function isUrgent({ trigger }: ClaimedRun | EndedRun, isHeard: boolean): boolean {
+  return !isHeard && trigger !== 'report'
 }
 
 const nothing: RunEventRecord = {
@@ -114,6 +163,6 @@ const nothing: RunEventRecord = {
   goal_status: null,
 }
 
-function of({ runId, rootRunId, goalId, attempt }: ClaimedRun | EndedRun): Partial<RunEventRecord> {
-  return { run_id: runId, root_run_id: rootRunId, goal_id: goalId, attempt }
+function of({ runId, rootRunId, goalId, attempt }: ClaimedRun | EndedRun): RunEventRecord {
+  return { ...nothing, run_id: runId, root_run_id: rootRunId, goal_id: goalId, attempt }
 }

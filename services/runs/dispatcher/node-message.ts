@@ -4,7 +4,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import { readConversation, type Said, spokenText } from '../state/conversation.ts'
 import { isDispatchRunning } from '../state/dispatch-progress.ts'
-import { readReport } from '../state/reports.ts'
+import type { Report } from '../state/reports.ts'
 import type { Content } from '../state/types.ts'
 
 const contextMessages = 20
@@ -15,10 +15,17 @@ export interface NodeMessage {
   customMetadata?: Record<string, unknown>
 }
 
+export interface MessageParts {
+  relational: SqlExecutor
+  /** The report that a run brings. */
+  readReport(runId: string): Promise<Report | null>
+}
+
 /** Null when there is nothing to say any more. */
-export async function nodeMessageOf(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {
+export async function nodeMessageOf(host: MessageParts, run: ClaimedRun): Promise<NodeMessage | null> {
+  const { relational: executor } = host
   const customMetadata = run.customMetadata ? { customMetadata: run.customMetadata } : {}
-  if (run.trigger === 'report') return reportMessage(executor, run)
+  if (run.trigger === 'report') return reportMessage(await host.readReport(run.runId))
   if (run.message === null || (await isVoid(executor, run))) return null
   if (run.trigger !== 'mention') return { message: { role: 'user', ...run.message }, ...customMetadata }
   const said = await readConversation(executor, run, contextMessages)
@@ -31,8 +38,7 @@ async function isVoid(executor: SqlExecutor, { trigger, goalId }: ClaimedRun): P
   return !(await isDispatchRunning(executor, goalId))
 }
 
-async function reportMessage(executor: SqlExecutor, run: ClaimedRun): Promise<NodeMessage | null> {
-  const report = await readReport(executor, run.runId)
+function reportMessage(report: Report | null): NodeMessage | null {
   if (!report) return null
   const { reportId, agent, status } = report
   const text = `Report ${reportId}: a run of ${agent} ended, ${status}.\n\n${JSON.stringify(report)}`

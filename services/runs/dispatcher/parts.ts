@@ -5,6 +5,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { CallNode, NodeSet, RunNode } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
+import type { Report } from '../state/reports.ts'
 import type { RunNews } from './news.ts'
 import type { RunTimes } from './times.ts'
 import type { Together } from './together.ts'
@@ -18,14 +19,17 @@ export interface DispatcherParts {
   callNode: CallNode
   probeNode(node: RunNode, signal: AbortSignal): Promise<void>
   news: RunNews
+  /** Records were written that the outbox-publisher is to publish. */
+  ringOutbox(): void
   times: RunTimes
 }
 
 /** What a run of this dispatcher may ask of it. */
 export interface RunHost extends DispatcherParts {
-  /** As `storeEvent` and `endRuns` for the runs that this dispatcher holds. */
+  /** As `storeEvent`, `endRuns` and `readReport` for the runs that this dispatcher holds. */
   storeEvent: Together<EventOfRun, StoredPosition | null>
   endRun: Together<HeldEnd, EndedRun | undefined>
+  readReport: Together<string, Report | null>
   /** Runs may wait at this node. */
   wake(slug: string): void
   /** The end of runs is committed: publishes it, and goes on with what waited for it. */

@@ -42,7 +42,7 @@ export async function workOn(host: RunHost, control: RunControl, node: RunNode):
 async function play(host: RunHost, control: RunControl, node: RunNode, events: RunEvents): Promise<Outcome> {
   const { run, signal } = control
   try {
-    const given = await persist(control, () => nodeMessageOf(host.relational, run))
+    const given = await persist(control, () => nodeMessageOf(host, run))
     if (run.cancelRequestedAt || given === null)
       return { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
     host.news.started(run)

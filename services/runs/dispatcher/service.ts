@@ -4,7 +4,9 @@ import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { lookSeldomMs } from '#runtime/notices.ts'
+import { createOutboxBell } from '#runtime/outbox/wake-outbox.ts'
 import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { localRunsOf } from '../local-runs.ts'
 import { watchNodes } from '../nodes/nodes-file.ts'
 import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
 import { createRunNews } from './news.ts'
@@ -30,6 +32,8 @@ const config = Type.Object({
 
 /** Within a process no notice is lost, and other services start at the same time on the same engine. */
 const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
+/** Events of the fleet are published together. */
+const outboxPauseMs = 100
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
@@ -56,6 +60,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
   const { relational, eventLog } = engines
+  const local = localRunsOf(relational)
+  const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
   const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
     {
@@ -65,7 +71,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       nodes: () => watched.current(),
       callNode,
       probeNode,
-      news: createRunNews(publisher, log),
+      news: createRunNews(publisher, log, local.tell),
+      ringOutbox: bell.ring,
       times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
     },
     {
@@ -80,14 +87,16 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics }, dispatcher)
   } catch (error) {
     stopping.abort()
-    await Promise.all([dispatcher.close(), watched.close()])
+    await Promise.all([dispatcher.close(), watched.close(), bell.close()])
     throw error
   }
+  local.dispatcher = dispatcher
   return {
     async close() {
+      local.dispatcher = undefined
       await dispatcher.close()
       stopping.abort()
-      await Promise.all([heard.close(), watched.close()])
+      await Promise.all([heard.close(), watched.close(), bell.close()])
     },
   }
 }

@@ -112,15 +112,9 @@ export async function advance(host: RunHost, health: NodeHealth, goalId: number)
 }
 
 /**
- * Slugs where the end of these runs made room for others, or brought work. With several sessions a run that was accepted
- * meanwhile may have been overlooked, so there every slug counts.
+ * Slugs where the end of these runs made room for others. With several sessions a run that was accepted meanwhile may have
+ * been overlooked, so there every slug counts that it heard of lately.
  */
-export function slugsToWake({ relational }: RunHost, runs: readonly EndedRun[]): Set<string> {
-  const all = relational.driver !== 'embedded'
-  return new Set(
-    runs.flatMap(({ slug, reportRunId, othersWait }) => [
-      ...(all || othersWait ? [slug] : []),
-      ...(reportRunId ? [axon.slug] : []),
-    ]),
-  )
+export function slugsToWake(runs: readonly EndedRun[], heardLately: (slug: string) => boolean): Set<string> {
+  return new Set(runs.flatMap(({ slug, othersWait }) => (othersWait || heardLately(slug) ? [slug] : [])))
 }

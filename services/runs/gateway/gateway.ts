@@ -10,6 +10,7 @@ import { openTokens, type Tokens } from '#services/identity/tokens/tokens.ts'
 import { type CallerStreams, createCallerStreams } from '#services/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/limits/limiter.ts'
 import { createStreamPlaces, type StreamPlaces } from '#services/limits/stream-places.ts'
+import { type LocalRuns, localRunsOf } from '../local-runs.ts'
 import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
 import { nodesFileOf } from '../nodes/settings.ts'
 import { openFeed } from './follow/feed.ts'
@@ -31,6 +32,7 @@ export interface RunParts extends FollowParts {
 /** What those need that start runs. */
 export interface StartParts extends RunParts {
   nodes: Pick<WatchedNodes, 'current'>
+  local: LocalRuns
 }
 
 export interface RunGateway extends StartParts, Closeable {
@@ -45,6 +47,7 @@ export interface RunGateway extends StartParts, Closeable {
 export async function openRunGateway(context: RunGatewayContext): Promise<RunGateway> {
   const { engines, publisher, log, env } = context
   const { relational, eventLog } = engines
+  const local = localRunsOf(relational)
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
@@ -55,7 +58,7 @@ export async function openRunGateway(context: RunGatewayContext): Promise<RunGat
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
-    const feed = scope.add('feed', await openFeed({ ...context, eventLog }))
+    const feed = scope.add('feed', await openFeed({ ...context, eventLog, local }))
     const looks = scope.add('looks', createLooks({ relational, log }))
     const places = createStreamPlaces()
     return {
@@ -69,6 +72,7 @@ export async function openRunGateway(context: RunGatewayContext): Promise<RunGat
       places,
       streams: createCallerStreams({ tokens, log }, places),
       waits: createWaits({ tokens }),
+      local,
       log,
       close: () => scope.close(),
     }

@@ -2,6 +2,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { LocalDispatcher } from '../local-runs.ts'
 import { insertRun, type NewRunRow } from './new-run.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
@@ -42,16 +43,24 @@ export class SessionBusyError extends AppError {
 }
 
 /**
- * Accepts a run; one that exists under its id is given as it is. Throws SessionBusyError, or AppError
- * `session_queue_full` when ten runs of callers wait in its lane.
+ * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
+ * where nothing else waits. Throws SessionBusyError, or AppError `session_queue_full` when ten runs of callers wait in its lane.
  */
-export async function acceptRun(relational: Relational, run: NewRun): Promise<Run> {
+export async function acceptRun(relational: Relational, run: NewRun, local?: LocalDispatcher): Promise<Run> {
   const { onBusy = 'enqueue', ...row } = run
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
-  const made = await insertRun(relational, row satisfies NewRunRow, { reject: onBusy === 'reject', notify })
+  const claim = local?.claimAtOnce(run.slug)
+  const askedAt = performance.now()
+  const made = await insertRun(relational, row satisfies NewRunRow, {
+    reject: onBusy === 'reject',
+    notify,
+    ...(claim ? { claim } : {}),
+  })
   if (made.run) {
-    if (!notify) wakeDispatchers(relational, run.slug)
+    if (made.claimed) local?.begin(made.claimed, askedAt)
+    else if (local) local.run(run.slug, null)
+    if (!made.claimed && !notify) wakeDispatchers(relational, run.slug)
     return made.run
   }
   const known = await readRun(relational, run.runId)

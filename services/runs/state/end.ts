@@ -19,7 +19,7 @@ export interface RunEnd {
   summary?: string | null
   /** Who says how it ended. */
   reportedBy: 'node' | 'gateway'
-  /** Publishes the end through the outbox, for callers that do not publish it themselves. */
+  /** Publishes the end and wakes for the reports through the outbox, for callers that are no dispatcher. */
   announce?: boolean
 }
 

@@ -3,6 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { headerNames } from '#runtime/messages.ts'
+import type { ClaimedRun } from './columns.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 
 /** Runs of callers that wait in one lane. */
@@ -32,8 +33,17 @@ export interface NewRunRow {
   deadline?: Date | null
 }
 
+/** How a dispatcher claims a run with its acceptance. */
+export interface ClaimAtOnce {
+  holder: string
+  leaseMs: number
+  /** Runs of the node at once, over all dispatchers. */
+  concurrency: number
+}
+
 export type Inserted =
-  | { run: Run }
+  /** `claimed`: under the first epoch; undefined: it waits for a dispatcher. */
+  | { run: Run; claimed?: ClaimedRun }
   /** Nothing was written: the run exists, or its lane takes no more. `active` is the lane's run that is to end first. */
   | { run: null; active: string | null; waiting: number }
 
@@ -49,13 +59,13 @@ export function runIdOf(...parts: string[]): string {
 
 /**
  * Inserts the run, unless its lane is full, or busy and `reject` is set. Runs of mentions and of the platform itself are
- * refused only by a lane that is far too long. `notify` wakes the dispatchers with the commit: only where no other commit
- * waits for it.
+ * refused only by a lane that is far too long. With `claim` it is claimed at once where its lane is free, its node has a free
+ * slot and nothing else waits there. `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
  */
 export async function insertRun(
   executor: SqlExecutor,
   run: NewRunRow,
-  { reject = false, notify = false }: { reject?: boolean; notify?: boolean } = {},
+  { reject = false, notify = false, claim }: { reject?: boolean; notify?: boolean; claim?: ClaimAtOnce } = {},
 ): Promise<Inserted> {
   const rootRunId = run.rootRunId ?? run.runId
   const { rows } = await executor.query<{
@@ -63,6 +73,7 @@ export async function insertRun(
     active: string | null
     waiting: number
     accepted_at: Date
+    claimed: boolean
   }>(statement, [
     run.runId,
     run.slug,
@@ -87,16 +98,44 @@ export async function insertRun(
     run.trigger === 'api' || run.trigger === 'dispatch',
     JSON.stringify(headersOf(run)),
     notify,
+    claim?.holder ?? null,
+    claim?.leaseMs ?? null,
+    claim?.concurrency ?? null,
   ])
-  const { made, active, waiting, accepted_at: createdAt } = rows[0]!
-  return made === null ? { run: null, active, waiting } : { run: acceptedRun(run, rootRunId, createdAt) }
+  const { made, active, waiting, accepted_at: createdAt, claimed } = rows[0]!
+  if (made === null) return { run: null, active, waiting }
+  const accepted = acceptedRun(run, rootRunId, createdAt)
+  return { run: accepted, ...(claimed ? { claimed: claimedAtOnce(run, accepted) } : {}) }
 }
 
-const statement = `select made, active, waiting, accepted_at
+const statement = `select made, active, waiting, accepted_at, claimed
   from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
-    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23)`
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26)`
 
-/** As `readRun` would read it now. */
+/** As `claimRuns` would read it now. */
+function claimedAtOnce(given: NewRunRow, accepted: Run): ClaimedRun {
+  return {
+    ...accepted,
+    status: 'running',
+    attempt: 1,
+    startedAt: accepted.createdAt,
+    epoch: 1,
+    message: given.message,
+    messageAuthor: given.messageAuthor ?? null,
+    streaming: given.streaming,
+    stateDelta: given.stateDelta ?? null,
+    customMetadata: given.customMetadata ?? null,
+    traceparent: given.traceparent ?? null,
+    deadline: given.deadline ?? null,
+    elapsedMs: 0,
+    leftMs: given.deadline ? given.deadline.getTime() - accepted.createdAt.getTime() : null,
+    // The dispatcher notes there who joins.
+    joined: [],
+    skipped: [],
+  }
+}
+
+/** As it was accepted: queued. */
 function acceptedRun(run: NewRunRow, rootRunId: string, createdAt: Date): Run {
   const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
   return {

@@ -12,11 +12,17 @@ export interface Report {
 
 /** The report that a run brings. */
 export async function readReport(executor: SqlExecutor, reportRunId: string): Promise<Report | null> {
-  const { rows } = await executor.query<{ body: Report }>(
-    'select body from platform.run_reports where report_run_id = $1',
-    [reportRunId],
+  return (await readReports(executor, [reportRunId]))[0]!
+}
+
+/** As `readReport` for each, in one statement. */
+export async function readReports(executor: SqlExecutor, reportRunIds: string[]): Promise<(Report | null)[]> {
+  const { rows } = await executor.query<{ id: string; body: Report }>(
+    'select report_run_id as id, body from platform.run_reports where report_run_id = any($1::text[])',
+    [reportRunIds],
   )
-  return rows[0]?.body ?? null
+  const bodies = new Map(rows.map(({ id, body }) => [id, body]))
+  return reportRunIds.map((id) => bodies.get(id) ?? null)
 }
 
 /** By state: pending, delivered, undelivered. */

@@ -7,35 +7,73 @@ import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
+import type { LocalRuns } from '../../local-runs.ts'
 
 /** Whose records a listener hears. */
 export type FeedKey = { rootRunId: string } | { goalId: number }
 
 export interface Feed extends Closeable {
   /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
-  subscribe(key: FeedKey, listener: (record: RunEventRecord) => void): () => void
+  subscribe(key: FeedKey, listener: FeedListener): () => void
 }
+
+/** `local`: from the dispatcher of this process, whose records come once more with the log. */
+export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
 export interface FeedParts {
   eventLog: EventLog
+  local: Pick<LocalRuns, 'hear'>
   codec: Codec
   publisher: Pick<Publisher, 'locationOf'>
   log: Logger
 }
 
-type Listener = (record: RunEventRecord) => void
+interface Shared {
+  feed: Promise<Feed>
+  users: number
+}
 
-export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): Promise<Feed> {
+/** All gateways of a process follow together: by its log. */
+const ofThisProcess = new WeakMap<EventLog, Shared>()
+
+export async function openFeed(parts: FeedParts): Promise<Feed> {
+  const { eventLog } = parts
+  const shared = ofThisProcess.get(eventLog) ?? { feed: openOwnFeed(parts), users: 0 }
+  shared.users++
+  ofThisProcess.set(eventLog, shared)
+  let closed = false
+  async function leave(): Promise<void> {
+    if (closed) return
+    closed = true
+    if (--shared.users > 0) return
+    ofThisProcess.delete(eventLog)
+    await (await shared.feed).close()
+  }
+  try {
+    const feed = await shared.feed
+    return { subscribe: feed.subscribe, close: leave }
+  } catch (error) {
+    ofThisProcess.delete(eventLog)
+    throw error
+  }
+}
+
+async function openOwnFeed({ eventLog, local, codec, publisher, log }: FeedParts): Promise<Feed> {
   // No more than answers that wait.
-  const byRoot = new Map<string, Set<Listener>>()
-  const byGoal = new Map<number, Set<Listener>>()
+  const byRoot = new Map<string, Set<FeedListener>>()
+  const byGoal = new Map<number, Set<FeedListener>>()
   let turn: Promise<void> | undefined
   let unreadable = false
 
-  function pass(record: RunEventRecord): void {
+  /** Whether somebody waits for it. */
+  function pass(record: RunEventRecord, isLocal: boolean): boolean {
     const { root_run_id: rootRunId, goal_id: goalId } = record
-    for (const listener of byRoot.get(rootRunId) ?? []) listener(record)
-    if (goalId !== null) for (const listener of byGoal.get(goalId) ?? []) listener(record)
+    const listeners = [
+      ...(byRoot.get(rootRunId) ?? []),
+      ...(goalId === null ? [] : (byGoal.get(goalId) ?? [])),
+    ]
+    for (const listener of listeners) listener(record, isLocal)
+    return listeners.length > 0
   }
 
   async function passAll(records: readonly StoredRecord[]): Promise<void> {
@@ -45,7 +83,7 @@ export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): 
       try {
         const decoded = codec.decode(runsEvents, stored)
         const { value } = decoded instanceof Promise ? await decoded : decoded
-        if (value) pass(value)
+        if (value) pass(value, false)
         unreadable = false
       } catch (error) {
         if (!unreadable) log.warn({ reason: describeError(error) }, 'runs.event-unreadable')
@@ -61,6 +99,7 @@ export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): 
       turn = (turn ?? Promise.resolve()).then(() => passAll(records))
     },
   })
+  const leave = local.hear((record) => pass(record, true))
   // Until then, and while the log is away, those who wait look at the rows.
   tail.ready.catch(() => undefined)
   return {
@@ -68,13 +107,14 @@ export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): 
       return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
     },
     async close() {
+      leave()
       await tail.close()
       await turn
     },
   }
 }
 
-function join<K>(listeners: Map<K, Set<Listener>>, key: K, listener: Listener): () => void {
+function join<K>(listeners: Map<K, Set<FeedListener>>, key: K, listener: FeedListener): () => void {
   const together = listeners.get(key) ?? new Set()
   listeners.set(key, together.add(listener))
   return () => {

@@ -52,7 +52,7 @@ export interface Ending<T> {
 /** Hears of everything from now on. Close it, whether its events were read or not. */
 export function openFollow<T>({ feed, looks }: FollowParts, subject: Subject<T>): Follow<T> {
   const news = new News(subject)
-  const leave = feed.subscribe(subject.feed, (record) => news.add(record))
+  const leave = feed.subscribe(subject.feed, (record, local) => news.add(record, local))
   const unwatch = looks.watch(subject.look, (look) => news.looked(look))
   return {
     events: (options) => follow(subject, news, options),
@@ -137,6 +137,8 @@ class News<T> {
   #waiting: RunEventRecord[] = []
   #bytes = 0
   #arrived: PromiseWithResolvers<void> | undefined
+  /** The attempt of each run whose records come from this process before they come with the log. */
+  readonly #local = new Map<string, number>()
   /** Of each run: pieces of an attempt before it are void. */
   readonly #attempts = new Map<string, number>()
 
@@ -144,8 +146,12 @@ class News<T> {
     this.#subject = subject
   }
 
-  add(record: RunEventRecord): void {
-    const bytes = record.event?.length ?? 0
+  add(record: RunEventRecord, local: boolean): void {
+    const { run_id: runId, attempt, seq, event } = record
+    if (local) this.#local.set(runId, attempt)
+    // What has no number cannot be known again by it.
+    else if (seq === null && event !== null && this.#local.get(runId) === attempt) return
+    const bytes = event?.length ?? 0
     if (this.#waiting.length >= waitingMax || this.#bytes + bytes > waitingBytesMax) {
       this.#waiting = []
       this.#bytes = 0

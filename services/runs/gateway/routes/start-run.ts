@@ -65,13 +65,13 @@ async function accept(
   const newSession = () => (seed === undefined ? randomUUID() : idOfSeed(seed, 'session'))
   const follow = followRun(parts, runId, join)
   try {
-    const run = await acceptRun(parts.relational, {
+    const given = {
       runId,
       slug: node.slug,
       agent: node.codename,
       userId,
       sessionId: asked.sessionId ?? newSession(),
-      trigger: 'api',
+      trigger: 'api' as const,
       callerUid: callerOf(request).uid,
       requestId: request.id,
       traceparent: request.traceparent,
@@ -80,7 +80,8 @@ async function accept(
       ...(stateDelta ? { stateDelta } : {}),
       ...(customMetadata ? { customMetadata } : {}),
       onBusy,
-    })
+    }
+    const run = await acceptRun(parts.relational, given, parts.local.dispatcher)
     // Under a seed an earlier request may have made it, and died.
     return { run, follow, fresh: seed === undefined, join }
   } catch (error) {

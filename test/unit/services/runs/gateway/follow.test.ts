@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { RunEventRecord } from '#schemas/types.ts'
-import type { Feed } from '#services/runs/gateway/follow/feed.ts'
+import type { Feed, FeedListener } from '#services/runs/gateway/follow/feed.ts'
 import { type FollowParts, openFollow } from '#services/runs/gateway/follow/follow.ts'
 import type { Looks } from '#services/runs/gateway/follow/looks.ts'
 import type { Subject } from '#services/runs/gateway/follow/subjects.ts'
@@ -13,7 +13,7 @@ import type { StoredEvent } from '#services/runs/state/types.ts'
 function createTree() {
   const rows: StoredEvent[] = []
   let ended = false
-  let listener: (record: RunEventRecord) => void = () => {}
+  let listener: FeedListener = () => {}
   let looker: (look: Look) => void = () => {}
   let reads = 0
   const feed: Feed = {
@@ -82,7 +82,8 @@ function createTree() {
         last_seq: Math.random() < 0.5 ? rows.length : null,
       })
     },
-    hear: (heard: RunEventRecord) => listener(heard),
+    hear: (heard: RunEventRecord) => listener(heard, false),
+    hearLocally: (heard: RunEventRecord) => listener(heard, true),
     look: async () => looker(await lookNow()),
     reads: () => reads,
   }
@@ -136,6 +137,26 @@ describe('following', () => {
     tree.hear(tree.end())
     await over
     expect(seen).toEqual([1, 2, 3, 4])
+  })
+
+  it('takes what this process publishes at once, and not once more from the log', async () => {
+    const tree = createTree()
+    const { seen, over } = following(tree)
+    const piece = tree.partial('a')
+    const event = tree.commit()
+    tree.hearLocally(piece)
+    tree.hearLocally(event)
+    await turn()
+    expect(seen).toEqual(['a', 1])
+    tree.hear(piece)
+    tree.hear(event)
+    // Its next attempt is another process's.
+    const again = tree.partial('b', { attempt: 2 })
+    tree.hear(again)
+    tree.hear(tree.end())
+    await over
+    expect(seen).toEqual(['a', 1, 'b'])
+    expect(tree.reads()).toBe(0)
   })
 
   it('ends only behind the last event, when the end comes before it', async () => {

@@ -4,9 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { acceptRun } from '#services/runs/state/accept.ts'
+import { acceptRun, type NewRun } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
 import { giveBackRun, renewRuns } from '#services/runs/state/claims.ts'
+import type { ClaimedRun } from '#services/runs/state/columns.ts'
 import { endRuns, type RunEnd } from '#services/runs/state/end.ts'
 import { eventRefused, markShown, storeEvent } from '#services/runs/state/events.ts'
 import { runIdOf } from '#services/runs/state/new-run.ts'
@@ -54,6 +55,48 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(made).toMatchObject({ status: 'queued', rootRunId: run.runId, attempt: 0, lastEventId: 0 })
       expect(await acceptRun(relational, run)).toEqual(made)
       expect(await outbox('runs.commands')).toEqual([{ command: 'start', run_id: run.runId, slug: 'whale' }])
+    })
+
+    test('a dispatcher at hand begins at once what waits for nothing else', async () => {
+      const claims: ClaimedRun[] = []
+      const woken: string[] = []
+      const local = {
+        claimAtOnce: () => ({ holder: 'here', leaseMs: 30_000, concurrency: 2 }),
+        begin: (run: ClaimedRun) => void claims.push(run),
+        run: (slug: string) => void woken.push(slug),
+      }
+      const atOnce = async (given: Partial<NewRun> = {}) =>
+        (await readRun(relational, (await acceptRun(relational, newRun(given), local)).runId))!.status
+      // Its node has no row yet, which claims lock.
+      expect(await atOnce()).toBe('queued')
+      await ensureNodes(relational, [{ slug: 'whale', codename: 'WHALE' }])
+      // Another one waits at the node.
+      expect(await atOnce({ sessionId: 's2' })).toBe('queued')
+      const first = await claim(relational, { concurrency: 1 })
+      await claim(relational)
+      await end(first[0]!.runId)
+      expect(woken).toEqual(['whale', 'whale'])
+
+      expect(await atOnce({ sessionId: 's3', stateDelta: { a: 1 } })).toBe('running')
+      const [claimed] = claims
+      expect(claimed).toMatchObject({
+        attempt: 1,
+        epoch: 1,
+        stateDelta: { a: 1 },
+        elapsedMs: 0,
+        leftMs: null,
+      })
+      expect(await readRun(relational, claimed!.runId)).toMatchObject({ status: 'running', attempt: 1 })
+      const renewal = { holder: 'here', runIds: [claimed!.runId], leaseMs: 1_000 }
+      expect(await renewRuns(relational, renewal)).toMatchObject([{ epoch: 1, canceled: false }])
+      expect(await storeEvent(relational, claimed!, { event: '{}', before: 0 })).toMatchObject({ seq: 1 })
+      expect(await outbox('runs.commands')).not.toContainEqual(
+        expect.objectContaining({ run_id: claimed!.runId }),
+      )
+      // Its lane is busy; then the node is full.
+      expect(await atOnce({ sessionId: 's3' })).toBe('queued')
+      expect(await atOnce({ sessionId: 's4' })).toBe('queued')
+      expect(claims).toHaveLength(1)
     })
 
     test('a lane takes ten that wait, next to the one that runs', async () => {
