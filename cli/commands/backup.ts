@@ -63,7 +63,7 @@ async function backUp({ env, signal }: Cli, target: string): Promise<Result> {
     renameSync(archive, file)
     syncPath(dirname(file))
     const { version, files } = manifest
-    return { file, bytes: statSync(file).size, files: files.length, begun_at, version }
+    return { file, bytes: statSync(file).size, files, begun_at, version }
   } finally {
     rmSync(partial, { recursive: true, force: true })
     output.end()

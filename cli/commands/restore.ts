@@ -57,16 +57,16 @@ async function restoreFile(session: Session, file: string, check: boolean) {
   const run = { progress: output.progress, signal }
   if (check) {
     const { version, begun_at, files } = await readArchive(file, undefined, run)
-    const text = `${file} is whole: ${files.length} files as of ${begun_at}, written by version ${version}`
-    return { file, version, begun_at, files: files.length, text }
+    const text = `${file} is whole: ${files} files as of ${begun_at}, written by version ${version}`
+    return { file, version, begun_at, files, text }
   }
   demandEmbedded(choicesOf(env))
   const home = homeOf(env)
   return restoreInto({ home, file }, run, async ({ version, begun_at, files }) => {
     // The directory's lock is held here.
     const { records } = await beginAgain(session, false)
-    const text = `${home} is as it was at ${begun_at}: ${files.length} files, and the vector index from ${records} records; flotilla start goes on from there`
-    return { file, home, version, begun_at, files: files.length, records, text }
+    const text = `${home} is as it was at ${begun_at}: ${files} files, and the vector index from ${records} records; flotilla start goes on from there`
+    return { file, home, version, begun_at, files, records, text }
   })
 }
 
