@@ -63,7 +63,7 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
     const registry = keep(await openRegistry())
     await registerSchemas(registry.url, schemas)
     const database = await databaseUrl()
-    await restore(database, join(folder, places.dump), roles)
+    await restoreDump(database, join(folder, places.dump), roles)
     const env = {
       KAFKA_BROKERS: kafka.brokers.join(','),
       SCHEMA_REGISTRY_URL: registry.url,
@@ -77,7 +77,8 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
   }
 }
 
-async function restore(database: string, dump: string, roles: string[]): Promise<void> {
+/** Roles belong to the server and are in no dump of a database: those that are missing are made. */
+export async function restoreDump(database: string, dump: string, roles: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: database })
   await client.connect()
   for (const role of roles) {
