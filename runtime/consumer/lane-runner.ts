@@ -102,6 +102,13 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     return this.#window.waiting(end)
   }
 
+  oldest(): number | null {
+    // What is at the watermark is the head of its lane: nothing before it is open.
+    const { watermark } = this.#window
+    for (const { head } of this.#lanes.values()) if (head.offset === watermark) return head.timestamp
+    return null
+  }
+
   inFlight(): number {
     return this.#calls.size
   }
@@ -162,7 +169,8 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   #join(key: string, record: StoredRecord): void {
-    const entry: LaneEntry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
+    const { offset, timestamp } = record
+    const entry: LaneEntry = { offset, timestamp, bytes: recordBytes(record), record, next: null }
     let lane = this.#lanes.get(key)
     this.#memory.admit(entry, lane)
     if (lane) {

@@ -5,6 +5,8 @@ import { copyOut } from './copied-record.ts'
 
 export interface LaneEntry {
   offset: number
+  /** When it was appended, in milliseconds. */
+  timestamp: number
   bytes: number
   /** null when the body was dropped for lack of room: it is read again when its turn comes. */
   record: StoredRecord | null
