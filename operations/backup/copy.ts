@@ -33,7 +33,7 @@ export interface CopyParts {
 }
 
 /**
- * Copies the state of one instant. The database stands still while its files are copied, and the log's instant lies in
+ * Copies the state of one instant. The database takes no writes while its files are copied, and the log's instant lies in
  * that time: so the log has every record that the database knows of, and the database every change that a record tells
  * of, as after a kill -9 (docs/backup.md). Throws AppError `not_found`, `conflict`, `invalid_configuration` (for example
  * a full disk) or `shutting_down`.
