@@ -23,6 +23,8 @@ export interface PartitionLag {
   start: number
   end: number
   lag: number
+  /** Records between the position and the start, which are gone unread: Kafka's own tool counts them, the lag does not. */
+  expired: number
 }
 
 export interface GroupLag {
@@ -118,13 +120,14 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
   )
 }
 
-function partitionLags({ committed, ranges }: GroupPositions): PartitionLag[] {
+export function partitionLags({ committed, ranges }: GroupPositions): PartitionLag[] {
   const positions = new Map(committed.map((one) => [one.partition, one.offset]))
   return ranges.map(({ partition, start, end }) => {
     const position = positions.get(partition) ?? null
     // Records that expired or were deleted unread are not waited for.
     const lag = Math.max(0, end - Math.max(position ?? start, start))
-    return { partition, committed: position, start, end, lag }
+    const expired = Math.max(0, start - (position ?? start))
+    return { partition, committed: position, start, end, lag, expired }
   })
 }
 
