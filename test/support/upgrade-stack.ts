@@ -1,6 +1,6 @@
 /** A fixture for upgrades, unpacked, on the engines that it was made with; the platform of this checkout can be started on it. */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -31,9 +31,14 @@ export interface UpgradeStack extends StackManifest, Omit<Manifest, 'stacks'> {
   close(): Promise<void>
 }
 
-/** Names of all fixtures, each made by another version. */
+/** Names of all fixtures, each made by another version, the oldest first. */
 export function fixtureNames(): string[] {
-  return readdirSync(fixtures).sort()
+  const madeAt = (name: string) => manifestOf(name).made_by.at
+  return readdirSync(fixtures).sort((a, b) => (madeAt(a) < madeAt(b) ? -1 : 1))
+}
+
+function manifestOf(name: string): Manifest {
+  return JSON.parse(readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')) as Manifest
 }
 
 export function openEmbeddedFixture(name: string): Promise<UpgradeStack> {
@@ -68,7 +73,8 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
       KAFKA_BROKERS: kafka.brokers.join(','),
       SCHEMA_REGISTRY_URL: registry.url,
       DATABASE_URL: database,
-      ...newSecretKeyVariable(),
+      // A version that encrypts secrets left its key in the data directory.
+      ...(existsSync(join(folder, places.home, 'secret-key')) ? {} : newSecretKeyVariable()),
     }
     return { env, close }
   } catch (error) {
@@ -96,8 +102,7 @@ async function openFixture(
   stack: StackName,
   openEngines: (folder: string, manifest: StackManifest) => Promise<Engines>,
 ): Promise<UpgradeStack> {
-  const text = readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')
-  const { stacks, ...manifest } = JSON.parse(text) as Manifest
+  const { stacks, ...manifest } = manifestOf(name)
   const folder = mkdtempSync(join(tmpdir(), 'fl-'))
   const removeFolder = () => rmSync(folder, { recursive: true, force: true })
   try {
