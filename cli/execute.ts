@@ -17,16 +17,25 @@ export async function execute<S extends TObject, R, I>(
   session: Session<I>,
 ): Promise<R> {
   const embedded = Object.values(choicesOf(session.env)).some((choice) => choice.embedded)
-  const socket = embedded ? findControlSocket(homeOf(session.env)) : null
-  if (socket) {
-    const request = { operation: operation.name, args, user: systemUser() }
-    try {
-      return (await callControl(socket, request, session.output, session.signal)) as R
-    } catch (error) {
-      if (!(error instanceof ControlUnreachable)) throw error
-    }
-  }
+  const answer = embedded ? await executeInPlatform<R, I>(operation.name, args, session) : undefined
+  if (answer !== undefined) return answer
   // Loaded only here: with a running platform none of it is needed.
   const { runHere } = await import('./run-here.ts')
-  return runHere(operation, args, session, embedded)
+  return runHere(operation, args, session, { lock: embedded, services: embedded })
+}
+
+/** What the platform that runs on this data directory answers; undefined where none runs. */
+export async function executeInPlatform<R, I = never>(
+  operation: string,
+  args: unknown,
+  { env, output, signal }: Session<I>,
+): Promise<R | undefined> {
+  const socket = findControlSocket(homeOf(env))
+  if (!socket) return undefined
+  try {
+    return (await callControl(socket, { operation, args, user: systemUser() }, output, signal)) as R
+  } catch (error) {
+    if (!(error instanceof ControlUnreachable)) throw error
+    return undefined
+  }
 }

@@ -28,6 +28,8 @@ const nouns: Record<string, () => Promise<Register>> = {
   'dead-letters': async () => (await import('./commands/dead-letters.ts')).registerDeadLetters,
   webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
+  backup: async () => (await import('./commands/backup.ts')).registerBackup,
+  restore: async () => (await import('./commands/restore.ts')).registerRestore,
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   export: async () => (await import('./commands/export.ts')).registerExport,
   sink: async () => (await import('./commands/sink.ts')).registerSink,

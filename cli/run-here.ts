@@ -18,17 +18,22 @@ export interface Session<I = never> {
   signal: AbortSignal
 }
 
-/** `lock`: some engine is embedded, so its data directory is locked and the services that the operation needs run too. */
+export interface OpenedHere {
+  /** Some engine is embedded, so its data directory is locked. */
+  lock: boolean
+  /** The services that the operation needs run here, too; with distributed engines they usually run elsewhere. */
+  services: boolean
+}
+
 export async function runHere<S extends TObject, R, I>(
   operation: Operation<S, R, I>,
   args: Static<S>,
   session: Session<I>,
-  lock: boolean,
+  { lock, services: alsoServices }: OpenedHere,
 ): Promise<R> {
   const { env, output, signal } = session
   const log = createLog({ level: logLevel(env, 'warn'), pretty: process.stderr.isTTY })
-  // With distributed engines these services run elsewhere.
-  const needed = lock ? services.filter(({ name }) => operation.services?.includes(name)) : []
+  const needed = alsoServices ? services.filter(({ name }) => operation.services?.includes(name)) : []
   const workers = needed.filter((service) => service.kind === 'worker')
   const scope = createScope()
   try {

@@ -11,6 +11,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { Embedder } from './embedder/port.ts'
 import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
+import type { LogSnapshot } from './event-log/embedded/snapshot.ts'
 import type { EventLog } from './event-log/port.ts'
 import { checkEventLogSettings, eventLogSettings, kafkaConnection } from './event-log/settings.ts'
 import type { IdentityEngine } from './identity/port.ts'
@@ -173,6 +174,12 @@ export async function embeddedFaults(
   return faults
 }
 
+/** What the embedded log of this data directory holds now, to be copied while the log goes on. */
+export async function snapshotLog(directory: string): Promise<LogSnapshot> {
+  const { openLogSnapshot } = await import('./event-log/embedded/snapshot.ts')
+  return openLogSnapshot(join(directory, folders.eventLog))
+}
+
 async function openOne<N extends Name>(
   name: N,
   engines: Partial<OpenEngines>,
@@ -275,8 +282,13 @@ async function openIdentity({ settings }: OpenEnginesOptions): Promise<IdentityE
   return openLocalIdentity()
 }
 
-/** Below the data directory. */
-const folders = { eventLog: 'log', vectors: 'vectors', relational: 'postgres', mirror: 'mirror' } as const
+/** Where the embedded engines keep their files, below the data directory. */
+export const folders = {
+  eventLog: 'log',
+  vectors: 'vectors',
+  relational: 'postgres',
+  mirror: 'mirror',
+} as const
 
 function folder(directory: string, name: string): string {
   const path = join(directory, name)

@@ -31,18 +31,25 @@ export interface DataDirectory extends Closeable {
   close(): Promise<void>
 }
 
+/** Lies in a directory that is being restored from a backup, until all of it is there. */
+export const restoringFile = 'RESTORING'
 const lockFile = 'lock.sqlite'
 const ownerFile = 'owner.pid'
 
 /**
  * Makes the directory (mode 0700) and takes its lock: embedded engines would destroy each other's data in two
  * processes without any error. Throws AppError `data_directory_in_use` that names the owner's process id, or
- * `invalid_configuration` where nothing can be written.
+ * `invalid_configuration` where nothing can be written, or where a restore was not finished (unless `restoring`: the
+ * caller finishes it).
  */
-export async function openDataDirectory(path: string): Promise<DataDirectory> {
+export async function openDataDirectory(
+  path: string,
+  { restoring = false }: { restoring?: boolean } = {},
+): Promise<DataDirectory> {
   const root = resolve(path)
   let lock: FileLock | undefined
   try {
+    if (!restoring) refuseHalfRestored(root)
     makePrivate(root)
     lock = takeLock(root)
     writeFileSync(join(root, ownerFile), `${process.pid}\n`, { mode: 0o600 })
@@ -77,10 +84,19 @@ export function dataDirectoryFault(path: string): AppError | null {
     if (!statSync(present).isDirectory()) return unusable(root, 'it is a file, not a folder')
     if (kernelFileSystems.has(statfsSync(present).type)) return unusable(root, `${present} keeps no files`)
     accessSync(present, constants.W_OK | constants.X_OK)
+    refuseHalfRestored(root)
     return null
   } catch (error) {
-    return unusable(root, reasonOf(error, root))
+    return error instanceof AppError ? error : unusable(root, reasonOf(error, root))
   }
+}
+
+function refuseHalfRestored(root: string): void {
+  if (!existsSync(join(root, restoringFile))) return
+  throw new AppError(
+    'invalid_configuration',
+    `FLOTILLA_HOME: the restore into ${root} was not finished, so a part of the data is missing: run the same \`flotilla restore\` again, or name another folder.`,
+  )
 }
 
 /** The path, or the deepest folder above it that exists. */

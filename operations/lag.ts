@@ -28,6 +28,8 @@ export interface PartitionLag {
   lag: number
   /** The client whose member reads it now; null: nobody does. */
   owner: string | null
+  /** Records between the position and the start, which are gone unread: Kafka's own tool counts them, the lag does not. */
+  expired: number
 }
 
 export interface GroupLag {
@@ -144,7 +146,7 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
   )
 }
 
-function partitionLags(
+export function partitionLags(
   { committed, ranges }: GroupPositions,
   owners: readonly PartitionOwner[] = [],
 ): PartitionLag[] {
@@ -154,7 +156,8 @@ function partitionLags(
     const position = positions.get(partition) ?? null
     // Records that expired or were deleted unread are not waited for.
     const lag = Math.max(0, end - Math.max(position ?? start, start))
-    return { partition, committed: position, start, end, lag, owner: ownerOf.get(partition) ?? null }
+    const expired = Math.max(0, start - (position ?? start))
+    return { partition, committed: position, start, end, lag, expired, owner: ownerOf.get(partition) ?? null }
   })
 }
 

@@ -9,6 +9,7 @@ import {
   updateAgentOperation,
 } from './agents.ts'
 import { showAgentOperation } from './agents-show.ts'
+import { copyOperation } from './backup/backup.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
 import { addGoalOperation, listGoalsOperation, setGoalOperation, showGoalOperation } from './goals.ts'
@@ -45,6 +46,7 @@ export const operations: readonly Operation[] = [
   issueAgentKeyOperation,
   listAgentKeysOperation,
   revokeAgentKeyOperation,
+  copyOperation,
   doctorOperation,
   exportOperation,
   resetGroupOperation,

@@ -110,7 +110,7 @@ async function watch(
   }
 }
 
-function partsOf(platform: OperatedPlatform, index: Index, engine: GenerationEngine): RebuildParts {
+export function partsOf(platform: OperatedPlatform, index: Index, engine: GenerationEngine): RebuildParts {
   const { eventLog, relational } = platform.engines
   const physicalName = platform.locations.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
   return { eventLog, relational, index, engine, physicalName }

@@ -11,6 +11,7 @@ import { openDataDirectory } from '#lib/data-directory.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { createCodec, schemasDirectory } from './codec.ts'
+import { exposeEngines } from './engine-metrics.ts'
 import { createMetrics, exposeDisk } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
@@ -98,6 +99,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   })
   const metrics = createMetrics()
   exposeDisk(metrics, home)
+  exposeEngines(metrics, opened.engines)
   return {
     home,
     env,

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { type LagResult, lagOperation, type StuckRecord } from '#operations/lag.ts'
+import { type GroupLag, type LagResult, lagOperation, type StuckRecord } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 
@@ -31,8 +31,15 @@ function clearScreen(): string {
 
 function render(result: LagResult): string {
   const rows = result.groups.map((group) => [group.group, group.topic, group.members, group.lag])
+  const expired = result.groups.flatMap(expiredLine)
   const stuck = result.groups.flatMap((one) => one.stuck.map((record) => stuckLine(one.group, record)))
-  return [result.as_of, table(['group', 'topic', 'members', 'lag'], rows), ...stuck].join('\n')
+  return [result.as_of, table(['group', 'topic', 'members', 'lag'], rows), ...expired, ...stuck].join('\n')
+}
+
+/** Not counted in the lag: they cannot be read any more. */
+function expiredLine({ group, topic, partitions }: GroupLag): string[] {
+  const records = partitions.reduce((sum, { expired }) => sum + expired, 0)
+  return records === 0 ? [] : [`${group}: ${records} records of ${topic} expired before it read them`]
 }
 
 function stuckLine(group: string, { partition, offset, key, reason, skip }: StuckRecord): string {

@@ -101,6 +101,10 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return null
   }
 
+  oldest(): number | null {
+    return this.#items.find((item) => !item.settled)?.record.timestamp ?? null
+  }
+
   inFlight(): number {
     return this.#inFlight
   }

@@ -8,7 +8,7 @@ import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../messages.ts'
 import { crashedReason } from './crash-guard.ts'
 import type { CallEnd } from './handler-calls.ts'
-import { Lane, type LaneEntry } from './lane.ts'
+import { entryOf, headAt, Lane } from './lane.ts'
 import { LaneAdmission } from './lane-admission.ts'
 import { LaneMemory } from './lane-memory.ts'
 import { longCallMs, oneLaneAheadMax } from './limits.ts'
@@ -16,7 +16,6 @@ import { type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import { PendingCount } from './pending-count.ts'
 import { Queue } from './queue.ts'
-import { recordBytes } from './record-buffer.ts'
 import { type RecordDecoder, Undecodable } from './record-decoder.ts'
 import { RetryingLanes } from './retrying-lanes.ts'
 import { runIsolated } from './run-isolated.ts'
@@ -102,6 +101,10 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     return this.#window.waiting(end)
   }
 
+  oldest(): number | null {
+    return headAt(this.#lanes.values(), this.#window.watermark)?.timestamp ?? null
+  }
+
   inFlight(): number {
     return this.#calls.size
   }
@@ -162,16 +165,15 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   #join(key: string, record: StoredRecord): void {
-    const entry: LaneEntry = { offset: record.offset, bytes: recordBytes(record), record, next: null }
-    let lane = this.#lanes.get(key)
-    this.#memory.admit(entry, lane)
-    if (lane) {
-      lane.push(entry)
-      return
+    const entry = entryOf(record)
+    const known = this.#lanes.get(key)
+    this.#memory.admit(entry, known)
+    if (known) known.push(entry)
+    else {
+      const lane = new Lane(key, entry)
+      this.#lanes.set(key, lane)
+      this.#headIsReady(lane)
     }
-    lane = new Lane(key, entry)
-    this.#lanes.set(key, lane)
-    this.#headIsReady(lane)
   }
 
   /** A lane has a new head. */

@@ -2,13 +2,27 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { copyOut } from './copied-record.ts'
+import { recordBytes } from './record-buffer.ts'
 
 export interface LaneEntry {
   offset: number
+  /** When it was appended, in milliseconds. */
+  timestamp: number
   bytes: number
   /** null when the body was dropped for lack of room: it is read again when its turn comes. */
   record: StoredRecord | null
   next: LaneEntry | null
+}
+
+export function entryOf(record: StoredRecord): LaneEntry {
+  const { offset, timestamp } = record
+  return { offset, timestamp, bytes: recordBytes(record), record, next: null }
+}
+
+/** What is at the watermark is the head of its lane: nothing before it is open. */
+export function headAt(lanes: Iterable<Lane>, watermark: number): LaneEntry | undefined {
+  for (const { head } of lanes) if (head.offset === watermark) return head
+  return undefined
 }
 
 export class Lane {

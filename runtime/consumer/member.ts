@@ -127,7 +127,7 @@ export class Member implements LaneConsumer {
 
   async readings(): Promise<PartitionReading[]> {
     const ends = await this.#endsOfLog()
-    return [...this.#partitions.values()].map(({ id, committed, runner, stopped }) => {
+    return [...this.#partitions.values()].map(({ id, committed, runner, stopped, oldestAtMs }) => {
       const end = ends.get(id)
       const lag = end === undefined ? null : Math.max(0, end - committed)
       return {
@@ -135,6 +135,7 @@ export class Member implements LaneConsumer {
         lag,
         committed,
         waiting: end === undefined ? null : (runner.waiting(end) ?? lag),
+        oldestAtMs,
         inFlight: runner.inFlight(),
         window: runner.window(),
         stopped: stopped !== null,

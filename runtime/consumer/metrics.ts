@@ -43,7 +43,7 @@ interface Instruments {
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
 type PartitionGauges = Record<
-  'lag' | 'inFlight' | 'window' | 'stopped',
+  'lag' | 'oldest' | 'settledAhead' | 'inFlight' | 'window' | 'stopped',
   Gauge<'group' | 'topic' | 'partition'>
 >
 
@@ -127,6 +127,8 @@ function createInstruments(registry: Registry): Instruments {
   }
   const gauges: PartitionGauges = {
     lag: gauge('lag_records', 'Offsets that are not committed yet'),
+    oldest: gauge('oldest_unread_seconds', 'Age of the oldest record that is not settled'),
+    settledAhead: gauge('settled_ahead_records', 'Records beyond the committed position that are settled'),
     inFlight: gauge('in_flight_calls', 'Handler calls that run'),
     window: gauge('window_records', 'Offsets between the watermark and the last record taken'),
     stopped: gauge('stopped_partition', '1 when the partition is stopped and needs an operator'),
@@ -164,9 +166,24 @@ function show(entry: Entry, readings: PartitionReading[], gauges: PartitionGauge
   entry.group = group
   for (const reading of readings) {
     const at = { group, topic, partition: String(reading.partition) }
-    if (reading.lag !== null) gauges.lag.set(at, reading.lag)
+    showWaiting(at, reading, gauges)
     gauges.inFlight.set(at, reading.inFlight)
     gauges.window.set(at, reading.window)
     gauges.stopped.set(at, reading.stopped ? 1 : 0)
   }
+}
+
+/** What is not known keeps no earlier figure. */
+function showWaiting(
+  at: { group: string; topic: string; partition: string },
+  { lag, waiting, oldestAtMs }: PartitionReading,
+  gauges: PartitionGauges,
+): void {
+  if (lag === null) return
+  gauges.lag.set(at, lag)
+  gauges.settledAhead.set(at, Math.max(0, lag - (waiting ?? lag)))
+  // A record that is settled and not committed yet keeps a lag, and has no age.
+  if (lag === 0 || waiting === 0) gauges.oldest.set(at, 0)
+  else if (oldestAtMs === null) gauges.oldest.remove(at)
+  else gauges.oldest.set(at, Math.max(0, (Date.now() - oldestAtMs) / 1_000))
 }

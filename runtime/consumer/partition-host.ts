@@ -85,6 +85,8 @@ export interface PartitionRunner {
   window(): number
   /** Records below `end` that are not settled; null: all that is not committed. */
   waiting(end: number): number | null
+  /** When the oldest record was appended that was taken and is not settled, in milliseconds; null when there is none. */
+  oldest(): number | null
   /** Handler calls that run. */
   inFlight(): number
   /** Resolves when no call of this runner runs any more. */

@@ -107,6 +107,11 @@ export class Partition implements RunnerHost {
     return this.#committed
   }
 
+  /** When the oldest record in memory was appended that is not settled, in milliseconds; null when there is none. */
+  get oldestAtMs(): number | null {
+    return this.runner.oldest() ?? this.buffer.peek()?.timestamp ?? null
+  }
+
   /** Nothing waits, and nothing is under way. */
   get atRest(): boolean {
     return this.#opened !== 'soon' && this.buffer.count === 0 && this.runner.window() === 0

@@ -123,6 +123,8 @@ export interface PartitionReading {
   committed: number
   /** Records that are not settled; unlike lag it leaves out those beyond the position that are. */
   waiting: number | null
+  /** When the oldest of them was appended, in milliseconds; null when it is not in memory. */
+  oldestAtMs: number | null
   inFlight: number
   window: number
   stopped: boolean

@@ -3,6 +3,7 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Client, createClient, type JsonValue } from '#client/client.ts'
+import { referenceAgents } from '#services/runs/reference-node/roster.ts'
 import { eventually } from '../../test/support/eventually.ts'
 import { deletedPoints, firstPoints, overwritingPoints, returningPoints, seededVector } from './content.ts'
 import { fillWebhooks } from './fill-webhooks.ts'
@@ -24,6 +25,7 @@ export async function fill(stack: RunningStack): Promise<Filled> {
   })
   try {
     const operations = await writePoints(client)
+    const hub = await writeHub(stack)
     await readThem(client)
     await changeAgents(stack)
     const targets = await fillWebhooks(stack)
@@ -33,7 +35,9 @@ export async function fill(stack: RunningStack): Promise<Filled> {
     const audit_notes = await auditNotes(client)
     const { agents } = await stack.command<{ agents: FixtureAgent[] }>('agents', 'list')
     return {
-      agents,
+      // The platform makes and names those itself.
+      agents: agents.filter(({ agent_id }) => !referenceAgents.some(({ slug }) => slug === agent_id)),
+      ...hub,
       keys: [
         ...inForce.map((agent_id) => ({ agent_id, file: keyFile(agent_id), in_force: true })),
         { agent_id: 'turned', file: 'agents/turned/before.pem', in_force: false },
@@ -100,6 +104,21 @@ async function writePoints(client: Client): Promise<string[]> {
     if (status !== 'applied') throw new Error(`an operation is ${status}: ${error}`)
   }
   return operations
+}
+
+/** A thread of two notes, and goals in two states. */
+async function writeHub({ command }: RunningStack): Promise<Pick<StackManifest, 'notes' | 'goals'>> {
+  const { id } = await command<{ id: number }>('notes', 'add', 'The lamp is dark', '--body', 'Since noon.')
+  await command('notes', 'reply', String(id), '--body', 'A fuse. It shines again.', '--author', keeper)
+  await command('goals', 'add', 'Paint the tower')
+  const goal = await command<{ id: number }>('goals', 'add', 'Mend the lamp')
+  await command('goals', 'set', String(goal.id), '--status', 'active')
+  const { notes } = await command<{ notes: NonNullable<StackManifest['notes']> }>('notes', 'list')
+  const { goals } = await command<{ goals: NonNullable<StackManifest['goals']> }>('goals', 'list')
+  return {
+    notes: notes.map(({ id, subject, status }) => ({ id, subject, status })),
+    goals: goals.map(({ id, title, status }) => ({ id, title, status })),
+  }
 }
 
 /** Reads leave audit notes, those that are refused, too. */

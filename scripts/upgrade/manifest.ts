@@ -27,6 +27,9 @@ export interface StackManifest {
   keys: { agent_id: string; file: string; in_force: boolean }[]
   /** Ids of operations that were applied. */
   operations: string[]
+  /** Of the hub; absent where the version had none. */
+  notes?: { id: number; subject: string; status: string }[]
+  goals?: { id: number; title: string; status: string }[]
   audit_notes: { id: string; payload: { [key: string]: JsonValue } }[]
   targets: FixtureTarget[]
   /** What `flotilla webhooks dead-letters list` printed. */

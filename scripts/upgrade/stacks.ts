@@ -88,7 +88,7 @@ async function appendJunk(brokers: string[], topic: string, key: string): Promis
   await producer.disconnect()
 }
 
-async function newDatabase(server: string): Promise<string> {
+export async function newDatabase(server: string): Promise<string> {
   await query(server, 'create database flotilla')
   const url = new URL(server)
   url.pathname = '/flotilla'
@@ -96,13 +96,13 @@ async function newDatabase(server: string): Promise<string> {
 }
 
 /** Plain SQL, as an operator's backup. */
-async function dump(database: string, file: string): Promise<void> {
+export async function dump(database: string, file: string): Promise<void> {
   const command = join(await installPostgres(), 'bin', 'pg_dump')
   writeFileSync(file, await runCommand(command, ['--no-owner', '--dbname', database], { timeoutMs: 60_000 }))
 }
 
 /** Roles belong to the server and are in no dump of a database. */
-async function rolesOf(database: string): Promise<string[]> {
+export async function rolesOf(database: string): Promise<string[]> {
   const rows = await query<{ rolname: string }>(
     database,
     "select rolname from pg_roles where rolname not like 'pg\\_%' and rolname <> current_user order by 1",

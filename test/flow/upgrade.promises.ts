@@ -32,12 +32,16 @@ type Letters<T> = { dead_letters: T[] }
 /** Commands are processes of their own, and both starts and they may have to wait for a busy machine. */
 const timeout = 120_000
 
-export function describeUpgrades(open: (name: string) => Promise<UpgradeStack>): void {
-  describe.each(fixtureNames())('what version %s wrote', { timeout }, (name) => {
+export function describeUpgrades(
+  open: (name: string) => Promise<UpgradeStack>,
+  names: readonly string[] = fixtureNames(),
+): void {
+  describe.each(names)('what version %s wrote', { timeout }, (name) => {
     const opened = openUpgradeWorld(() => open(name))
     describePlaces(opened)
     describePoints(opened)
     describeAgents(opened)
+    describeHub(opened)
     describeWebhooks(opened)
     describeGoingOn(opened)
   })
@@ -95,7 +99,7 @@ function describePoints(opened: () => UpgradeWorld): void {
     const { stack, keeper } = opened()
     for (const [collection, written] of byCollection(stack.points)) {
       const ids = await idsOf(keeper, collection)
-      const own = ids.filter((id) => !id.startsWith('audit-'))
+      const own = ids.filter((id) => !/^(audit|note)-/.test(id))
       expect(own.sort()).toEqual(written.map(({ id }) => id).sort())
       if (own.length === ids.length) expect(await keeper.count(collection)).toBe(written.length)
     }
@@ -123,7 +127,8 @@ function describePoints(opened: () => UpgradeWorld): void {
     const vector = seededVector(stack.points[0]!.seed)
     const { results: all } = await keeper.searchPg({ vector, limit: 1_000, withPayload: true })
     const name = ({ collection, id }: { collection?: string; id: string }) => `${collection}/${id}`
-    expect(all.map(name).sort()).toEqual(stack.points.map(name).sort())
+    const own = all.filter(({ id }) => !id.startsWith('note-'))
+    expect(own.map(name).sort()).toEqual(stack.points.map(name).sort())
     expect(all[0]).toMatchObject({ id: stack.points[0]!.id, score: expect.closeTo(1, 4) })
     const runbooks = stack.points.filter(({ payload }) => tagsOf(payload).includes('runbook'))
     const filterSql = "'runbook' = ANY(tags) AND mind_path LIKE 'runbooks/%' AND updated_at >= '2026-01-01'"
@@ -164,6 +169,17 @@ function describeAgents(opened: () => UpgradeWorld): void {
       else await expect(asked, file).rejects.toMatchObject({ status: 401 })
       await client.close()
     }
+  })
+}
+
+function describeHub(opened: () => UpgradeWorld): void {
+  it('notes and goals are those, and each note is found by a search', async () => {
+    const { stack, keeper } = opened()
+    const { notes = [], goals = [] } = stack
+    expect(await stack.command('notes', 'list')).toMatchObject({ notes })
+    expect(await stack.command('goals', 'list')).toMatchObject({ goals })
+    const ids = notes.map(({ id }) => `note-${id}`)
+    if (ids.length > 0) expect((await keeper.getMany('fleet_notes', ids)).missing).toEqual([])
   })
 }
 

@@ -1,6 +1,6 @@
 /** A fixture for upgrades, unpacked, on the engines that it was made with; the platform of this checkout can be started on it. */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -31,9 +31,14 @@ export interface UpgradeStack extends StackManifest, Omit<Manifest, 'stacks'> {
   close(): Promise<void>
 }
 
-/** Names of all fixtures, each made by another version. */
+/** Names of all fixtures, each made by another version, the oldest first. */
 export function fixtureNames(): string[] {
-  return readdirSync(fixtures).sort()
+  const madeAt = (name: string) => manifestOf(name).made_by.at
+  return readdirSync(fixtures).sort((a, b) => (madeAt(a) < madeAt(b) ? -1 : 1))
+}
+
+function manifestOf(name: string): Manifest {
+  return JSON.parse(readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')) as Manifest
 }
 
 export function openEmbeddedFixture(name: string): Promise<UpgradeStack> {
@@ -63,12 +68,13 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
     const registry = keep(await openRegistry())
     await registerSchemas(registry.url, schemas)
     const database = await databaseUrl()
-    await restore(database, join(folder, places.dump), roles)
+    await restoreDump(database, join(folder, places.dump), roles)
     const env = {
       KAFKA_BROKERS: kafka.brokers.join(','),
       SCHEMA_REGISTRY_URL: registry.url,
       DATABASE_URL: database,
-      ...newSecretKeyVariable(),
+      // A version that encrypts secrets left its key in the data directory.
+      ...(existsSync(join(folder, places.home, 'secret-key')) ? {} : newSecretKeyVariable()),
     }
     return { env, close }
   } catch (error) {
@@ -77,7 +83,8 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
   }
 }
 
-async function restore(database: string, dump: string, roles: string[]): Promise<void> {
+/** Roles belong to the server and are in no dump of a database: those that are missing are made. */
+export async function restoreDump(database: string, dump: string, roles: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: database })
   await client.connect()
   for (const role of roles) {
@@ -95,8 +102,7 @@ async function openFixture(
   stack: StackName,
   openEngines: (folder: string, manifest: StackManifest) => Promise<Engines>,
 ): Promise<UpgradeStack> {
-  const text = readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')
-  const { stacks, ...manifest } = JSON.parse(text) as Manifest
+  const { stacks, ...manifest } = manifestOf(name)
   const folder = mkdtempSync(join(tmpdir(), 'fl-'))
   const removeFolder = () => rmSync(folder, { recursive: true, force: true })
   try {

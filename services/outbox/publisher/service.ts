@@ -2,6 +2,7 @@
 
 import { Gauge, type Registry } from 'prom-client'
 import { Type } from 'typebox'
+import type { Relational } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import { hearNotices, lookEveryMs, lookSeldomMs } from '#runtime/notices.ts'
@@ -13,6 +14,7 @@ import { defineWorker, type ServiceContext } from '#runtime/service.ts'
 /** How often the active instance looks while there is more to do, and the others look for the lease. */
 const busyLookMs = 100
 const standbyMs = 1_000
+const oldestMetric = 'flotilla_outbox_oldest_record_seconds'
 const refusedMetric = 'flotilla_outbox_refused_keys'
 
 type Context = ServiceContext<'eventLog' | 'relational', unknown>
@@ -32,6 +34,7 @@ async function startOutboxPublisher(context: Context): Promise<Closeable> {
   const refused = new RefusedKeys()
   const parts = { relational: engines.relational, publisher, log, holder: instanceId, refused }
   exposeRefused(metrics, refused)
+  exposeOldest(metrics, engines.relational)
   const written = createWakeup()
   const notices = hearNotices(parts, 'flotilla_outbox', written.wake)
   const loop = repeatUntil({ what: 'outbox', everyMs: standbyMs, signal, log }, () =>
@@ -61,6 +64,27 @@ async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping:
       await written.sleep(more ? busyLookMs : restMs, over)
     }
   })
+}
+
+/** Rows are there for moments only while all is well. Every instance says the same, the active one or not. */
+function exposeOldest(registry: Registry, relational: Relational): void {
+  registry.removeSingleMetric(oldestMetric)
+  new Gauge({
+    name: oldestMetric,
+    help: 'Age of the oldest row of the outbox that is not published; 0 without any',
+    registers: [registry],
+    async collect() {
+      this.set(await oldestSeconds(relational).catch(() => Number.NaN))
+    },
+  })
+}
+
+async function oldestSeconds(relational: Relational): Promise<number> {
+  const { rows } = await relational.query<{ seconds: number }>(
+    `select greatest(0, extract(epoch from clock_timestamp() - created_at))::float8 as seconds
+     from platform.outbox order by id limit 1`,
+  )
+  return rows[0]?.seconds ?? 0
 }
 
 /** The alarm: it is 0 while all is well. */

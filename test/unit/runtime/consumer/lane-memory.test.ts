@@ -25,7 +25,7 @@ function open(count: number) {
   })
   const entries = Array.from(
     { length: count },
-    (_, offset): LaneEntry => ({ offset, bytes, record: recordAt(offset), next: null }),
+    (_, offset): LaneEntry => ({ offset, timestamp: 0, bytes, record: recordAt(offset), next: null }),
   )
   const lane = new Lane('one', entries[0]!)
   memory.admit(entries[0]!, undefined)

@@ -12,6 +12,7 @@ function group(places: [committed: number, end: number][]): GroupLag {
     start: 0,
     end,
     lag: end - committed,
+    expired: 0,
     owner: null,
   }))
   const lag = partitions.reduce((sum, one) => sum + one.lag, 0)

@@ -1,0 +1,116 @@
+/** `flotilla backup`: the data directory's state of one instant in one file, while the platform runs or not. */
+
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { basename, dirname, join, resolve, sep } from 'node:path'
+import type { Command as Program } from 'commander'
+import { AppError } from '#lib/errors.ts'
+import { syncPath } from '#lib/synced-files.ts'
+import { type Manifest, readArchive, writeArchive } from '#operations/backup/archive.ts'
+import { type Copied, copyOperation, copyStopped } from '#operations/backup/backup.ts'
+import { homeOf } from '#runtime/settings.ts'
+import { isAlive } from '#runtime/start/addresses.ts'
+import { type Cli, describe } from '../cli.ts'
+import { executeInPlatform } from '../execute.ts'
+import { createOutput } from '../output.ts'
+
+interface Result {
+  file: string
+  bytes: number
+  files: number
+  begun_at: string
+  version: string
+}
+
+export function registerBackup(program: Program, cli: Cli): void {
+  const command = program
+    .command('backup')
+    .argument('<file|dir>', 'a file that does not exist, or a folder that gets one named by the time')
+    .description(
+      'all that cannot be made again (log, database, keys, files) in one file, mode 0600, while the platform runs or not',
+    )
+  describe(command, 'flotilla backup /backups/flotilla.tar.zst\nflotilla backup /backups').action(
+    async (target: string, { json }: { json?: boolean }) => {
+      const result = await backUp(cli, target)
+      console.log(
+        json
+          ? JSON.stringify(result)
+          : `${result.file}: ${sizeOf(result.bytes)}, ${result.files} files as of ${result.begun_at}; read back, every checksum is right`,
+      )
+    },
+  )
+}
+
+/** The file gets its name when it is whole and was read back. */
+async function backUp({ env, signal }: Cli, target: string): Promise<Result> {
+  const home = homeOf(env)
+  const file = fileFor(target, home)
+  removeLeftOvers(file)
+  const partial = `${file}.${process.pid}.partial`
+  const output = createOutput(() => {})
+  try {
+    // The copy lies next to the file: it is moved by a rename, and on the disk that the operator chose.
+    const folder = join(partial, 'data')
+    const session = { env, output, signal }
+    const { begun_at } =
+      (await executeInPlatform<Copied>(copyOperation.name, { folder }, session)) ??
+      (await copyStopped(env, folder, session))
+    const archive = join(partial, basename(file))
+    const run = { progress: output.progress, signal }
+    await writeArchive({ folder, file: archive, version: versionOf(), begun_at }, run)
+    rmSync(folder, { recursive: true, force: true })
+    const manifest: Manifest = await readArchive(archive, undefined, run)
+    if (existsSync(file)) throw exists(file)
+    renameSync(archive, file)
+    syncPath(dirname(file))
+    const { version, files } = manifest
+    return { file, bytes: statSync(file).size, files, begun_at, version }
+  } finally {
+    rmSync(partial, { recursive: true, force: true })
+    output.end()
+  }
+}
+
+/** Throws AppError `bad_request` or `conflict` for a place where no backup may be written. */
+function fileFor(target: string, home: string): string {
+  const path = resolve(target)
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+  const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
+  const file = isFolder ? join(path, `flotilla-${stamp}Z.tar.zst`) : path
+  if (`${file}${sep}`.startsWith(`${home}${sep}`)) {
+    throw new AppError(
+      'bad_request',
+      `${file} is inside of the data directory: name a place outside, best on another disk.`,
+    )
+  }
+  if (existsSync(file)) throw exists(file)
+  return file
+}
+
+function exists(file: string): AppError {
+  return new AppError(
+    'conflict',
+    `${file} exists: a backup replaces nothing. Name another file, or a folder.`,
+  )
+}
+
+/** What a command that was killed left there. */
+function removeLeftOvers(file: string): void {
+  const folder = dirname(file)
+  if (!existsSync(folder)) return
+  for (const name of readdirSync(folder)) {
+    const begins = name.startsWith(`${basename(file)}.`) && name.endsWith('.partial')
+    const pid = begins ? /\.(\d+)\.partial$/.exec(name)?.[1] : undefined
+    if (pid !== undefined && !isAlive(Number(pid))) {
+      rmSync(join(folder, name), { recursive: true, force: true })
+    }
+  }
+}
+
+function sizeOf(bytes: number): string {
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
+}
+
+function versionOf(): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}
