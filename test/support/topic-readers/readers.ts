@@ -154,7 +154,8 @@ function kcatRecords(topic: string, output: Buffer): ReadRecord[] {
 }
 
 /**
- * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records. It hands its
+ * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records, fences among
+ * them. It hands its
  * own text for null to the deserializer, which refuses it: such a record is skipped, but for its key.
  */
 export async function readWithJava(
@@ -192,6 +193,7 @@ export async function readWithJava(
     .split(/(?=Partition:\d+\tOffset:)/)
     .filter(Boolean)
     .map(javaRecord)
+    .filter(({ headers }) => !(fence.header in headers))
 }
 
 /** `Partition:1 Offset:2 a:b,c:d key {…}`, between them tabs; without a value there is no end of the line. */
