@@ -165,14 +165,19 @@ test('kcat reads the bytes of every topic from the beginning, and from positions
 test('the programs of docs/reading-topics.md do what it says', async () => {
   const { decoded } = await readAsPlatform(log, named())
   const ofHub = decoded.filter(({ topic }) => topic === 'hub.records')
-  const shown = await runPage(log, 'sh', 'kcat')
+  const [shown, printed] = await Promise.all([
+    runPage(log, 'sh', 'kcat'),
+    runPage(log, 'python', 'Consumer('),
+  ])
   expect(shown.split('\n').filter(Boolean)).toHaveLength(ofHub.length)
   const active = [2, 3, 4, 5, 6, 7].map((n) => `'Note ${n} of first'`)
   // The goal is not active yet; one note is resolved, one archived.
-  expect((await runPage(log, 'python', 'Consumer(')).trim()).toBe(`[${active.join(', ')}]`)
+  expect(printed.trim()).toBe(`[${active.join(', ')}]`)
 })
 
-test('through a rebuild and more partitions they go on: in place from their positions, in a new epoch from the beginning', async () => {
+test('through a rebuild and more partitions they go on: in place from their positions, in a new epoch from the beginning', {
+  timeout: 300_000,
+}, async () => {
   const before = (await readAsPlatform(log, named())).decoded
   const names = await growAll()
   expect(names).toEqual({

@@ -115,22 +115,20 @@ export async function readWithKcat(
   topics: readonly string[],
   starts: Starts = {},
 ): Promise<ReadRecord[]> {
-  const found: ReadRecord[] = []
-  for (const topic of topics) {
-    const from = Object.entries(starts[topic] ?? {}).map(([partition, offset]) => [
-      '-p',
-      partition,
-      '-o',
-      `${offset}`,
+  const calls = topics.flatMap((topic) => {
+    const places = Object.entries(starts[topic] ?? {}).map(([partition, offset]) => [
+      ...['-p', partition, '-o', `${offset}`],
     ])
-    for (const place of from.length > 0 ? from : [['-o', 'beginning']]) {
+    return (places.length > 0 ? places : [['-o', 'beginning']]).map((place) => ({ topic, place }))
+  })
+  const found = await Promise.all(
+    calls.map(async ({ topic, place }) => {
       const common = ['-C', '-q', '-e', '-b', brokers.join(','), '-t', topic, ...place]
       // Lengths first: keys and values hold any byte.
-      const output = await run('kcat', [...common, '-f', '%p %o %K %S %h\n%k%s\n'])
-      found.push(...kcatRecords(topic, output))
-    }
-  }
-  return found.filter(({ headers }) => !(fence.header in headers))
+      return kcatRecords(topic, await run('kcat', [...common, '-f', '%p %o %K %S %h\n%k%s\n']))
+    }),
+  )
+  return found.flat().filter(({ headers }) => !(fence.header in headers))
 }
 
 function kcatRecords(topic: string, output: Buffer): ReadRecord[] {
