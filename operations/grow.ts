@@ -10,6 +10,7 @@ import { sleep } from '#lib/backoff.ts'
 import { counted } from '#lib/counted.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
+import { untilVisible } from '#runtime/added-partitions.ts'
 import type { Progress } from '#runtime/control.ts'
 import type { TopicLocation } from '#runtime/messages.ts'
 import { readRecords } from '#runtime/read-records.ts'
@@ -86,9 +87,8 @@ async function growInPlace(
   // An earlier try may have added them and then stopped.
   const present = (await eventLog.offsets(location.physicalName)).length
   if (present < partitions) await eventLog.addPartitions(location.physicalName, partitions)
-  const added = (await eventLog.offsets(location.physicalName)).filter(
-    (range) => range.partition >= location.partitions,
-  )
+  const ranges = await untilVisible(eventLog, location.physicalName, partitions)
+  const added = ranges.slice(location.partitions)
   const positions = added.map((range) => ({ partition: range.partition, offset: range.start }))
   for (const group of groups) await eventLog.setPositions(group, location.physicalName, positions)
   return settle(parts, topic, { ...location, partitions })

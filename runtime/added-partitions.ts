@@ -105,7 +105,12 @@ function roundedUp(count: number, step: number): number {
   return Math.ceil(count / step) * step
 }
 
-async function untilVisible(eventLog: EventLog, name: string, partitions: number): Promise<PartitionRange[]> {
+/** Partitions that were just added have no offsets yet. Resolves with all ranges, by number; throws AppError `log_unavailable`. */
+export async function untilVisible(
+  eventLog: Pick<EventLog, 'offsets'>,
+  name: string,
+  partitions: number,
+): Promise<PartitionRange[]> {
   for (const end = Date.now() + visibleMsMax; ; await sleep(visiblePollMs)) {
     const ranges = await eventLog.offsets(name)
     if (ranges.length >= partitions) return ranges.toSorted((a, b) => a.partition - b.partition)

@@ -84,7 +84,7 @@ const vectorsCommands: TopicPromise = {
     'it deletes the point. It is kept for 30 days at least, so a reader that was away for longer begins again with an empty copy.',
   headers: {
     agent: 'on what agents wrote and on audit notes; on a note of the hub where its record has it',
-    'request-id': 'on the same records',
+    'request-id': 'on what agents wrote and on audit notes; on a note of the hub where its record has it',
     traceparent: 'on what agents wrote; on a note of the hub where its record has it',
     operation: 'on what agents wrote by the vector gateway',
     'replayed-from': 'on a dead letter that was put back',

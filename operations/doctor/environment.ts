@@ -231,9 +231,12 @@ export function diskCheck(where: string, free: number): Check {
   return { check, status, found, advice: 'Free some space: the log and the points are kept there.' }
 }
 
+/** Not an interface of its own: one of the main API's paths, or an address of Google's. */
+const exchangeUrl = 'identity_exchange_url'
+
 /** Asks every interface that `run/addresses.json` names. */
 async function checkAddresses(file: AddressFile): Promise<Check[]> {
-  const interfaces = Object.entries(file).filter(([name]) => name !== 'pid')
+  const interfaces = Object.entries(file).filter(([name]) => name !== 'pid' && name !== exchangeUrl)
   return Promise.all(
     interfaces.map(async ([name, url]): Promise<Check> => {
       try {

@@ -81,10 +81,12 @@ async function asking<T>(client: Kafka, work: (admin: ReturnType<Kafka['admin']>
   }
 }
 
-test('the platform does all its work with its own rights, and grows its topics', async () => {
+test('the platform does all its work with its own rights, and grows its topics', {
+  timeout: 300_000,
+}, async () => {
   await platform.fill('first', async ({ command }) => {
     const doctor = await command<{ checks: { check: string; status: string }[] }>('doctor')
-    expect(doctor.checks.filter(({ status }) => status === 'fail')).toEqual([])
+    expect(doctor.checks.filter(({ status }) => status !== 'ok')).toEqual([])
     await command('rebuild', 'vectors')
   })
   const grow = (topic: string) =>

@@ -16,11 +16,13 @@ export async function setAccessRules(address: string): Promise<void> {
   writeFileSync(join(folder, 'admin.properties'), '')
   const java = ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', `${kafka}/*`]
   try {
-    for (const line of accessCommands()) {
-      const words = line.replace('"$SUPER"', address).split(/\s+/).slice(1)
-      const args = [...java, 'org.apache.kafka.tools.AclCommand', ...words]
-      await runCommand('java', args, { cwd: folder, timeoutMs: 60_000 })
-    }
+    await Promise.all(
+      accessCommands().map((line) => {
+        const words = line.replace('"$SUPER"', address).split(/\s+/).slice(1)
+        const args = [...java, 'org.apache.kafka.tools.AclCommand', ...words]
+        return runCommand('java', args, { cwd: folder, timeoutMs: 60_000 })
+      }),
+    )
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

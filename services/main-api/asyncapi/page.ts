@@ -9,6 +9,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: 0.5rem 0 1rem }
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #d0d7de }
 code { font: 0.9em ui-monospace, monospace; background: #f3f4f6; padding: 0 0.2em; overflow-wrap: anywhere }
+td:first-child code { white-space: nowrap }
 section { border-top: 2px solid #d0d7de; margin-top: 2rem }
 dt { font-weight: 600 }
 dd { margin: 0 0 0.5rem 1.5rem }
@@ -84,7 +85,7 @@ function messagePart(message: Message): string {
   const rows = Object.entries(headers.properties as Record<string, { description: string }>).map(
     ([name, { description }]) => [
       `\`${name}\``,
-      headers.required.includes(name) ? 'always' : '',
+      headers.required.includes(name) ? 'every record' : 'some records',
       description,
     ],
   )

@@ -115,22 +115,20 @@ export async function readWithKcat(
   topics: readonly string[],
   starts: Starts = {},
 ): Promise<ReadRecord[]> {
-  const found: ReadRecord[] = []
-  for (const topic of topics) {
-    const from = Object.entries(starts[topic] ?? {}).map(([partition, offset]) => [
-      '-p',
-      partition,
-      '-o',
-      `${offset}`,
+  const calls = topics.flatMap((topic) => {
+    const places = Object.entries(starts[topic] ?? {}).map(([partition, offset]) => [
+      ...['-p', partition, '-o', `${offset}`],
     ])
-    for (const place of from.length > 0 ? from : [['-o', 'beginning']]) {
+    return (places.length > 0 ? places : [['-o', 'beginning']]).map((place) => ({ topic, place }))
+  })
+  const found = await Promise.all(
+    calls.map(async ({ topic, place }) => {
       const common = ['-C', '-q', '-e', '-b', brokers.join(','), '-t', topic, ...place]
       // Lengths first: keys and values hold any byte.
-      const output = await run('kcat', [...common, '-f', '%p %o %K %S %h\n%k%s\n'])
-      found.push(...kcatRecords(topic, output))
-    }
-  }
-  return found.filter(({ headers }) => !(fence.header in headers))
+      return kcatRecords(topic, await run('kcat', [...common, '-f', '%p %o %K %S %h\n%k%s\n']))
+    }),
+  )
+  return found.flat().filter(({ headers }) => !(fence.header in headers))
 }
 
 function kcatRecords(topic: string, output: Buffer): ReadRecord[] {
@@ -154,7 +152,8 @@ function kcatRecords(topic: string, output: Buffer): ReadRecord[] {
 }
 
 /**
- * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records. It hands its
+ * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records, fences among
+ * them. It hands its
  * own text for null to the deserializer, which refuses it: such a record is skipped, but for its key.
  */
 export async function readWithJava(
@@ -192,6 +191,7 @@ export async function readWithJava(
     .split(/(?=Partition:\d+\tOffset:)/)
     .filter(Boolean)
     .map(javaRecord)
+    .filter(({ headers }) => !(fence.header in headers))
 }
 
 /** `Partition:1 Offset:2 a:b,c:d key {…}`, between them tabs; without a value there is no end of the line. */
