@@ -1,6 +1,7 @@
 /** `flotilla backup`: the data directory's state of one instant in one file, while the platform runs or not. */
 
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
@@ -12,6 +13,9 @@ import { isAlive } from '#runtime/start/addresses.ts'
 import { type Cli, describe } from '../cli.ts'
 import { executeInPlatform } from '../execute.ts'
 import { createOutput } from '../output.ts'
+
+/** A backup into a folder. */
+const namedByTime = /^flotilla-[\dT-]+Z\.tar\.zst$/
 
 interface Result {
   file: string
@@ -45,7 +49,7 @@ async function backUp({ env, signal }: Cli, target: string): Promise<Result> {
   const home = homeOf(env)
   const file = fileFor(target, home)
   removeLeftOvers(file)
-  const partial = `${file}.${process.pid}.partial`
+  const partial = `${file}.${hostname()}.${process.pid}.partial`
   const output = createOutput(() => {})
   try {
     // The copy lies next to the file: it is moved by a rename, and on the disk that the operator chose.
@@ -93,14 +97,16 @@ function exists(file: string): AppError {
   )
 }
 
-/** What a command that was killed left there. */
+/** What commands of this machine left there that were killed: of this file, or of one that was named by the time. */
 function removeLeftOvers(file: string): void {
   const folder = dirname(file)
   if (!existsSync(folder)) return
   for (const name of readdirSync(folder)) {
-    const begins = name.startsWith(`${basename(file)}.`) && name.endsWith('.partial')
-    const pid = begins ? /\.(\d+)\.partial$/.exec(name)?.[1] : undefined
-    if (pid !== undefined && !isAlive(Number(pid))) {
+    const [, pid] = /\.(\d+)\.partial$/.exec(name) ?? []
+    if (pid === undefined || isAlive(Number(pid))) continue
+    const made = name.slice(0, -`.${hostname()}.${pid}.partial`.length)
+    const isOurs = name === `${made}.${hostname()}.${pid}.partial`
+    if (isOurs && (made === basename(file) || namedByTime.test(made))) {
       rmSync(join(folder, name), { recursive: true, force: true })
     }
   }

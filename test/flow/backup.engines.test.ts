@@ -90,13 +90,17 @@ describe('a backup of a running platform', { timeout: 240_000 }, () => {
     expect(await command(home, 'backup', join(home, 'b'))).toMatchObject({ code: 2 })
   })
 
-  it('whose command is killed leaves no file of the name, and the next one removes the rest', async () => {
+  it('whose command is killed leaves no half file of the name, and the next one removes the rest', async () => {
     const second = join(backups, 'second.tar.zst')
     const killed = spawnFlotilla(['backup', second], { FLOTILLA_HOME: home }, { atEnd })
     await eventually('it has begun', () => readdirSync(backups).some((name) => name.endsWith('.partial')))
     killed.child.kill('SIGKILL')
     await killed.finished
-    expect(existsSync(second)).toBe(false)
+    // Usually there is none; on a machine that stalls here it may be whole by now.
+    if (existsSync(second)) {
+      expect((await command(home, 'restore', second, '--check')).code).toBe(0)
+      rmSync(second)
+    }
     expect((await command(home, 'backup', second)).code).toBe(0)
     rmSync(second)
     // The platform removes its copy when it hears that nobody waits for it.
