@@ -8,6 +8,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { createWebhookClient } from '#client/webhooks.ts'
+import { partitionOf } from '#lib/murmur2.ts'
 import {
   type ConsolePlatform,
   fillSignIn,
@@ -145,6 +146,18 @@ test('dead letters: one is replayed, the others discarded by filter, each after 
   await page.getByText('None is meant by the filter').waitFor()
 })
 
+test('a dry run says what is superseded: of two records of a key the first', async () => {
+  const key = Buffer.from('note/999999')
+  const bad = { key, value: Buffer.from('bad') }
+  await platform.platform.engines.eventLog.append('hub.records', partitionOf(key, 12), [bad, bad])
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'dead-letters?topic=hub.records', 'Dead letters')
+  await page.getByRole('button', { name: 'Replay all 2' }).click()
+  await page.getByText('1 record superseded: its key has a later one').waitFor()
+  await page.getByText('Dry run: 1 record would be replayed').waitFor()
+  await keepPicture(page, 'dead-letters-superseded')
+})
+
 test('lag rises while a target is away, and falls when it is back', async () => {
   const page = await platform.signedIn('admin')
   await receiver.down()
@@ -159,6 +172,12 @@ test('lag rises while a target is away, and falls when it is back', async () => 
       .nth(1)
       .filter({ hasText: new RegExp(`^${of}$`) })
   await lag('3').waitFor()
+  await page.locator('dl.facts').getByText('nothing waits').waitFor({ state: 'detached' })
+  await page
+    .getByRole('row', { name: /3 \d+ s/ })
+    .first()
+    .waitFor()
+  expect(await page.getByRole('columnheader', { name: 'Owner' }).count()).toBe(1)
   await page.goto(platform.consoleUrl)
   await page.getByText('1 target away').waitFor()
   await keepPicture(page, 'overview-away')

@@ -116,6 +116,7 @@ describe('a change over HTTP', () => {
       path: '/dead-letters/discard',
       body: { filter: { key: 'nothing' } },
     },
+    'POST /api/v1/webhooks/targets/:name/skip': { path: '/webhooks/targets/nobody/skip' },
   }
   const changing = Object.entries(rbac).filter(
     ([name, least]) => least === 'admin' && !name.startsWith('GET '),

@@ -111,7 +111,12 @@ function describeCommits(world: World): void {
     await log.close()
     const again = await world.clientAfterRestart()
     const state = await again.groupState(group, topic)
-    expect(state).toEqual({ members: 0, clientIds: [], committed: [{ partition: 1, offset: 2, metadata }] })
+    expect(state).toEqual({
+      members: 0,
+      clientIds: [],
+      owners: [],
+      committed: [{ partition: 1, offset: 2, metadata }],
+    })
   })
 
   test('metadata over 4,096 bytes is refused, and the position stays', async () => {

@@ -121,7 +121,12 @@ function describeOperators(world: World): void {
     const topic = await world.topic(log)
     await log.append(topic, 0, numbered(2))
     const group = world.name('group')
-    expect(await log.groupState(group, topic)).toEqual({ members: 0, clientIds: [], committed: [] })
+    expect(await log.groupState(group, topic)).toEqual({
+      members: 0,
+      clientIds: [],
+      owners: [],
+      committed: [],
+    })
     await log.setPositions(group, topic, [{ partition: 0, offset: 1 }])
     await eventually('it is listed', async () => (await log.listGroups()).includes(group))
     await log.deleteGroup(group)
