@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
@@ -173,25 +172,6 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
         (await reports()).every(({ state }) => state === 'undelivered'),
       )
       expect(await reports()).toHaveLength(2)
-    })
-
-    test('whom a message names answers, also where no node takes the run itself', async () => {
-      const set = nodeSetOf([
-        ...nodesAt('http://127.0.0.1:1', ['whale']).nodes,
-        ...nodesAt(node.url, ['pulse', 'axon']).nodes,
-      ])
-      script('pulse', ({ sessionId }) => [{ text: `here, in ${sessionId}` }])
-      world.start({ times: { startMs: 600 }, nodes: set })
-      world.start({ times: { startMs: 600 }, nodes: set })
-      const away = await world.accept('I need you and @pulse', { sessionId: 'away' })
-      const nowhere = await world.accept('and @pulse', { slug: 'nowhere', sessionId: 'nowhere' })
-      for (const { runId, sessionId } of [away, nowhere]) {
-        const { status, error, joined, skipped } = await world.ended(runId)
-        expect({ status, code: error?.code }).toEqual({ status: 'failed', code: 'node_unavailable' })
-        expect(joined.map(({ agent }) => agent)).toEqual(['PULSE'])
-        expect(skipped).toEqual([])
-        expect(await world.talk(runId)).toEqual([`PULSE: here, in ${sessionId}`])
-      }
     })
 
     test('a node that comes back in time gets the run', async () => {

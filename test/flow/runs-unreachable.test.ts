@@ -1,0 +1,50 @@
+/** Messages to an agent whose node cannot be reached: whom they name answers all the same. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Relational } from '#engines/relational/port.ts'
+import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
+import { openControlPlane } from '../support/control-plane.ts'
+import { openRunWorld, type RunWorld } from '../support/run-dispatchers.ts'
+import { nodesAt } from '../support/run-nodes.ts'
+import { echoScript, openScriptedNode, type ScriptedNode } from '../support/scripted-node.ts'
+
+let relational: Relational
+let node: ScriptedNode
+let world: RunWorld
+
+beforeAll(async () => {
+  relational = await openControlPlane()
+})
+afterAll(() => relational?.close())
+beforeEach(async () => {
+  node = await openScriptedNode({
+    axon: echoScript,
+    pulse: ({ sessionId }) => [{ text: `here, in ${sessionId}` }],
+    whale: () => [{ hang: true }],
+  })
+  world = openRunWorld(relational, node)
+})
+afterEach(async () => {
+  await world.close()
+  await node.close()
+})
+
+test.each([
+  ['a node that refuses connections', 'cipher'],
+  ['no node of this name', 'nowhere'],
+  ['a node without a free slot', 'whale'],
+])('%s', async (_, slug) => {
+  const nodes = nodeSetOf([
+    ...nodesAt('http://127.0.0.1:1', ['cipher']).nodes,
+    ...nodesAt(node.url, ['pulse', 'axon']).nodes,
+    ...nodesAt(node.url, ['whale'], { concurrency: 1 }).nodes,
+  ])
+  for (const holder of ['one', 'another']) world.start({ holder, nodes, times: { startMs: 600 } })
+  if (slug === 'whale') await world.accept('hold the slot', { slug, sessionId: 'before' })
+  const { runId } = await world.accept('I need you and @pulse', { slug, sessionId: slug })
+  const { status, error, joined, skipped } = await world.ended(runId)
+  expect({ status, code: error?.code }).toEqual({ status: 'failed', code: 'node_unavailable' })
+  expect(joined.map(({ agent }) => agent)).toEqual(['PULSE'])
+  expect(skipped).toEqual([])
+  expect(await world.talk(runId)).toEqual([`PULSE: here, in ${slug}`])
+})
