@@ -11,6 +11,7 @@ import { storeEvents } from '../state/events.ts'
 import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
+import { createFollowUp } from './follow-up.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { createTogether } from './together.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
@@ -19,8 +20,6 @@ import type { Heard } from './wakeups.ts'
 /** Events may have half a megabyte each. */
 const eventsTogetherMax = 16
 const endsTogetherMax = 32
-/** What follows from the ends of runs lets their callers go first, and is done together. */
-const aftermathMs = 20
 const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
@@ -49,7 +48,6 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   let resting = false
   let woken = false
   let begun = false
-  let following: NodeJS.Timeout | undefined
 
   // The embedded engine runs one statement at a time.
   const statementsMax = relational.driver === 'embedded' ? 1 : 2
@@ -83,23 +81,19 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         const { runId, slug, trigger, status, attempt } = run
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
-      for (const slug of slugsToWake(runs, heardLately)) claimer.wake(slug)
-      if (runs.some(({ trigger }) => trigger !== 'report')) following ??= setTimeout(followUp, aftermathMs)
+      for (const slug of slugsToWake(runs, claimer.heardLately)) claimer.wake(slug)
+      if (runs.some(({ trigger }) => trigger !== 'report')) followUp.soon()
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },
   }
   const claimer = new Claimer(host)
 
-  // With one session every statement sees all that was committed before.
-  const heardLately = (slug: string) => relational.driver !== 'embedded' && claimer.heardLately(slug)
-
-  /** AXON has reports, and the log events of the fleet. */
-  function followUp(): void {
-    following = undefined
+  /** AXON has reports, and the outbox events of the fleet. */
+  const followUp = createFollowUp(() => {
     parts.ringOutbox()
     claimer.wake(axon.slug)
-  }
+  })
 
   const { firstMs: firstAfterMs } = times
   const loops = [
@@ -164,7 +158,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       await Promise.race([claimer.idle(), sleep(options.drainMs())])
       claimer.stop()
       await claimer.idle()
-      clearTimeout(following)
+      followUp.cancel()
       await renewing.close()
       await parts.news.close()
     },

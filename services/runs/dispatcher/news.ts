@@ -27,7 +27,7 @@ const publishTimeoutMs = 2_000
 const pauseMsEach = 2
 const pauseMsMax = 50
 /** Later than this is no news, also where nobody waits for it elsewhere. */
-const lateMs = 50
+const lateMs = 100
 /** A durable event waits this long for room, unless the log is away. */
 const roomMs = 1_000
 const roomLookMs = 20

@@ -31,6 +31,24 @@ test('what comes while one batch is on its way goes together, in order', async (
   expect(batches.length).toBeLessThan(10)
 })
 
+test('what somebody here has heard goes with what follows, or by itself a little later', async () => {
+  const batches: string[][] = []
+  const news = createRunNews(
+    publisherOf(async (messages) => void batches.push(messages.map(({ value }) => value!.run_id))),
+    silentLog,
+    ({ run_id }) => run_id === run.runId,
+  )
+  news.started(run)
+  await news.stored(run, '{}', at(1))
+  await news.stored({ ...run, runId: 'run_2', rootRunId: 'run_2' }, '{}', at(1))
+  await eventually('it is published', async () => batches.length > 0)
+  expect(batches).toEqual([['run_1', 'run_1', 'run_2']])
+  await news.stored(run, '{}', at(2))
+  await eventually('it is published', async () => batches.length > 1)
+  expect(batches[1]).toEqual(['run_1'])
+  await news.close()
+})
+
 test('a log that is away holds up nobody, and its news are dropped', async () => {
   let away = true
   const seen: (number | null)[] = []
