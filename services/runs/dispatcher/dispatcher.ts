@@ -1,5 +1,6 @@
 /** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
 
+import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
@@ -39,21 +40,11 @@ export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
   readonly size: number
 }
 
-export function startDispatcher(parts: DispatcherParts, options: DispatcherOptions): Dispatcher {
-  const { log, times, relational, holder } = parts
-  const health = new NodeHealth()
-  const stopping = new AbortController()
-  const sweeping = createWakeup()
-  const probing = createWakeup()
-  let resting = false
-  let woken = false
-  let begun = false
-
+/** What runs write and read, those of many runs together. */
+function storesOf(relational: Relational): Pick<RunHost, 'storeEvent' | 'endRun' | 'readReport'> {
   // The embedded engine runs one statement at a time.
   const statementsMax = relational.driver === 'embedded' ? 1 : 2
-
-  const host: RunHost = {
-    ...parts,
+  return {
     storeEvent: createTogether({
       write: (events) => storeEvents(relational, events),
       statementsMax,
@@ -69,6 +60,22 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       statementsMax: 1,
       itemsMax: endsTogetherMax,
     }),
+  }
+}
+
+export function startDispatcher(parts: DispatcherParts, options: DispatcherOptions): Dispatcher {
+  const { log, times, relational, holder } = parts
+  const health = new NodeHealth()
+  const stopping = new AbortController()
+  const sweeping = createWakeup()
+  const probing = createWakeup()
+  let resting = false
+  let woken = false
+  let begun = false
+
+  const host: RunHost = {
+    ...parts,
+    ...storesOf(relational),
     wake(slug) {
       claimer.heard(slug)
       woken = true
