@@ -18,6 +18,14 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
   const channels = new Map<string, Set<(payload: string) => void>>()
   const closed = new AbortController()
   let client: Promise<pg.Client> | undefined
+  let last: Promise<unknown> = Promise.resolve()
+
+  /** One statement after the other: a connection takes only one at a time. */
+  function query(statement: string): Promise<unknown> {
+    const done = last.then(async () => (await connected()).query(statement))
+    last = done.catch(() => {})
+    return done
+  }
 
   async function open(): Promise<pg.Client> {
     const opened = createClient()
@@ -65,13 +73,13 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
         return listeners.size === 0 && channels.delete(channel)
       }
       try {
-        await (await connected()).query(`listen ${quoteIdentifier(channel)}`)
+        await query(`listen ${quoteIdentifier(channel)}`)
       } catch (error) {
         leave()
         throw relationalUnavailable(error)
       }
       return async () => {
-        if (leave()) await (await client)?.query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
+        if (leave() && client) await query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
       }
     },
     async close() {
