@@ -6,14 +6,13 @@
 import { Type } from 'typebox'
 import { headerNames } from '#runtime/messages.ts'
 import { type ListedAction, listActionsOf } from '#services/identity/admin-audit/admin-audit.ts'
-import { readRun } from '#services/runs/state/read.ts'
+import { listRuns } from '#services/runs/state/read.ts'
 import type { Run } from '#services/runs/state/types.ts'
-import { runsCommands } from '#topics/catalog.ts'
 import { type GroupLag, readLag } from '../lag.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
 import { recordLetters } from '../record-letters.ts'
 import { deliveriesOf, type FollowedDelivery } from './follow-deliveries.ts'
-import { decodedValue, type Found, findRecords, windowMs } from './follow-records.ts'
+import { type Found, findRecords, windowMs } from './follow-records.ts'
 import { type Subject, type SubjectKind, subjectOf } from './subject.ts'
 
 const callsMax = 50
@@ -89,7 +88,7 @@ export const followRequestOperation = defineOperation({
       aroundMs === null || requestId === null
         ? []
         : listActionsOf(platform.engines.relational, requestId, windowOf(aroundMs)),
-      runsOf(platform, subject, found),
+      runsOf(platform, subject),
       deliveriesOf(context, subject, found.records),
       withOutcomes(context, found.records.slice(0, recordsShownMax)),
     ])
@@ -175,17 +174,11 @@ function windowOf(aroundMs: number): { from: Date; to: Date } {
   return { from: new Date(aroundMs - windowMs), to: new Date(aroundMs + windowMs) }
 }
 
-/** Those that are known already, or that the records of runs.commands name. */
-async function runsOf(platform: OperatedPlatform, { runs }: Subject, found: Found): Promise<Run[]> {
-  if (runs.length > 0) return runs
-  const named = new Set<string>()
-  for (const { topic, record } of found.records) {
-    const command = topic.name === runsCommands.name && (await decodedValue(platform, runsCommands, record))
-    if (command) named.add(command.run_id)
-  }
-  const { relational } = platform.engines
-  const read = await Promise.all([...named].slice(0, runsMax).map((runId) => readRun(relational, runId)))
-  return read.filter((run) => run !== null)
+/** Those that are known already, or that the request accepted; the oldest first. */
+async function runsOf(platform: OperatedPlatform, { runs, requestId }: Subject): Promise<Run[]> {
+  if (runs.length > 0 || requestId === null) return runs
+  const page = await listRuns(platform.engines.relational, { all: true, requestId, limit: runsMax })
+  return page.runs.reverse()
 }
 
 function followedRun({ runId, agent, status, trigger, error, createdAt, endedAt }: Run): FollowedRun {

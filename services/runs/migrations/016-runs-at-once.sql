@@ -155,3 +155,6 @@ begin
   end loop;
 end
 $$;
+
+-- Which runs a request led to.
+create index runs_request on platform.runs (request_id) where request_id is not null;

@@ -25,6 +25,8 @@ export interface RunQuery {
   sessionId?: string
   goalId?: number
   rootRunId?: string
+  /** Runs that one request accepted, and those that joined them. */
+  requestId?: string
   limit: number
   /** `next` of the page before. */
   cursor?: string
@@ -58,6 +60,7 @@ export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<
   where((p) => `r.session_id = ${p}`, query.sessionId)
   where((p) => `r.goal_id = ${p}`, query.goalId)
   where((p) => `(r.run_id = ${p} or r.parent_run_id is not null and r.root_run_id = ${p})`, query.rootRunId)
+  where((p) => `r.request_id = ${p}`, query.requestId)
   where((p) => `r.id < ${p}::bigint`, query.cursor)
   const { rows } = await executor.query<Run & { id: number }>(
     `select r.id, ${runColumns()} from ${runsWithTrees}
