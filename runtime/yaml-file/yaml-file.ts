@@ -18,11 +18,11 @@ const fileBytesMax = 256 * 1024
 const pieceBytes = 8 * 1024
 const faultsMax = 20
 /**
- * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Both pauses and a
- * moment are within the two seconds that are promised.
+ * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Who writes a file and then
+ * fires an event, with two commands, expects the event to meet the file.
  */
-const checkEveryMs = 1_500
-const settledAfterMs = 300
+const checkEveryMs = 700
+const settledAfterMs = 200
 
 /** What is known of every file's values. */
 export interface FileValues {

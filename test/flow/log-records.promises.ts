@@ -11,12 +11,12 @@ import { sleep } from '#lib/backoff.ts'
 import { installPythonPackage } from '../../scripts/servers/install.ts'
 import { eventually } from '../support/eventually.ts'
 import {
-  activeNotes,
   followNotes,
   type KilledPlatform,
   openKilledPlatform,
   type PythonCopy,
   runPythonCopy,
+  untilPublished,
   writeNotes,
 } from '../support/log-copies.ts'
 import { silentLog } from '../support/relational.ts'
@@ -73,7 +73,7 @@ export function describeLogRecords(
       const rebuilt = processes.run(['rebuild', 'vectors'], home)
       await processes.run(['rebuild', 'notes'], home)
       await rebuilt
-      const active = await activeNotes(api)
+      const active = await untilPublished(api)
       expect(active.length).toBeGreaterThan(15)
       const held = await placesHeld()
       await eventually('the client has all', () => client.places.length >= held.length, patienceMs)
@@ -95,7 +95,7 @@ export function describeLogRecords(
       )
       const again = followNotes(api)
       onTestFinished(() => again.stop())
-      const grown = await activeNotes(api)
+      const grown = await untilPublished(api)
       await eventually('the new copy has all', () => String(again.active()) === String(grown), patienceMs)
       for (const program of programs) await untilEqual(program, grown)
     }, 600_000)
@@ -136,6 +136,7 @@ export function describeLogRecords(
         if (engines.env.KAFKA_BROKERS === undefined && round % 2 === 1) await platform.killAndStart()
       }
       await writing.stop()
+      await untilPublished(api)
       // On embedded engines the platform learns a moment later that its sink was left.
       await eventually(
         'the folder is free',
@@ -180,6 +181,7 @@ export function describeLogRecords(
         if (round === 1) await platform.killAndStart()
       }
       await writing.stop()
+      const notes = await untilPublished(api)
       const held = await placesHeld()
       await eventually(
         'all is copied',
@@ -196,7 +198,7 @@ export function describeLogRecords(
       const states = await relational.query<{ note: string }>(
         `select value->>'id' || ' ' || (value->>'title') as note from states where value->>'status' = 'active'`,
       )
-      expect(states.rows.map(({ note }) => note).sort()).toEqual(await activeNotes(api))
+      expect(states.rows.map(({ note }) => note).sort()).toEqual(notes)
     }, 600_000)
   })
 }

@@ -10,6 +10,10 @@ import { createMainApi, type MainApi, type Note, ProblemError, type TopicRecord 
 import { sleep } from '#lib/backoff.ts'
 import { freePort } from '../../scripts/servers/children.ts'
 import { createProcesses, type Processes, type ServiceProcess } from './distributed-process.ts'
+import { eventually } from './eventually.ts'
+
+/** The lease of a publisher that was killed has to end first. */
+const publishedWithinMs = 120_000
 
 export interface KilledPlatform {
   processes: Processes
@@ -115,6 +119,23 @@ export async function activeNotes(api: MainApi): Promise<string[]> {
 }
 
 type HubValue = { kind: string; id: number; title: string; status: string }
+
+/** Resolves with the active notes when the log holds every note as the hub has it: rows wait in the outbox for a while. */
+export async function untilPublished(api: MainApi): Promise<string[]> {
+  const hub: string[] = []
+  for (const status of ['active', 'archived'] as const) {
+    for await (const { id } of api.notes.all({ status, limit: 1_000 })) hub.push(`${id} ${status}`)
+  }
+  const isPublished = async () => {
+    const states = new Map<string, HubValue>()
+    const held = api.records<HubValue>('hub.records', { follow: false })
+    for await (const { key, value } of held) if (value) states.set(key!, value)
+    const notes = [...states.values()].filter(({ kind }) => kind === 'note')
+    return String(notes.map(({ id, status }) => `${id} ${status}`).sort()) === String(hub.sort())
+  }
+  await eventually('all notes are in the log', isPublished, publishedWithinMs)
+  return activeNotes(api)
+}
 
 /** Follows hub.records with the client, and keeps the newest of each note and every place that it was given. */
 export function followNotes(api: MainApi) {
