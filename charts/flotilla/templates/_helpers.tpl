@@ -36,11 +36,7 @@ app.kubernetes.io/component: {{ .name }}
 {{/* How a probe asks a path. Takes a dict of path and loopbackPort, which is null unless only the pod itself may ask. */}}
 {{- define "flotilla.probe" -}}
 {{- if .loopbackPort -}}
-exec:
-  command:
-    - node
-    - -e
-    - fetch('http://127.0.0.1:{{ .loopbackPort }}{{ .path }}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))
+exec: { command: ["node", "docker/healthcheck.js", "{{ .path }}"] }
 {{- else -}}
 httpGet: { path: {{ .path }}, port: http }
 {{- end -}}
