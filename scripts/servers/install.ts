@@ -133,18 +133,27 @@ export async function installHadolint(): Promise<string> {
   )
 }
 
-/** The checker of Prometheus's files: the one on the PATH, or that of Debian's package; null where there is neither. */
-export async function installPromtool(): Promise<string | null> {
+/** The checker of Prometheus's files; null where there is none. */
+export function installPromtool(): Promise<string | null> {
+  return installFromDebian('promtool', 'prometheus', join('usr', 'bin', 'promtool'))
+}
+
+/** The web server, to check its configuration; null where there is none. */
+export function installNginx(): Promise<string | null> {
+  return installFromDebian('nginx', 'nginx', join('usr', 'sbin', 'nginx'))
+}
+
+/** The tool on the PATH, or that of Debian's package; null where there is neither. */
+async function installFromDebian(tool: string, debian: string, inside: string): Promise<string | null> {
   const timeoutMs = installTimeoutMs
-  const found = await runCommand('sh', ['-c', 'command -v promtool'], { timeoutMs }).catch(() => '')
+  const found = await runCommand('sh', ['-c', `command -v ${tool}`], { timeoutMs }).catch(() => '')
   if (found.trim() !== '') return found.trim()
-  const inside = join('usr', 'bin', 'promtool')
   // Fetched and unpacked, not installed: nothing of the machine changes but the list of packages, where there is none yet.
-  const fetchPackage = 'apt-get download prometheus || { apt-get update && apt-get download prometheus; }'
+  const fetchPackage = `apt-get download ${debian} || { apt-get update && apt-get download ${debian}; }`
   try {
-    const folder = await install('promtool', inside, async (cwd) => {
+    const folder = await install(tool, inside, async (cwd) => {
       await runCommand('sh', ['-c', fetchPackage], { cwd, timeoutMs })
-      await runCommand('sh', ['-c', 'dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb'], {
+      await runCommand('sh', ['-c', `dpkg-deb -x ${debian}_*.deb . && rm ${debian}_*.deb`], {
         cwd,
         timeoutMs,
       })
