@@ -143,6 +143,11 @@ export function installNginx(): Promise<string | null> {
   return installFromDebian('nginx', 'nginx', join('usr', 'sbin', 'nginx'))
 }
 
+/** The other web server, as installNginx. */
+export function installCaddy(): Promise<string | null> {
+  return installFromDebian('caddy', 'caddy', join('usr', 'bin', 'caddy'))
+}
+
 /** The tool on the PATH, or that of Debian's package; null where there is neither. */
 async function installFromDebian(tool: string, debian: string, inside: string): Promise<string | null> {
   const timeoutMs = installTimeoutMs

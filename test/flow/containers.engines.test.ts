@@ -1,5 +1,5 @@
 /**
- * Dockerfile, docker-compose.yml and the configurations of Prometheus and nginx, checked by the tools that know them: there
+ * Dockerfile, docker-compose.yml and the configurations of Prometheus, nginx and Caddy, checked by the tools that know them: there
  * need not be a container engine. test/unit/docker/ checks what they say about this project.
  */
 
@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { runCommand } from '../../scripts/servers/children.ts'
 import {
+  installCaddy,
   installHadolint,
   installNginx,
   installPromtool,
@@ -80,4 +81,22 @@ test('nginx reads what docs/reverse-proxy.md shows', patient, async () => {
   }
   await check(shown!.code)
   await expect(check(shown!.code.replace('proxy_buffering off', 'proxy_bufering off'))).rejects.toThrow()
+})
+
+test('Caddy reads what docs/reverse-proxy.md shows', patient, async () => {
+  const caddy = await installCaddy()
+  if (caddy === null) {
+    console.error('\n*** docs/reverse-proxy.md IS NOT CHECKED: put caddy on the PATH. ***\n')
+    return
+  }
+  const [shown] = codeBlocks('docs/reverse-proxy.md').filter(({ language }) => language === 'caddyfile')
+  const file = join(temporaryFolder(), 'Caddyfile')
+  const adapt = (text: string) => {
+    writeFileSync(file, text)
+    const env = { HOME: temporaryFolder() }
+    return runCommand(caddy, ['adapt', '--config', file, '--adapter', 'caddyfile'], { env, timeoutMs })
+  }
+  const dialled = [...(await adapt(shown!.code)).matchAll(/"dial":"([^"]+)"/g)].map(([, address]) => address)
+  expect(dialled.sort()).toEqual(['8080', '8081', '8082', '8083'].map((port) => `127.0.0.1:${port}`))
+  await expect(adapt(shown!.code.replace('flush_interval', 'flush_intervall'))).rejects.toThrow()
 })
