@@ -39,7 +39,7 @@ const needed = {
   MAIN_API_URL: 'https://flotilla.example',
 }
 const whole = {
-  config: needed,
+  config: { ...needed, GATEWAY_KEY_TTL_S: 2_592_000 },
   extraSecrets: ['nodes'],
   imagePullSecrets: [{ name: 'pull' }],
   webhookTargets: { existingConfigMap: 'targets' },
@@ -53,6 +53,7 @@ const whole = {
   services: {
     hub: { autoscaling: { enabled: true } },
     'audit-writer': { enabled: false },
+    'note-indexer': { lag: { threshold: 1_000_000 } },
     'vector-writer': { env: { INDEX_TOMBSTONE_H: 48, QDRANT_URL: 'http://other:6333' } },
   },
 }
@@ -143,6 +144,14 @@ describe('the chart', () => {
     expect(scaled.map(({ metadata }) => metadata.name).sort()).toEqual(
       ['hub', 'note-indexer', 'relational-writer', 'vector-writer'].map((name) => `demo-flotilla-${name}`),
     )
+    const triggers = of(made, 'ScaledObject').flatMap(({ spec }) => spec.triggers as { metadata: object }[])
+    expect(triggers.map(({ metadata }) => metadata)).toContainEqual({
+      bootstrapServers: 'kafka:9092',
+      consumerGroup: 'note-indexer',
+      topic: 'hub.records',
+      lagThreshold: '1000000',
+      offsetResetPolicy: 'earliest',
+    })
     expect(of(made, 'Deployment')).toHaveLength(chartServices.length - 1)
     expect(fixed).toHaveLength(chartServices.length - 1 - scaled.length)
     const writer = of(made, 'Deployment').find(({ metadata }) => metadata.name.endsWith('vector-writer'))!
@@ -150,14 +159,20 @@ describe('the chart', () => {
     // What a service sets itself wins.
     expect(env).toContainEqual({ name: 'QDRANT_URL', value: 'http://other:6333' })
     expect(env).toContainEqual({ name: 'INDEX_TOMBSTONE_H', value: '48' })
+    // Helm's numbers are floats: not 2.592e+06.
+    expect(env).toContainEqual({ name: 'GATEWAY_KEY_TTL_S', value: '2592000' })
   })
 
   test.each([
-    ['an engine is not named', {}],
-    ['a value is unknown', { config: needed, serviecs: {} }],
-    ['a secret is among the values', { config: { ...needed, FLOTILLA_SECRET_KEY: 'x' } }],
-  ])('is refused where %s', async (_what, values) => {
+    ['an engine is not named', {}, /config\.KAFKA_BROKERS is needed/],
+    ['a value is unknown', { config: needed, serviecs: {} }, /serviecs/],
+    [
+      'a secret is among the values',
+      { config: { ...needed, FLOTILLA_SECRET_KEY: 'x' } },
+      /FLOTILLA_SECRET_KEY/,
+    ],
+  ])('is refused where %s', async (_what, values, why) => {
     if (jars === null) return
-    await expect(render(values)).rejects.toThrow()
+    await expect(render(values)).rejects.toThrow(why)
   })
 })

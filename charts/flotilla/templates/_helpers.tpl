@@ -41,3 +41,12 @@ exec: { command: ["node", "docker/healthcheck.js", "{{ .path }}"] }
 httpGet: { path: {{ .path }}, port: http }
 {{- end -}}
 {{- end -}}
+
+{{/* A value as the text of a variable. Numbers are floats to Helm, which would write a million as 1e+06. */}}
+{{- define "flotilla.text" -}}
+{{- if kindIs "float64" . -}}
+{{- int64 . | quote -}}
+{{- else -}}
+{{- toString . | quote -}}
+{{- end -}}
+{{- end -}}
