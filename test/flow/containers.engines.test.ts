@@ -1,14 +1,20 @@
 /**
- * Dockerfile, docker-compose.yml and Prometheus's configuration, checked by the tools that know them: there need not be a
- * container engine. test/unit/docker/ checks what they say about this project.
+ * Dockerfile, docker-compose.yml and the configurations of Prometheus, nginx and Caddy, checked by the tools that know them: there
+ * need not be a container engine. test/unit/docker/ checks what they say about this project.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { runCommand } from '../../scripts/servers/children.ts'
-import { installHadolint, installPromtool, installPythonPackage } from '../../scripts/servers/install.ts'
-import { projectFolder } from '../support/pages.ts'
+import {
+  installCaddy,
+  installHadolint,
+  installNginx,
+  installPromtool,
+  installPythonPackage,
+} from '../../scripts/servers/install.ts'
+import { codeBlocks, projectFolder } from '../support/pages.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const patient = { timeout: 600_000 }
@@ -51,4 +57,46 @@ test('Prometheus reads docker/prometheus.yml', patient, async () => {
   const check = (file: string) => runCommand(promtool, ['check', 'config', file], { timeoutMs })
   await check(join(projectFolder, 'docker/prometheus.yml'))
   await expect(check(broken('docker/prometheus.yml', 'static_configs', 'static_config'))).rejects.toThrow()
+})
+
+test('nginx reads what docs/reverse-proxy.md shows', patient, async () => {
+  const nginx = await installNginx()
+  if (nginx === null) {
+    console.error('\n*** docs/reverse-proxy.md IS NOT CHECKED: put nginx on the PATH. ***\n')
+    return
+  }
+  const folder = temporaryFolder()
+  const key = ['-newkey', 'rsa:2048', '-nodes', '-keyout', join(folder, 'fleet.key')]
+  const certificate = ['-out', join(folder, 'fleet.pem'), '-days', '1', '-subj', '/CN=fleet.example']
+  await runCommand('openssl', ['req', '-x509', ...key, ...certificate], { timeoutMs })
+  const [shown] = codeBlocks('docs/reverse-proxy.md').filter(({ language }) => language === 'nginx')
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${join(folder, name)};`)
+    .join('\n')
+  const check = (servers: string) => {
+    const file = join(folder, 'nginx.conf')
+    const http = `access_log off;\n${temporary}\n${servers.replaceAll('/etc/nginx/', `${folder}/`)}`
+    writeFileSync(file, `events {}\npid ${join(folder, 'pid')};\nhttp {\n${http}\n}\n`)
+    return runCommand(nginx, ['-t', '-e', join(folder, 'error.log'), '-c', file], { timeoutMs })
+  }
+  await check(shown!.code)
+  await expect(check(shown!.code.replace('proxy_buffering off', 'proxy_bufering off'))).rejects.toThrow()
+})
+
+test('Caddy reads what docs/reverse-proxy.md shows', patient, async () => {
+  const caddy = await installCaddy()
+  if (caddy === null) {
+    console.error('\n*** docs/reverse-proxy.md IS NOT CHECKED: put caddy on the PATH. ***\n')
+    return
+  }
+  const [shown] = codeBlocks('docs/reverse-proxy.md').filter(({ language }) => language === 'caddyfile')
+  const file = join(temporaryFolder(), 'Caddyfile')
+  const adapt = (text: string) => {
+    writeFileSync(file, text)
+    const env = { HOME: temporaryFolder() }
+    return runCommand(caddy, ['adapt', '--config', file, '--adapter', 'caddyfile'], { env, timeoutMs })
+  }
+  const dialled = [...(await adapt(shown!.code)).matchAll(/"dial":"([^"]+)"/g)].map(([, address]) => address)
+  expect(dialled.sort()).toEqual(['8080', '8081', '8082', '8083'].map((port) => `127.0.0.1:${port}`))
+  await expect(adapt(shown!.code.replace('flush_interval', 'flush_intervall'))).rejects.toThrow()
 })

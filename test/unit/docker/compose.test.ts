@@ -45,6 +45,8 @@ interface Container {
   ports?: string[]
   environment?: Record<string, string>
   volumes?: string[]
+  read_only?: boolean
+  tmpfs?: string[]
 }
 
 const { services: containers, volumes } = parse(compose, { merge: true }) as {
@@ -102,6 +104,20 @@ test('the user of the image may write to its data folder and to every volume tha
   expect([...new Set(mounted)].sort()).toEqual(['/data', '/data/agents'])
   const { FLOTILLA_HOME, NODE_COMPILE_CACHE } = imageVariables()
   expect(made).toEqual(expect.arrayContaining([...mounted, FLOTILLA_HOME, NODE_COMPILE_CACHE]))
+})
+
+test('no two containers that stay share a data directory, which has one owner', () => {
+  const { FLOTILLA_HOME } = imageVariables()
+  for (const { name } of services) {
+    const { read_only, tmpfs = [], volumes: mounts = [] } = containers[name]!
+    const places = [...tmpfs, ...mounts.map((mount) => mount.split(':').slice(1).join(':'))]
+    expect(read_only).toBe(true)
+    expect(places.filter((place) => place.split(':')[0] === FLOTILLA_HOME)).toHaveLength(1)
+  }
+  const keeping = services.filter(({ name }) =>
+    containers[name]!.volumes?.some((mount) => mount.startsWith('home:')),
+  )
+  expect(keeping.map(({ name }) => name)).toEqual(['main-api'])
 })
 
 test('every volume that is mounted is declared, and none is left over', () => {
