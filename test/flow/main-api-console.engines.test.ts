@@ -82,13 +82,14 @@ describe('an id is followed, whatever it names', () => {
       newMessage: { role: 'user', parts: [{ text: 'Is it so? @pulse may know.' }] },
     })
     const { runId } = sent.data
-    const found = await eventually('it has ended', async () => {
+    // The log has it a moment after the rows.
+    const found = await eventually('it has ended, and the log has its events', async () => {
       const data = await follow(runId)
-      return data.runs.length === 2 && data.runs.every(({ status }: Data) => status === 'completed') && data
+      const hasEnded = data.runs.every(({ status }: Data) => status === 'completed')
+      return data.runs.length === 2 && hasEnded && topicsOf(data).includes('runs.events') && data
     })
     expect(found).toMatchObject({ kind: 'run', request_id: sent.headers.get('x-request-id') })
     expect(found.runs.map(({ agent }: Data) => agent)).toEqual(['ATLAS', 'PULSE'])
-    expect(topicsOf(found)).toContain('runs.events')
     // The request leads to the same runs.
     const byRequest = await follow(found.request_id)
     expect(byRequest.kind).toBe('request')
@@ -97,14 +98,14 @@ describe('an id is followed, whatever it names', () => {
 
   test('a dispatch: its goal and its runs', async () => {
     const { data: made } = await as('member', 'POST', '/dispatches', { message: 'Report.\nAll of you.' })
-    const found = await eventually('it has ended', async () => {
+    const found = await eventually('it has ended, and the log has its goal', async () => {
       const data = await follow(String(made.goalId))
-      return data.dispatch?.status === 'completed' && data
+      return data.dispatch?.status === 'completed' && topicsOf(data).includes('hub.records') && data
     })
     expect(found.kind).toBe('dispatch')
     expect(found.dispatch.goal_id).toBe(made.goalId)
     expect(found.runs.length).toBeGreaterThanOrEqual(agents.length - 1)
-    expect(topicsOf(found)).toEqual(expect.arrayContaining(['hub.records', 'runs.commands']))
+    expect(topicsOf(found)).toContain('runs.commands')
   })
 
   test('a delivery, by its sequence, its webhook id and its idempotency key', async () => {
