@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { fillSignIn, keepPictures, openChromium, violationsOf } from '../support/console.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { anyPorts, type Newcomer, openNewcomer } from '../support/newcomer.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
@@ -13,13 +13,7 @@ let newcomer: Newcomer
 let platform: Awaited<ReturnType<Newcomer['leaveRunning']>>
 let chromium: Awaited<ReturnType<typeof openChromium>>
 beforeAll(async () => {
-  newcomer = openNewcomer({
-    VECTOR_GATEWAY_PORT: '0',
-    MAIN_API_PORT: '0',
-    HUB_PORT: '0',
-    RUN_GATEWAY_PORT: '0',
-    WEBHOOK_GATEWAY: '127.0.0.1:0',
-  })
+  newcomer = openNewcomer(anyPorts)
   // `npm ci` makes it, which nobody repeats here.
   await newcomer.run('npm run prepare --workspace console')
   platform = await newcomer.leaveRunning('npm start', /^first admin /m)

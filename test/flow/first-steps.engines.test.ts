@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePort } from '../../scripts/servers/children.ts'
 import { installPythonPackage } from '../../scripts/servers/install.ts'
-import { type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { anyPorts, type Newcomer, openNewcomer } from '../support/newcomer.ts'
 import { type CodeBlock, codeBlocks, projectFolder } from '../support/pages.ts'
 
 const readme = codeBlocks('README.md')
@@ -28,13 +28,7 @@ let newcomer: Newcomer
 let platform: Awaited<ReturnType<Newcomer['leaveRunning']>>
 
 beforeAll(async () => {
-  newcomer = openNewcomer({
-    VECTOR_GATEWAY_PORT: '0',
-    MAIN_API_PORT: '0',
-    HUB_PORT: '0',
-    RUN_GATEWAY_PORT: '0',
-    WEBHOOK_GATEWAY: '127.0.0.1:0',
-  })
+  newcomer = openNewcomer(anyPorts)
   expect(install).toBe('npm ci && npm start\n')
   platform = await newcomer.leaveRunning(install.replace('npm ci && ', ''), /^ready$/m)
   await newcomer.run(provision)
