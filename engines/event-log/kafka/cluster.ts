@@ -7,10 +7,21 @@
  */
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
+import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { KafkaOptions } from './client.ts'
+
+export interface KafkaOptions {
+  /** `host:port` of some brokers; the others are learned from them. */
+  brokers: string[]
+  clientId: string
+  ssl?: boolean
+  sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
+  /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
+  replicationFactor?: number
+  log: Logger
+}
 
 export interface Address {
   host: string
@@ -83,7 +94,6 @@ export function createCluster(options: KafkaOptions): Cluster {
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
   const asking = connections(askingTimeoutMs)
-  let next = Math.floor(Math.random() * bootstrap.length)
 
   function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
     const pool = new ConnectionPool(options.clientId, {
@@ -95,12 +105,14 @@ export function createCluster(options: KafkaOptions): Cluster {
     // The pool listens to the first error of a connection; any other one without a listener would end the process.
     pool.on('connecting', ({ connection }) => connection.on('error', () => {}))
     pools.add(pool)
+    // Each purpose takes its own turns: calls that take two in a row would always meet the same broker.
+    let turn = Math.floor(Math.random() * bootstrap.length)
     return {
       async to(node) {
         const address = brokers.get(node) ?? (await learnBroker(node))
         return await pool.get(address)
       },
-      toAny: () => pool.get(anyBroker()),
+      toAny: () => pool.get(anyBroker(turn++)),
       async close() {
         pools.delete(pool)
         await closePool(pool)
@@ -108,9 +120,9 @@ export function createCluster(options: KafkaOptions): Cluster {
     }
   }
   /** Those that were learned and those of the settings take turns: an address that went silent costs one call. */
-  function anyBroker(): Address {
+  function anyBroker(turn: number): Address {
     const all = [...brokers.values(), ...bootstrap]
-    return all[next++ % all.length] as Address
+    return all[turn % all.length] as Address
   }
   async function learnBrokers(): Promise<void> {
     learn(await metadataV12.api.async(await asking.toAny(), [], false, false))
