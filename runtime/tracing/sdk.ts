@@ -31,10 +31,8 @@ import { CountingExporter, QueueLimit, sentSpans } from './export.ts'
 import type { SamplerName, TracingOptions } from './settings.ts'
 import type { OpenSpan, SpanAttributes, SpanKind, SpanOptions, Tracing } from './tracing.ts'
 
-/** Spans that wait to be sent; more are dropped and counted. */
-const queueMax = 4_096
+/** Spans of one request to the receiver. */
 const batchMax = 512
-const sendEveryMs = 1_000
 /** Requests to the receiver at once. */
 const requestsMax = 2
 /** Of one span. */
@@ -51,6 +49,7 @@ export interface SdkParts {
 
 export function openSdk({ options, serviceName, instanceId, log, metrics }: SdkParts): Tracing {
   const counts = sentSpans(metrics)
+  const { queueMax } = options
   const exporter = new CountingExporter(
     new OTLPTraceExporter({
       url: options.url,
@@ -63,8 +62,8 @@ export function openSdk({ options, serviceName, instanceId, log, metrics }: SdkP
   const batches = new BatchSpanProcessor({
     exporter,
     maxQueueSize: queueMax,
-    maxExportBatchSize: batchMax,
-    scheduledDelayMillis: sendEveryMs,
+    maxExportBatchSize: Math.min(batchMax, queueMax),
+    scheduledDelayMillis: options.sendEveryMs,
     exportTimeoutMillis: options.timeoutMs + 1_000,
   })
   const provider = new TracerProvider({
@@ -109,10 +108,13 @@ class SdkTracing implements Tracing {
     name: string,
     { traceparent, ...options }: SpanOptions & { traceparent?: string | undefined },
   ): OpenSpan {
-    const traceId = traceparent?.slice(3, 35)
+    return new SdkSpan(this.#tracer, name, options, contextOf(traceparent, true), [])
+  }
+
+  nearest(traceparent: string): string {
+    const traceId = traceparent.slice(3, 35)
     const running = this.current().find((span) => !span.ended && span.traceId === traceId)
-    const parent = running?.traceparent ?? traceparent
-    return new SdkSpan(this.#tracer, name, options, contextOf(parent, running === undefined), [])
+    return running?.traceparent ?? traceparent
   }
 
   beginChild(name: string, options: SpanOptions): OpenSpan | undefined {

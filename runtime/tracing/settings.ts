@@ -74,6 +74,18 @@ export const tracingSettings = Type.Object({
     default: 1,
     description: 'the share of traces that the samplers `traceidratio` keep, 0 to 1',
   }),
+  OTEL_BSP_SCHEDULE_DELAY: Type.Integer({
+    minimum: 1,
+    maximum: 60_000,
+    default: 5_000,
+    description: 'how long spans wait to be sent together, in ms',
+  }),
+  OTEL_BSP_MAX_QUEUE_SIZE: Type.Integer({
+    minimum: 1,
+    maximum: 65_536,
+    default: 2_048,
+    description: 'spans that wait at most; more are dropped and counted',
+  }),
 })
 
 export interface TracingOptions {
@@ -86,6 +98,8 @@ export interface TracingOptions {
   resource: Record<string, string>
   sampler: SamplerName
   sampledShare: number
+  sendEveryMs: number
+  queueMax: number
 }
 
 const defaultEndpoint = 'http://localhost:4318'
@@ -105,6 +119,8 @@ export function tracingOptionsOf(env: Environment): TracingOptions | undefined {
     resource: pairsOf(settings.OTEL_RESOURCE_ATTRIBUTES ?? '') ?? {},
     sampler: settings.OTEL_TRACES_SAMPLER,
     sampledShare: settings.OTEL_TRACES_SAMPLER_ARG,
+    sendEveryMs: settings.OTEL_BSP_SCHEDULE_DELAY,
+    queueMax: settings.OTEL_BSP_MAX_QUEUE_SIZE,
   }
 }
 

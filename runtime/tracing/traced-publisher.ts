@@ -87,7 +87,7 @@ class Sends {
     const { name } = this.#topic
     return this.#tracing.begin(`send ${name}`, {
       kind: 'producer',
-      traceparent,
+      traceparent: this.#tracing.nearest(traceparent),
       attributes: {
         'messaging.system': this.#system,
         'messaging.operation.type': 'send',

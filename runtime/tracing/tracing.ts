@@ -34,11 +34,10 @@ export interface OpenSpan {
 }
 
 export interface Tracing extends Closeable {
-  /**
-   * Begins a span. Its parent is the span of the same trace that runs, else `traceparent`, which must be valid; without
-   * one it is the root of a new trace.
-   */
+  /** Begins a span below `traceparent`, which must be valid; without one it is the root of a new trace. */
   begin(name: string, options: SpanOptions & { traceparent?: string | undefined }): OpenSpan
+  /** The context of the span that runs in the same trace, else what is given. */
+  nearest(traceparent: string): string
   /** Begins a child of what runs; undefined where nothing that is traced runs. */
   beginChild(name: string, options: SpanOptions): OpenSpan | undefined
   /** The spans of the work that runs. */
