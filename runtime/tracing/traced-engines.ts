@@ -88,7 +88,6 @@ function sqlCall(operation: string, target: string | undefined): CallName {
       'db.system.name': 'postgresql',
       'db.operation.name': operation,
       'db.query.summary': name,
-      ...(target ? { 'db.collection.name': target } : {}),
     },
   }
 }
