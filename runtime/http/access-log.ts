@@ -32,7 +32,7 @@ export function registerAccessLog(
         {
           request_id: request.id,
           traceparent: request.traceparent,
-          trace_id: request.span?.traceId,
+          trace_id: request.span ? request.traceparent.slice(3, 35) : undefined,
           method: request.method,
           route,
           status: reply.statusCode,

@@ -15,6 +15,8 @@ export function registerServerSpans(app: FastifyInstance, service: string, traci
     reply.header('traceparent', span.traceparent)
     if (!span.recorded) return done()
     request.span = span
+    // Also where the caller goes before the end of the answer, as readers of streams do.
+    reply.raw.once('close', () => end(span, request, reply))
     tracing.run([span], done)
   })
   // The body arrives as events of its socket, which know nothing of the request's work: from here on it runs again.
@@ -40,14 +42,13 @@ function begin(tracing: Tracing, service: string, request: FastifyRequest): Open
       ...(route === undefined ? {} : { 'http.route': route }),
       'url.scheme': protocol,
       'flotilla.service': service,
-      'flotilla.request_id': request.id,
     },
   })
 }
 
-function end(span: OpenSpan, request: FastifyRequest, { statusCode }: FastifyReply): void {
+function end(span: OpenSpan, request: FastifyRequest, { statusCode, raw }: FastifyReply): void {
   span.set({
-    'http.response.status_code': statusCode,
+    ...(raw.headersSent ? { 'http.response.status_code': statusCode } : {}),
     'flotilla.request_id': request.id,
     ...(request.agentId === null ? {} : { 'flotilla.agent': request.agentId }),
     ...(request.problemCode === null ? {} : { 'flotilla.problem': request.problemCode }),

@@ -33,8 +33,6 @@ import type { OpenSpan, SpanAttributes, SpanKind, SpanOptions, Tracing } from '.
 
 /** Spans of one request to the receiver. */
 const batchMax = 512
-/** Requests to the receiver at once. */
-const requestsMax = 2
 /** Of one span. */
 const linksMax = 64
 
@@ -55,7 +53,8 @@ export function openSdk({ options, serviceName, instanceId, log, metrics }: SdkP
       url: options.url,
       headers: options.headers,
       timeoutMillis: options.timeoutMs,
-      concurrencyLimit: requestsMax,
+      // At the end all that waits is sent at once, behind what is on its way.
+      concurrencyLimit: Math.ceil(queueMax / batchMax) + 1,
     }),
     { counts, log },
   )
