@@ -106,7 +106,8 @@ const relationalCalls: CallNames = {
 }
 
 const mirrorCalls: CallNames = {
-  read: ([text]) => statementOf(text),
+  // A filter of a caller may be part of its text.
+  read: () => sqlCall('SELECT', 'vectors.embeddings'),
   apply: () => sqlCall('TRANSACTION', 'vectors.embeddings'),
 }
 

@@ -94,6 +94,25 @@ test('an upsert is one trace: request, publish, the handling of the writer, the 
   })
 })
 
+test('a search is a request and the call of the engine', async () => {
+  const answer = await call(platform.vectorUrl, '/v1/vectors/search', {
+    key: await platform.memberKey(),
+    body: { collection: 'posts', vector: [...axisVector(3)], limit: 1 },
+  })
+  expect(answer.status).toBe(200)
+  const { traceId } = traceparentOf(answer.headers.get('traceparent'))
+  const chain = await receiver.chainTo(
+    'the call of the engine',
+    'POST /v1/vectors/search',
+    (span) => span.traceId === traceId && span.name === 'search posts',
+  )
+  expect(chain).toHaveLength(2)
+  expect(chain[1]!.attributes).toMatchObject({
+    'db.operation.name': 'search',
+    'db.collection.name': 'posts',
+  })
+})
+
 test('what several traces share is a child of one and is linked to the others', async () => {
   const ids = Array.from({ length: 8 }, (_, n) => `together-${n}`)
   const answers = await Promise.all(ids.map((id) => upsert(id)))
