@@ -17,6 +17,9 @@ import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
 import { ensureTopics } from './topics.ts'
+import { openTracing } from './tracing/open-tracing.ts'
+import { tracedEngines } from './tracing/traced-engines.ts'
+import { tracedPublisher } from './tracing/traced-publisher.ts'
 
 /** What every service and command needs, whatever it does. */
 export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
@@ -39,6 +42,8 @@ export interface OpenPlatformOptions {
   log: Logger
   /** False where nothing of the data directory is touched, so that several processes may share it. */
   lock: boolean
+  /** True where requests and records are handled: then tracing is opened if the environment asks for it. */
+  traced?: boolean
   /** Called when the engines have begun to open: what needs none of them may be done meanwhile. */
   whileOpening?(): void
   /** Ends the waiting for engines that are away. */
@@ -69,6 +74,12 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const choices = choicesOf(env)
   const instanceId = randomBytes(6).toString('hex')
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
+  const metrics = createMetrics()
+  const tracing = options.traced
+    ? await openTracing({ env, log, metrics, instanceId, serviceName: options.producerName })
+    : undefined
+  // Closed behind the engines: nothing that they wait for may be held up by it.
+  if (tracing) scope.add('tracing', tracing)
   const opening = openEngines({
     settings: loadConfig(engineSettings, env),
     needs: [...commonNeeds, ...options.needs],
@@ -81,7 +92,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   setImmediate(() => options.whileOpening?.())
   const opened = await opening
   scope.add('engines', opened)
-  const engines = opened.engines as Engines
+  const engines = (tracing ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
   await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
   const locations = await ensureTopics({
@@ -97,7 +108,6 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     locations,
     producerName: options.producerName,
   })
-  const metrics = createMetrics()
   exposeDisk(metrics, home)
   exposeEngines(metrics, opened.engines)
   return {
@@ -106,11 +116,12 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     choices,
     engines,
     locations,
-    publisher,
+    publisher: tracing ? tracedPublisher(publisher, tracing, engines.eventLog.driver) : publisher,
     codec,
     log,
     metrics,
     instanceId,
+    tracing,
     close: () => scope.close(),
   }
 }

@@ -15,9 +15,15 @@ export function requestIdOf(request: { headers: Record<string, string | string[]
   return typeof given === 'string' && visibleAscii.test(given) ? given : uuidv7()
 }
 
+/** The caller's traceparent when it is valid. */
+export function givenTraceparent(given: string | string[] | undefined): string | undefined {
+  return typeof given === 'string' && traceContext.test(given) ? given : undefined
+}
+
 /** The caller's traceparent when it is valid, else the root of a new trace that nobody samples. */
 export function traceparentOf(given: string | string[] | undefined): string {
-  if (typeof given === 'string' && traceContext.test(given)) return given
+  const valid = givenTraceparent(given)
+  if (valid !== undefined) return valid
   const random = randomHex48()
   return `00-${random.slice(0, 32)}-${random.slice(32)}-00`
 }

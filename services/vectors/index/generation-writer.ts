@@ -81,7 +81,7 @@ export async function startGenerationWriter(
   )
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
-    { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
+    { ...context, eventLog: engines.eventLog },
     {
       group,
       ...(shownAs ? { shownAs } : {}),
