@@ -12,9 +12,6 @@ const main = fileURLToPath(new URL('../cli/main.ts', import.meta.url))
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/compiled/', import.meta.url))
 const major = Number(process.versions.node.split('.')[0])
 
-// kafkajs sets a timer too late by itself, once a process; nobody can do anything about it (engines/event-log/kafka/client.ts).
-const quiet = '--disable-warning=TimeoutNegativeWarning'
-
 const localSearch = new Set(['index-jsonl', 'search', 'get', 'stats'])
 
 const [verb, ...words] = process.argv.slice(2)
@@ -91,7 +88,7 @@ function pinnedNode() {
 
 /** The IPC channel lets the child notice that this launcher was killed; signals travel on to it. */
 function runPinned() {
-  const child = spawn(pinnedNode(), [quiet, main, ...process.argv.slice(2)], {
+  const child = spawn(pinnedNode(), [main, ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...(verb === 'start' ? smallEnvironment() : process.env), FLOTILLA_LAUNCHED: '1' },
   })
