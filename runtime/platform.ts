@@ -8,7 +8,7 @@ import { migrate } from '#engines/relational/migrate.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
-import { describeError, isUnavailable } from '#lib/errors.ts'
+import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { createCodec, schemasDirectory } from './codec.ts'
 import { exposeEngines } from './engine-metrics.ts'
@@ -148,7 +148,7 @@ async function untilAvailable(
       return
     } catch (error) {
       if (!isUnavailable(error) || signal?.aborted) throw error
-      log.warn({ what, tries, reason: describeError(error) }, 'start.waiting')
+      log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
       await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
     }
   }

@@ -184,12 +184,14 @@ export function createCluster(options: KafkaOptions): Cluster {
     forgetLeaders: (topic) => void topics.delete(topic),
     async ping(timeoutMs) {
       const end = performance.now() + timeoutMs
-      const late = () => new Error('no answer in time')
+      let last: unknown
+      const late = () => new Error('no answer in time', { cause: last })
       for (;;) {
         try {
           return await withTimeout(learnBrokers(), end - performance.now(), late)
         } catch (error) {
           if (performance.now() + pingPauseMs >= end) throw error
+          last = error
           await sleep(pingPauseMs)
         }
       }
