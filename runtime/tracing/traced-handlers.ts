@@ -4,7 +4,7 @@ import type { LaneOutcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { BatchOptions, ConsumerOptions, LaneOptions } from '../consumer/types.ts'
 import { headerNames } from '../messages.ts'
-import { followed } from './follow.ts'
+import { followedFault } from './follow.ts'
 import { isSampled, type OpenSpan, type Tracing } from './tracing.ts'
 
 /** Traces of one batch that get a span; the records of others are handled all the same. */
@@ -35,8 +35,7 @@ export function tracedBatches<S extends SchemaName>(
         begin(tracing, system, options, traceparent, messages[indexes[0]!]!, indexes.length),
       )
       const handled = tracing.run(spans, () => options.handle(messages, context))
-      if (spans.length === 0) return handled
-      const outcomes = await handled.catch((error) => followed(spans, Promise.reject(error)))
+      const outcomes = await followedFault(spans, handled)
       for (const [n, [, indexes]] of traces.entries()) {
         const failed = indexes.find((index) => outcomes[index]?.kind !== 'done')
         spans[n]!.end(failed === undefined ? undefined : outcomes[failed]?.kind)
@@ -59,7 +58,7 @@ export function tracedLanes<S extends SchemaName>(
       if (!isSampled(traceparent)) return tracing.run([], () => options.handle(message, context))
       const span = begin(tracing, system, options, traceparent, message, 1)
       const handled = tracing.run([span], () => options.handle(message, context))
-      const outcome = await handled.catch((error) => followed([span], Promise.reject(error)))
+      const outcome = await followedFault([span], handled)
       conclude(span, outcome)
       return outcome
     },

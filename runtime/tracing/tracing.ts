@@ -49,8 +49,15 @@ export interface Tracing extends Closeable {
   run<T>(spans: readonly OpenSpan[], work: () => T): T
 }
 
-/** Whether this trace is recorded, as its header says. */
+/** W3C Trace Context, version 00; all-zero ids are invalid there. */
+const traceContext = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+export function isTraceparent(given: unknown): given is string {
+  return typeof given === 'string' && traceContext.test(given)
+}
+
+/** Whether it is a trace context, of a trace that is recorded: others may write into the log what they like. */
 export function isSampled(traceparent: string | undefined): traceparent is string {
-  // The lowest bit of the last hexadecimal digit.
-  return traceparent !== undefined && '13579bdf'.includes(traceparent.at(-1) ?? '-')
+  // The lowest bit of the flags says so.
+  return isTraceparent(traceparent) && '13579bdf'.includes(traceparent.at(-1)!)
 }
