@@ -11,6 +11,7 @@ import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { createKnownLeaders, type KnownLeaders, type PartitionLeader } from './known-leaders.ts'
 
 export interface KafkaOptions {
   /** `host:port` of some brokers; the others are learned from them. */
@@ -28,14 +29,6 @@ export interface Address {
   port: number
 }
 
-export interface PartitionLeader {
-  partition: number
-  /** A broker's node id; -1 while there is none. */
-  leader: number
-  /** Of the partition's topic: another one when a topic was deleted and made again under its name. */
-  topicId: string
-}
-
 /** Connections for one purpose: one for each broker, and one limit for an answer. */
 export interface Connections extends Closeable {
   /** Opens it when there is none. Throws when the broker is unknown or does not accept within 1 s. */
@@ -44,7 +37,7 @@ export interface Connections extends Closeable {
   toAny(): Promise<Connection>
 }
 
-export interface Cluster extends Closeable {
+export interface Cluster extends Closeable, KnownLeaders {
   /** For short questions: an answer takes 2 s at most. */
   readonly asking: Connections
   /**
@@ -52,15 +45,6 @@ export interface Cluster extends Closeable {
    * `inFlightMax` wait inside, and their time begins when they are sent.
    */
   connections(requestTimeoutMs: number, inFlightMax?: number): Connections
-  /**
-   * By partition number; null when the cluster has no such topic. What is known for 5 s is asked for again meanwhile,
-   * so that a broker that does not answer holds nobody up; all topics that were wanted since are then one question.
-   */
-  leaders(topic: string): Promise<PartitionLeader[] | null>
-  /** A leader may have moved: asks, while `leaders` goes on with what is known. */
-  refreshLeaders(topic: string): void
-  /** A leader has moved, or a broker is gone: the next `leaders` asks. */
-  forgetLeaders(topic: string): void
   /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
   ping(timeoutMs: number): Promise<void>
   /** The node id of the coordinator; asked at each call. Throws while there is none. */
@@ -69,19 +53,10 @@ export interface Cluster extends Closeable {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
-interface KnownLeaders {
-  askedAt: number
-  leaders: PartitionLeader[]
-  /** Since they were asked for. */
-  wanted: boolean
-}
-
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
 const pingPauseMs = 100
-/** Of leaders: asked for again after the first, not used any more after the second. */
-const leadersAgeMs = { fresh: 5_000, known: 30_000 }
 /** Requests on one connection that wait for their answers. */
 const requestsInFlightMax = 64
 const coordinatorKinds = { group: 0, transaction: 1 }
@@ -89,8 +64,6 @@ const unknownTopic = 3
 
 export function createCluster(options: KafkaOptions): Cluster {
   const brokers = new Map<number, Address>()
-  const topics = new Map<string, KnownLeaders>()
-  const underWay = new Map<string, Promise<PartitionLeader[] | null>>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
   const asking = connections(askingTimeoutMs)
@@ -145,43 +118,10 @@ export function createCluster(options: KafkaOptions): Cluster {
     learn(metadata)
     return new Map(names.map((name) => [name, leadersIn(metadata, name)]))
   }
-  /** One question at a time for each topic. */
-  function learnLeaders(topic: string, more: string[] = []): Promise<PartitionLeader[] | null> {
-    const known = underWay.get(topic)
-    if (known) return known
-    const askedAt = performance.now()
-    const names = [topic, ...more.filter((other) => other !== topic && !underWay.has(other))]
-    const answers = askLeaders(names)
-    for (const name of names) {
-      const answer = answers
-        .then((found) => {
-          const leaders = found.get(name) ?? null
-          if (leaders) topics.set(name, { askedAt, leaders, wanted: false })
-          else topics.delete(name)
-          return leaders
-        })
-        .finally(() => underWay.delete(name))
-      answer.catch(() => {})
-      underWay.set(name, answer)
-    }
-    return underWay.get(topic)!
-  }
-  const refreshLeaders = (topic: string, more: string[] = []) =>
-    void learnLeaders(topic, more).catch(() => {})
-  const wantedTopics = () => [...topics].filter(([, { wanted }]) => wanted).map(([name]) => name)
   return {
     asking,
     connections,
-    async leaders(topic) {
-      const known = topics.get(topic)
-      const ageMs = known ? performance.now() - known.askedAt : 0
-      if (!known || ageMs > leadersAgeMs.known) return learnLeaders(topic)
-      known.wanted = true
-      if (ageMs > leadersAgeMs.fresh) refreshLeaders(topic, wantedTopics())
-      return known.leaders
-    },
-    refreshLeaders: (topic) => refreshLeaders(topic),
-    forgetLeaders: (topic) => void topics.delete(topic),
+    ...createKnownLeaders(askLeaders),
     async ping(timeoutMs) {
       const end = performance.now() + timeoutMs
       let last: unknown
