@@ -62,7 +62,9 @@ describe('flotilla start', () => {
       const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
       expect(variables).toContain('MALLOC_ARENA_MAX=2')
       expect(variables).toContain('MALLOC_TRIM_THRESHOLD_=65536')
-      expect(variables).toContain('NODE_OPTIONS=--max-semi-space-size=8 --disable-warning=TimeoutNegativeWarning --trace-uncaught')
+      expect(variables).toContain(
+        'NODE_OPTIONS=--max-semi-space-size=8 --disable-warning=TimeoutNegativeWarning --trace-uncaught',
+      )
       expect(platform.stderr()).toBe('')
       platform.child.kill('SIGTERM')
       expect((await platform.finished).code).toBe(0)
