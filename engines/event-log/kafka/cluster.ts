@@ -122,20 +122,7 @@ export function createCluster(options: KafkaOptions): Cluster {
     asking,
     connections,
     ...createKnownLeaders(askLeaders),
-    async ping(timeoutMs) {
-      const end = performance.now() + timeoutMs
-      let last: unknown
-      const late = () => new Error('no answer in time', { cause: last })
-      for (;;) {
-        try {
-          return await withTimeout(learnBrokers(), end - performance.now(), late)
-        } catch (error) {
-          if (performance.now() + pingPauseMs >= end) throw error
-          last = error
-          await sleep(pingPauseMs)
-        }
-      }
-    },
+    ping: (timeoutMs) => untilAnswered(learnBrokers, timeoutMs),
     async coordinator(kind, key) {
       const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])
       const found = answer.coordinators[0]
@@ -147,6 +134,22 @@ export function createCluster(options: KafkaOptions): Cluster {
       await Promise.all([...pools].map(closePool))
       pools.clear()
     },
+  }
+}
+
+/** Asks again until `timeoutMs` are over; then the last fault is the cause. */
+async function untilAnswered(ask: () => Promise<void>, timeoutMs: number): Promise<void> {
+  const end = performance.now() + timeoutMs
+  let last: unknown
+  const late = () => new Error('no answer in time', { cause: last })
+  for (;;) {
+    try {
+      return await withTimeout(ask(), end - performance.now(), late)
+    } catch (error) {
+      if (performance.now() + pingPauseMs >= end) throw error
+      last = error
+      await sleep(pingPauseMs)
+    }
   }
 }
 
