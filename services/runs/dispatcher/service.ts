@@ -50,12 +50,13 @@ export const runDispatcher = defineWorker({
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher, codec, metrics, instanceId, config: settings } = context
-  const [{ startDispatcher }, { hearOfRuns }, { callNode }, { probeNode }] = await Promise.all([
-    import('./dispatcher.ts'),
-    import('./wakeups.ts'),
-    import('../nodes/adk/call.ts'),
-    import('../nodes/adk/probe.ts'),
-  ])
+  const [{ startDispatcher }, { hearOfRuns }, { callNode, prepareSession }, { probeNode }] =
+    await Promise.all([
+      import('./dispatcher.ts'),
+      import('./wakeups.ts'),
+      import('../nodes/adk/call.ts'),
+      import('../nodes/adk/probe.ts'),
+    ])
   const { path, optional } = nodesFileOf(env)
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
@@ -70,6 +71,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       holder: instanceId,
       nodes: () => watched.current(),
       callNode,
+      prepareSession,
       probeNode,
       news: createRunNews(publisher, log, local.tell),
       ringOutbox: bell.ring,

@@ -17,7 +17,7 @@ export interface NodeRequest {
   body?: object
   /** Until the head of the answer, and between pieces of its body; default: the time of a run. */
   silenceMs?: number
-  signal: AbortSignal
+  signal?: AbortSignal
 }
 
 export type SendToNode = (node: RunNode, request: NodeRequest) => Promise<Dispatcher.ResponseData>
@@ -38,7 +38,7 @@ export function createConnections(): SendToNode {
       body: body ? JSON.stringify(body) : null,
       headersTimeout: silenceMs,
       bodyTimeout: silenceMs,
-      signal,
+      signal: signal ?? null,
     })
   }
 }
