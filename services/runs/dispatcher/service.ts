@@ -32,8 +32,8 @@ const config = Type.Object({
 
 /** Within a process no notice is lost, and other services start at the same time on the same engine. */
 const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
-/** Events of the fleet are published together. */
-const outboxPauseMs = 100
+/** Those of many runs are published together: each round costs the engines as much as several statements of a run. */
+const outboxPauseMs = 500
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
