@@ -42,3 +42,20 @@ export async function withTimeout<T>(promise: Promise<T>, ms: number, error: () 
     clearTimeout(timer)
   }
 }
+
+/** Rejects with `error()` when `signal` aborts before `promise` settles. The work itself is not stopped. */
+export async function unlessAborted<T>(
+  promise: Promise<T>,
+  signal: AbortSignal,
+  error: () => unknown = () => signal.reason,
+): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const giveUp = () => reject(error())
+  if (signal.aborted) giveUp()
+  signal.addEventListener('abort', giveUp, { once: true })
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    signal.removeEventListener('abort', giveUp)
+  }
+}

@@ -11,6 +11,8 @@ import type { ClaimAtOnce } from './state/new-run.ts'
 export interface LocalDispatcher {
   /** How a run of this node is claimed with its acceptance; undefined: the dispatcher takes none now. */
   claimAtOnce(slug: string): ClaimAtOnce | undefined
+  /** While such a run is being accepted its session is made at its node. No agent is called by that, and it may stay empty. */
+  prepare(run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): void
   /** Works on a run that was claimed so. `askedAt` is the `performance.now()` of before. */
   begin(run: ClaimedRun, askedAt: number): void
   /** A run waits at this node. */

@@ -7,7 +7,7 @@ import { hearNotices } from '#runtime/notices.ts'
 import { startDispatcher } from '#services/runs/dispatcher/dispatcher.ts'
 import { createRunNews } from '#services/runs/dispatcher/news.ts'
 import type { RunTimes } from '#services/runs/dispatcher/times.ts'
-import { callNode } from '#services/runs/nodes/adk/call.ts'
+import { callNode, prepareSession } from '#services/runs/nodes/adk/call.ts'
 import { probeNode } from '#services/runs/nodes/adk/probe.ts'
 import { nodesAt, shortTimes } from '../support/run-nodes.ts'
 
@@ -38,6 +38,7 @@ async function work(given: ChildGiven): Promise<void> {
       holder: given.holder,
       nodes: () => nodes,
       callNode,
+      prepareSession,
       probeNode,
       news: createRunNews(publisher as never, silentLog),
       ringOutbox: () => {},

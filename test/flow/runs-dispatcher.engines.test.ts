@@ -1,10 +1,11 @@
-/** The dispatcher, and the rows that it works with, on Postgres. */
+/** The dispatcher, the rows that it works with, and runs that are claimed with their acceptance, on Postgres. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 import { describeRows } from '../unit/services/runs/state/state.promises.ts'
+import { describeRunsAtOnce } from './runs-at-once.promises.ts'
 import { describeDispatcher } from './runs-dispatcher.promises.ts'
 
 async function open(): Promise<Relational> {
@@ -15,3 +16,4 @@ async function open(): Promise<Relational> {
 
 describeRows(open)
 describeDispatcher('Postgres', open)
+describeRunsAtOnce('Postgres', open)

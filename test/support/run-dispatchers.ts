@@ -7,7 +7,9 @@ import { type Dispatcher, startDispatcher } from '#services/runs/dispatcher/disp
 import { createRunNews } from '#services/runs/dispatcher/news.ts'
 import type { RunTimes } from '#services/runs/dispatcher/times.ts'
 import { createCallNode } from '#services/runs/nodes/adk/call.ts'
+import { createConnections } from '#services/runs/nodes/adk/connections.ts'
 import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
+import { createNodeSessions } from '#services/runs/nodes/adk/sessions.ts'
 import type { NodeSet } from '#services/runs/nodes/types.ts'
 import { acceptRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
@@ -25,10 +27,12 @@ export interface RunWorld {
   news: RunEventRecord[]
   /** The log takes nothing. */
   logIsAway: boolean
-  /** Which statements of the dispatchers fail, before they were done or after it: their answer is lost then. */
+  /** Which statements of the dispatchers, and of `acceptAtOnce`, fail, before they were done or after it: their answer is lost then. */
   databaseFault: (statement: string) => 'before' | 'after' | undefined
   start(options?: DispatcherGiven): Dispatcher
   accept(text: string, given?: Partial<NewRun>): Promise<Run>
+  /** As `accept`, by a gateway in the process of this dispatcher: it claims the run with its acceptance where it can. */
+  acceptAtOnce(dispatcher: Dispatcher, text: string, given?: Partial<NewRun>): Promise<Run>
   /** The run when it has ended. */
   ended(runId: string): Promise<Run>
   /** The texts of the tree's durable events as `AUTHOR: text`, when it has ended. */
@@ -76,6 +80,8 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     logIsAway: false,
     databaseFault: () => undefined,
     start({ holder, times, nodes, drainMs = 0 } = {}) {
+      const send = createConnections()
+      const sessions = createNodeSessions(send)
       const set = nodes ?? nodesAt(node.url)
       const dispatcher = startDispatcher(
         {
@@ -83,7 +89,8 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
           log: silentLog,
           holder: holder ?? `d${dispatchers.length}`,
           nodes: () => set,
-          callNode: createCallNode(),
+          callNode: createCallNode(send, sessions),
+          prepareSession: sessions.prepare,
           probeNode: createProbeNode(),
           news: createRunNews(publisher as never, silentLog),
           ringOutbox: () => {},
@@ -95,23 +102,11 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
       return dispatcher
     },
     async accept(text, given = {}) {
-      const slug = given.slug ?? 'whale'
-      const run = await acceptRun(relational, {
-        runId: newRunId(),
-        slug,
-        agent: slug.toUpperCase(),
-        userId: 'ada',
-        sessionId: 's1',
-        trigger: 'api',
-        callerUid: 'uid-ada',
-        requestId: null,
-        message: { role: 'user', parts: [{ text }] },
-        streaming: false,
-        ...given,
-      })
-      for (const dispatcher of dispatchers) dispatcher.run(slug, null)
+      const run = await acceptRun(relational, newRun(text, given))
+      for (const dispatcher of dispatchers) dispatcher.run(run.slug, null)
       return run
     },
+    acceptAtOnce: (dispatcher, text, given = {}) => acceptRun(faulty, newRun(text, given), dispatcher),
     ended: (runId) =>
       eventually(`run ${runId} ends`, async () => {
         const run = await readRun(relational, runId)
@@ -136,6 +131,23 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     },
   }
   return world
+}
+
+function newRun(text: string, given: Partial<NewRun>): NewRun {
+  const slug = given.slug ?? 'whale'
+  return {
+    runId: newRunId(),
+    slug,
+    agent: slug.toUpperCase(),
+    userId: 'ada',
+    sessionId: 's1',
+    trigger: 'api',
+    callerUid: 'uid-ada',
+    requestId: null,
+    message: { role: 'user', parts: [{ text }] },
+    streaming: false,
+    ...given,
+  }
 }
 
 function spoken({ event }: StoredEvent): string {

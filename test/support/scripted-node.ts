@@ -62,6 +62,8 @@ export interface ScriptedNode {
   readonly connections: number
   /** `METHOD /path` of requests so far that begin with this. */
   count(prefix: string): number
+  /** Requests for sessions are answered when it resolves. */
+  sessionsHeld: Promise<void> | undefined
   /** As a node that lost its memory. */
   forgetSessions(): void
   hasSession(app: string, userId: string, sessionId: string): boolean
@@ -98,6 +100,7 @@ class Node implements ScriptedNode {
   inFlight = 0
   inFlightMax = 0
   connections = 0
+  sessionsHeld: Promise<void> | undefined
   #port = 0
   #server: Server | null = null
   readonly #sessions = new Set<string>()
@@ -165,7 +168,10 @@ class Node implements ScriptedNode {
     if (path === '/health') return send(response, 200, { status: 'ok' })
     if (path === '/list-apps') return send(response, 200, [...this.scripts.keys()])
     const session = /^\/apps\/([^/]+)\/users\/([^/]+)\/sessions(?:\/([^/]+))?$/.exec(path)
-    if (request.method === 'POST' && session) return this.#createSession(response, session, body)
+    if (request.method === 'POST' && session) {
+      await this.sessionsHeld
+      return this.#createSession(response, session, body)
+    }
     if (request.method === 'POST' && path === '/run_sse') return await this.#run(request, response, body)
     this.#refuse(response, 404, 'Not Found')
   }

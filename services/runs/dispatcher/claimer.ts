@@ -51,6 +51,11 @@ export class Claimer {
     return { holder, leaseMs: times.leaseMs, concurrency: node.concurrency }
   }
 
+  prepare({ slug, userId, sessionId }: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): void {
+    const node = this.#host.nodes().bySlug(slug)
+    if (node) this.#host.prepareSession({ node, userId, sessionId })
+  }
+
   /** Works on a claimed run. `askedAt` is the `performance.now()` of before it was claimed. */
   begin(run: ClaimedRun, askedAt: number): void {
     const node = this.#host.nodes().bySlug(run.slug)

@@ -153,6 +153,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       if (runId === null || !claimer.knows(runId)) host.wake(slug)
     },
     claimAtOnce: (slug) => claimer.claimAtOnce(slug),
+    prepare: (run) => claimer.prepare(run),
     begin(run, askedAt) {
       claimer.begin(run, askedAt)
       woken = true

@@ -3,7 +3,7 @@
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import type { Tracing } from '#runtime/tracing/tracing.ts'
-import type { CallNode, NodeSet, RunNode } from '../nodes/types.ts'
+import type { CallNode, NodeSession, NodeSet, RunNode } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
 import type { Report } from '../state/reports.ts'
@@ -18,6 +18,8 @@ export interface DispatcherParts {
   holder: string
   nodes(): NodeSet
   callNode: CallNode
+  /** Begins to make the session of a run at its node, which `callNode` then waits for. */
+  prepareSession(of: NodeSession): void
   probeNode(node: RunNode, signal: AbortSignal): Promise<void>
   news: RunNews
   /** Records were written that the outbox-publisher is to publish. */

@@ -32,8 +32,8 @@ const config = Type.Object({
 
 /** Within a process no notice is lost, and other services start at the same time on the same engine. */
 const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
-/** Events of the fleet are published together. */
-const outboxPauseMs = 100
+/** Those of many runs are published together: each round costs the engines as much as several statements of a run. */
+const outboxPauseMs = 250
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
@@ -50,14 +50,19 @@ export const runDispatcher = defineWorker({
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher, codec, metrics, instanceId, tracing, config: settings } = context
-  const [{ startDispatcher }, { hearOfRuns }, { callNode }, { tracedCallNode }, { probeNode }] =
-    await Promise.all([
-      import('./dispatcher.ts'),
-      import('./wakeups.ts'),
-      import('../nodes/adk/call.ts'),
-      import('../nodes/traced-call.ts'),
-      import('../nodes/adk/probe.ts'),
-    ])
+  const [
+    { startDispatcher },
+    { hearOfRuns },
+    { callNode, prepareSession },
+    { tracedCallNode },
+    { probeNode },
+  ] = await Promise.all([
+    import('./dispatcher.ts'),
+    import('./wakeups.ts'),
+    import('../nodes/adk/call.ts'),
+    import('../nodes/traced-call.ts'),
+    import('../nodes/adk/probe.ts'),
+  ])
   const { path, optional } = nodesFileOf(env)
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
@@ -72,6 +77,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       holder: instanceId,
       nodes: () => watched.current(),
       callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
+      prepareSession,
       probeNode,
       news: createRunNews(publisher, log, local.tell),
       ringOutbox: bell.ring,

@@ -46,6 +46,9 @@ export interface NodeCall {
   signal: AbortSignal
 }
 
+/** A session at a node. */
+export type NodeSession = Pick<NodeCall, 'node' | 'userId' | 'sessionId'>
+
 /**
  * Events of one run at a node, in order, as clients see them (see RunEvent). Iterating throws a NodeFault, or the
  * signal's reason. An error event of the agent is yielded like any other; the caller decides that the run failed.

@@ -52,6 +52,7 @@ export async function acceptRun(relational: Relational, run: NewRun, local?: Loc
   const notify = relational.driver === 'embedded'
   const claim = local?.claimAtOnce(run.slug)
   const askedAt = performance.now()
+  if (claim) local?.prepare(run)
   const made = await insertRun(relational, row satisfies NewRunRow, {
     reject: onBusy === 'reject',
     notify,

@@ -67,6 +67,8 @@ export async function storeEvents(
   executor: SqlExecutor,
   given: EventOfRun[],
 ): Promise<(StoredPosition | null)[]> {
+  // The usual case has the shorter statement.
+  if (given.length === 1) return [await storeEvent(executor, given[0]!, given[0]!)]
   const { rows } = await executor.query<StoredPosition & { n: number }>(
     `select n, p.seq, p.goal_seq as "goalSeq", p.canceled
      from unnest($1::text[], $2::bigint[], $3::text[], $4::integer[]) with ordinality as g (run_id, epoch, event, before, n)

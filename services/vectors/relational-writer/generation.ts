@@ -6,6 +6,7 @@ import type {
   MirrorPosition,
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
+import { unlessAborted } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
@@ -59,7 +60,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
       const { written, fault } = await parts.calls.write(pending, context, (some, alone) => {
         const positions = parked.has(context.partition) ? [] : positionsAfter(some.at(-1)!, outcomes)
         const operations = some.map(({ operation }) => operation)
-        return untilAborted(apply(operations, positions, alone), context.signal)
+        return unlessAborted(apply(operations, positions, alone), context.signal, givenUp)
       })
       for (const { index } of pending.slice(written)) outcomes[index] = outcomeOfFault('relational', fault)
       return outcomes
@@ -123,12 +124,8 @@ function parse(
 }
 
 /** Nobody waits for a transaction that was given up; it may still be applied, and so may what is repeated after it. */
-function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const giveUp = () => reject(new AppError('relational_engine_unavailable', 'The call was given up.'))
-  if (signal.aborted) giveUp()
-  signal.addEventListener('abort', giveUp, { once: true })
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', giveUp))
+function givenUp(): AppError {
+  return new AppError('relational_engine_unavailable', 'The call was given up.')
 }
 
 /** A position never passes a record that is yet to be parked. */

@@ -12,9 +12,11 @@ import { SseFrames } from './sse-frames.ts'
 
 const refusalBytesMax = 64 * 1024
 
-/** `send` is of tests. */
-export function createCallNode(send: SendToNode = createConnections()): CallNode {
-  const sessions = createNodeSessions(send)
+/** `send` and `sessions` share what they know of nodes with others; by default they are its own. */
+export function createCallNode(
+  send: SendToNode = createConnections(),
+  sessions: NodeSessions = createNodeSessions(send),
+): CallNode {
   return async function* callNode(call) {
     const { node, runId, signal } = call
     signal.throwIfAborted()
@@ -27,19 +29,23 @@ export function createCallNode(send: SendToNode = createConnections()): CallNode
   }
 }
 
-/** The one of this process: connections and what is known of sessions serve all runs. */
-export const callNode: CallNode = createCallNode()
+const connections = createConnections()
+const nodeSessions = createNodeSessions(connections)
+
+/** Those of this process: connections and what is known of sessions serve all runs. */
+export const callNode: CallNode = createCallNode(connections, nodeSessions)
+export const prepareSession: NodeSessions['prepare'] = nodeSessions.prepare
 
 type Body = Dispatcher.ResponseData['body']
 
 /** Sends the run; a node that has forgotten its session gets it once again. */
 async function begin(send: SendToNode, sessions: NodeSessions, call: NodeCall): Promise<Body> {
-  await sessions.ensure(call)
+  await sessions.ensure(call, call.signal)
   const first = await sendRun(send, call)
   if ('body' in first) return first.body
   if (!first.isSessionMissing) throw refusedRun(first.status)
   sessions.forget(call)
-  await sessions.ensure(call)
+  await sessions.ensure(call, call.signal)
   const second = await sendRun(send, call)
   if ('body' in second) return second.body
   throw refusedRun(second.status)

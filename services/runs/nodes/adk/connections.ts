@@ -18,7 +18,7 @@ export interface NodeRequest {
   /** Until the head of the answer, and between pieces of its body; default: the time of a run. */
   silenceMs?: number
   traceparent?: string | undefined
-  signal: AbortSignal
+  signal?: AbortSignal
 }
 
 export type SendToNode = (node: RunNode, request: NodeRequest) => Promise<Dispatcher.ResponseData>
@@ -43,7 +43,7 @@ export function createConnections(): SendToNode {
       body: body ? JSON.stringify(body) : null,
       headersTimeout: silenceMs,
       bodyTimeout: silenceMs,
-      signal,
+      signal: signal ?? null,
     })
   }
 }

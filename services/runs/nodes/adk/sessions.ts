@@ -1,29 +1,40 @@
 /** Makes the session of a run at its node, unless this process knows that it is there. */
 
 import { hash } from 'node:crypto'
+import { unlessAborted } from '#lib/backoff.ts'
 import { createLru } from '#lib/lru.ts'
-import { type NodeCall, NodeFault, type RunNode } from '../types.ts'
+import { NodeFault, type NodeSession, type RunNode } from '../types.ts'
 import { beginningOf, type SendToNode } from './connections.ts'
 import { unavailable } from './faults.ts'
 
 const knownMax = 100_000
+/** Sessions that are made ahead of their runs at once, so that a node that hangs keeps few requests open. */
+const aheadMax = 100
 const createMs = 10_000
 const answerBytesMax = 64 * 1024
 
-type SessionOf = Pick<NodeCall, 'node' | 'userId' | 'sessionId' | 'signal'>
-
 export interface NodeSessions {
-  /** Throws NodeFault `unavailable` when there is none and none can be made. */
-  ensure(of: SessionOf): Promise<void>
+  /** Begins to make the session of a run that may be called in a moment; `ensure` then waits for that. Where it fails, `ensure` says so. */
+  prepare(of: NodeSession): void
+  /** Throws NodeFault `unavailable` when there is none and none can be made, or the signal's reason. */
+  ensure(of: NodeSession, signal: AbortSignal): Promise<void>
   /** The node says that it does not know the session. */
-  forget(of: SessionOf): void
+  forget(of: NodeSession): void
 }
 
 export function createNodeSessions(send: SendToNode): NodeSessions {
   // Keys are hashes: user and session ids may be long.
   const known = createLru<string, true>(knownMax)
+  // No more than runs of this dispatcher, and those ahead.
+  const making = new Map<string, Promise<void>>()
 
-  async function create({ node, userId, sessionId, signal }: SessionOf): Promise<void> {
+  function make(key: string, of: NodeSession): Promise<void> {
+    const made = making.get(key) ?? create(key, of).finally(() => making.delete(key))
+    making.set(key, made)
+    return made
+  }
+
+  async function create(key: string, { node, userId, sessionId }: NodeSession): Promise<void> {
     const sessions = `/apps/${encodeURIComponent(node.app)}/users/${encodeURIComponent(userId)}/sessions`
     // Both dialects take an id in the path; Python alone takes it in the body, which an id with a slash needs.
     const inPath = { path: `${sessions}/${encodeURIComponent(sessionId)}`, body: {} }
@@ -31,36 +42,43 @@ export function createNodeSessions(send: SendToNode): NodeSessions {
     const ways = sessionId.includes('/') ? [inBody] : [inPath, inBody]
     let status = 0
     for (const { path, body } of ways) {
-      status = await post(node, path, body, signal)
+      status = await post(node, path, body)
       // 409: it is there already.
-      if ((status >= 200 && status < 300) || status === 409) return
+      if ((status >= 200 && status < 300) || status === 409) {
+        known.set(key, true)
+        return
+      }
       if (status !== 404 && status !== 405) break
     }
     throw new NodeFault('unavailable', `The node makes no session (HTTP ${status}).`)
   }
 
-  async function post(node: RunNode, path: string, body: object, signal: AbortSignal): Promise<number> {
+  /** Its time is bounded by itself: those who wait for it may come and go. */
+  async function post(node: RunNode, path: string, body: object): Promise<number> {
     try {
-      const answer = await send(node, { method: 'POST', path, body, silenceMs: createMs, signal })
-      // Read to its end, so that the connection can take the run.
-      await beginningOf(answer.body, answerBytesMax)
+      const answer = await send(node, { method: 'POST', path, body, silenceMs: createMs })
+      // The status says it all; the rest is read so that the connection can be used again.
+      beginningOf(answer.body, answerBytesMax).catch(() => {})
       return answer.statusCode
     } catch (error) {
-      throw signal.aborted ? signal.reason : unavailable(error)
+      throw unavailable(error)
     }
   }
 
   return {
-    async ensure(of) {
+    prepare(of) {
       const key = keyOf(of)
-      if (known.get(key)) return
-      await create(of)
-      known.set(key, true)
+      if (known.get(key) || making.size >= aheadMax) return
+      make(key, of).catch(() => {})
+    },
+    async ensure(of, signal) {
+      const key = keyOf(of)
+      if (!known.get(key)) await unlessAborted(make(key, of), signal)
     },
     forget: (of) => void known.delete(keyOf(of)),
   }
 }
 
-function keyOf({ node, userId, sessionId }: SessionOf): string {
+function keyOf({ node, userId, sessionId }: NodeSession): string {
   return hash('sha256', JSON.stringify([node.url, node.app, userId, sessionId]), 'base64')
 }

@@ -62,6 +62,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       const woken: string[] = []
       const local = {
         claimAtOnce: () => ({ holder: 'here', leaseMs: 30_000, concurrency: 2 }),
+        prepare() {},
         begin: (run: ClaimedRun) => void claims.push(run),
         run: (slug: string) => void woken.push(slug),
       }
