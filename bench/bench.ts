@@ -18,10 +18,24 @@ export interface BenchRow {
   note?: string
 }
 
+/** Name → what was given with it. */
+export type BenchOptions = Readonly<Record<string, string | undefined>>
+
+export interface BenchResult {
+  rows: BenchRow[]
+  /** Markdown that is kept below the rows. */
+  more?: string
+}
+
 export interface Bench {
   name: string
   purpose: string
-  run(report: (progress: string) => void): Promise<BenchRow[]>
+  /** The page of docs/ that keeps its table; `benchmarks.md` unless it has its own. */
+  page?: string
+  /** Options of its own, as `--name VALUE`, and what each takes. */
+  options?: Readonly<Record<string, string>>
+  /** Throws for an option that it cannot take. */
+  run(report: (progress: string) => void, options?: BenchOptions): Promise<BenchRow[] | BenchResult>
 }
 
 /** The figure that the bar is held against. */
