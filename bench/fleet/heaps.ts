@@ -3,7 +3,7 @@
 export interface Heap {
   /** `main`, or the name of a thread. */
   thread: string
-  /** Bytes of live objects, and of the buffers that they hold outside of the heap. */
+  /** Of live objects. What buffers hold outside of the heap is part of the memory of the process. */
   bytes: number
 }
 
@@ -49,19 +49,13 @@ export async function readHeaps(inspectorUrl: string): Promise<Heap[]> {
   }
 }
 
-interface HeapUsage {
-  usedSize: number
-  embedderHeapUsedSize?: number
-  backingStorageSize?: number
-}
-
 async function readHeap(thread: string, ask: Ask): Promise<Heap> {
   await ask('HeapProfiler.enable')
   // What finalizers release goes with the second one.
   for (let times = 0; times < 2; times++) await ask('HeapProfiler.collectGarbage')
-  const usage = await ask<HeapUsage>('Runtime.getHeapUsage')
+  const { usedSize: bytes } = await ask<{ usedSize: number }>('Runtime.getHeapUsage')
   await ask('HeapProfiler.disable')
-  return { thread, bytes: usage.usedSize + (usage.backingStorageSize ?? 0) }
+  return { thread, bytes }
 }
 
 async function openInspector(url: string): Promise<Inspected> {

@@ -1,9 +1,11 @@
 /** After the load: is everything that was acknowledged there, as it was acknowledged. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Agent, ask, type Fleet, pointId, RequestFault } from './agents.ts'
 import { collection, pointsPerGroup } from './mix.ts'
 
 const readersAtOnce = 8
+const triesMax = 10
 
 /** `lost`: of `checked`, how many are absent or older than what was acknowledged; `first` names one of them. */
 export interface Checked {
@@ -65,7 +67,7 @@ async function lostPoints(fleet: Fleet, agent: Agent): Promise<Looked> {
   )
   const ids = wanted.map(({ id }) => `&ids=${id}`).join('')
   const path = `/v1/vectors/get?collection=${collection}${ids}`
-  const { text } = await ask(fleet, { at: 'vectorUrl', path, token: agent.key })
+  const text = await textAt(fleet, { at: 'vectorUrl', path, token: agent.key })
   const { points } = JSON.parse(text) as { points: FoundPoint[] }
   const versions = new Map(points.map(({ id, payload }) => [id, payload.version ?? 0]))
   const lost = wanted
@@ -91,12 +93,15 @@ async function lostRun(fleet: Fleet, { agent, id }: { agent: Agent; id: string }
   return { checked: 1, lost: found.includes('"status":"completed"') ? [] : [`${id}: ${found.slice(0, 200)}`] }
 }
 
-/** Of a refusal, too. */
+/** Of a refusal, too, when it is not over after some tries. */
 async function textAt(fleet: Fleet, asked: Parameters<typeof ask>[1]): Promise<string> {
-  try {
-    return (await ask(fleet, asked)).text
-  } catch (error) {
-    if (error instanceof RequestFault) return error.message
-    throw error
+  for (let tries = 1; ; tries++) {
+    try {
+      return (await ask(fleet, asked)).text
+    } catch (error) {
+      if (!(error instanceof RequestFault)) throw error
+      if (tries === triesMax) return JSON.stringify({ points: [], refused: error.message })
+    }
+    await pause(1_000)
   }
 }

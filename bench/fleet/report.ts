@@ -1,6 +1,7 @@
 /** The tables of docs/load.md behind the rows: latencies by minute and kind, errors, lag, and what a request costs. */
 
 import { quantile } from '../bench.ts'
+import type { Costs } from './costs.ts'
 import { agentCount, kinds, mixText } from './mix.ts'
 import { latenciesOf } from './rows.ts'
 import type { TrialResult } from './trial.ts'
@@ -22,6 +23,9 @@ export function fleetTables(trial: TrialResult): string {
     ...lagTable(trial),
     '',
     ...costTable(trial),
+    '',
+    ...countTable(trial),
+    ...(trial.costs ? ['', ...costsTables(trial.costs)] : []),
   ].join('\n')
 }
 
@@ -102,6 +106,45 @@ function costTable({ begun, settled, end, quiet, load }: TrialResult): string[] 
     'memory at the end',
   ]
   return table(head, rows)
+}
+
+function countTable({ counts, load }: TrialResult): string[] {
+  const rows = Object.entries(counts)
+    .filter(([, added]) => added > 0)
+    .map(([name, added]) => [name, count(added), (added / load.requests).toFixed(2)])
+  return table(['what the load added', '', 'a request'], rows)
+}
+
+/** What a request of each kind costs by itself. */
+function costsTables({ idle, byKind }: Costs): string[] {
+  const names = Object.keys(idle.processor).filter((name) => name !== 'processes below the platform')
+  const counted = Object.keys(idle.counts).filter((name) =>
+    kinds.some((kind) => byKind[kind].counts[name]! >= 0.005),
+  )
+  const processor = kinds.map((kind) => [
+    kind,
+    ...names.map((name) => `${(byKind[kind].processor[name]! * 1_000).toFixed(1)} ms`),
+  ])
+  const counts = counted.map((name) => [
+    name,
+    idle.counts[name]! >= 0.05 ? idle.counts[name]!.toFixed(1) : '',
+    ...kinds.map((kind) => amount(byKind[kind].counts[name]!)),
+  ])
+  return [
+    'Each kind alone, 10 requests a second, less what the platform does at rest (of a core):',
+    '',
+    ...table(
+      ['processor', ...names],
+      [...processor, ['at rest', ...names.map((name) => `${(idle.processor[name]! * 100).toFixed(1)} %`)]],
+    ),
+    '',
+    ...table(['a request adds', 'at rest, a second', ...kinds], counts),
+  ]
+}
+
+function amount(value: number): string {
+  if (value < 0.005) return ''
+  return value >= 100 ? count(value) : value.toFixed(2)
 }
 
 function table(head: string[], rows: string[][]): string[] {

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pg from 'pg'
 import { stringify } from 'yaml'
 import { createMainApi, type MainApi } from '#client/client.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
@@ -39,6 +40,8 @@ export interface Stack {
   /** The platform is the first. */
   watched: Watched[]
   inspectorUrl: string
+  /** What engines have been given so far, by its name: records of each topic, transactions. */
+  counts(): Promise<Record<string, number>>
   close(): Promise<void>
 }
 
@@ -74,6 +77,10 @@ export async function openStack(
       admin,
       watched: [...watchPlatform(platform.child.pid!), ...(engines ? watchEngines(engines) : [])],
       inspectorUrl: inspectorUrlOf(platform.output()),
+      counts: async () => ({
+        ...(engines ? await countPostgres(engines.env.DATABASE_URL!) : {}),
+        ...(await countRecords(admin)),
+      }),
       async close() {
         await admin.close()
         await close()
@@ -164,4 +171,30 @@ function watchEngines({ pids }: DistributedEngines): Watched[] {
 export function watch(name: string, pids: number[], memory = residentBytes): Watched {
   const sum = (read: (pid: number) => number) => () => pids.reduce((total, pid) => total + read(pid), 0)
   return { name, memory: sum(memory), processor: sum(processorSeconds), written: sum(writtenBytes) }
+}
+
+/** Offsets that each topic spans. */
+async function countRecords(admin: MainApi): Promise<Record<string, number>> {
+  const { topics } = await admin.request<{ topics: { topic: string; records: number }[] }>(
+    'GET',
+    'log/topics',
+  )
+  return Object.fromEntries(topics.map(({ topic, records }) => [`records of ${topic}`, records]))
+}
+
+async function countPostgres(connectionString: string): Promise<Record<string, number>> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ transactions: string; wal: string }>(
+      `select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') as wal,
+         (select sum(xact_commit) from pg_stat_database) as transactions`,
+    )
+    return {
+      'transactions of Postgres': Number(rows[0]!.transactions),
+      'bytes of WAL of Postgres': Number(rows[0]!.wal),
+    }
+  } finally {
+    await client.end()
+  }
 }

@@ -2,6 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Forked, openForked } from '../forked.ts'
+import { type Costs, measureCosts } from './costs.ts'
 import { type Heap, readHeaps } from './heaps.ts'
 import type { LoadCalls, LoadResult } from './load-process.ts'
 import { agentCount, type Kind, type StackName } from './mix.ts'
@@ -35,12 +36,16 @@ export interface TrialResult extends TrialOptions {
   load: LoadResult
   observations: Observation[]
   begun: Observation
+  /** What the load added: records of topics, transactions. */
+  counts: Record<string, number>
   settled: MemoryReading
   end: MemoryReading
   /** Once nothing waited any more. */
   quiet: { seconds: number; left: number; seen: Observation }
   promises: CheckedPromises
   delivered: Record<string, Delivered>
+  /** Absent where one kind alone was asked for. */
+  costs?: Costs
   missing: { fired: number; undelivered: number; runs: number; notOnce: number; first?: string }
 }
 
@@ -58,7 +63,12 @@ export async function runTrial(options: TrialOptions, report: (text: string) => 
     report('  each has a gateway key and its points')
     const during = await underLoad(stack, load, options, report)
     const missing = await surroundings.call('missing', await load.call('promised', null))
-    return { ...options, ...during, missing, delivered: await surroundings.call('delivered', null) }
+    const delivered = await surroundings.call('delivered', null)
+    const opened = stack
+    const costs = options.only
+      ? undefined
+      : await measureCosts(opened, load, () => untilQuiet(opened, 0), report)
+    return { ...options, ...during, missing, delivered, ...(costs ? { costs } : {}) }
   } finally {
     await Promise.all([load.close(), stack?.close()])
     await surroundings.close()
@@ -90,6 +100,7 @@ async function underLoad(
 ) {
   const clock = createClock()
   const begun = await observe(stack, 0)
+  const countsBefore = await stack.counts()
   const observations: Observation[] = []
   const part = async (fromMinute: number, toMinute: number) => {
     const { perSecond, only } = options
@@ -108,8 +119,18 @@ async function underLoad(
   const settled = await part(0, options.settledAfterMinutes)
   const end = await part(options.settledAfterMinutes, options.minutes)
   const quiet = await untilQuiet(stack, clock.seconds())
+  const counts = difference(await stack.counts(), countsBefore)
   const result = await load.call('result', null)
-  return { load: result, observations, begun, settled, end, quiet, promises: await load.call('check', null) }
+  return {
+    load: result,
+    observations,
+    begun,
+    counts,
+    settled,
+    end,
+    quiet,
+    promises: await load.call('check', null),
+  }
 }
 
 /** Calls `look` every ten seconds until the load is over. */
@@ -142,6 +163,10 @@ function createClock() {
       since = null
     },
   }
+}
+
+function difference(after: Record<string, number>, before: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(Object.entries(after).map(([name, count]) => [name, count - (before[name] ?? 0)]))
 }
 
 async function readMemory(stack: Stack, seconds: number): Promise<MemoryReading> {
