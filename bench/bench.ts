@@ -21,6 +21,9 @@ export interface BenchRow {
 /** Name → what was given with it. */
 export type BenchOptions = Readonly<Record<string, string | undefined>>
 
+/** An option that a bench cannot take; the message says what it takes. */
+export class OptionFault extends Error {}
+
 export interface BenchResult {
   rows: BenchRow[]
   /** Markdown that is kept below the rows. */
@@ -34,7 +37,7 @@ export interface Bench {
   page?: string
   /** Options of its own, as `--name VALUE`, and what each takes. */
   options?: Readonly<Record<string, string>>
-  /** Throws for an option that it cannot take. */
+  /** Throws OptionFault. */
   run(report: (progress: string) => void, options?: BenchOptions): Promise<BenchRow[] | BenchResult>
 }
 

@@ -1,7 +1,7 @@
 /** 200 agents search, write, talk and report for ten minutes, on embedded engines and on distributed ones. */
 
 import { findQdrant } from '../scripts/servers/qdrant.ts'
-import type { Bench, BenchOptions, BenchResult } from './bench.ts'
+import { type Bench, type BenchOptions, type BenchResult, OptionFault } from './bench.ts'
 import {
   agentCount,
   defaultMinutes,
@@ -40,7 +40,7 @@ export const fleetBench: Bench = {
 
 function stacksOf({ on }: BenchOptions): StackName[] {
   const chosen = stacks.filter((name) => on === undefined || name === on)
-  if (chosen.length === 0) throw new Error(`--on takes ${stacks.join(' or ')}`)
+  if (chosen.length === 0) throw new OptionFault(`--on takes ${stacks.join(' or ')}`)
   if (findQdrant() !== null) return chosen
   if (on === 'kafka') throw new Error('this bench needs a qdrant executable on the PATH')
   return chosen.filter((name) => name !== 'kafka')
@@ -49,7 +49,7 @@ function stacksOf({ on }: BenchOptions): StackName[] {
 function trialOf(stack: StackName, { minutes: given, rate, only }: BenchOptions): TrialOptions {
   const minutes = positive('minutes', given) ?? defaultMinutes
   if (only !== undefined && !kinds.includes(only as Kind))
-    throw new Error(`--only takes one of ${kinds.join(', ')}`)
+    throw new OptionFault(`--only takes one of ${kinds.join(', ')}`)
   return {
     stack,
     minutes,
@@ -62,5 +62,5 @@ function trialOf(stack: StackName, { minutes: given, rate, only }: BenchOptions)
 function positive(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (Number(text) > 0) return Number(text)
-  throw new Error(`--${name} takes a number above 0`)
+  throw new OptionFault(`--${name} takes a number above 0`)
 }

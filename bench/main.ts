@@ -1,6 +1,6 @@
 /** `npm run bench`: lists the benches; `npm run bench -- NAME [--json] [--check] [--save]` runs one. */
 
-import { type Bench, passes } from './bench.ts'
+import { type Bench, OptionFault, passes } from './bench.ts'
 import { benches } from './list.ts'
 import { machineFacts, renderTable, saveMarkdown } from './table.ts'
 
@@ -30,8 +30,15 @@ async function main(args: string[]): Promise<number> {
   const bench = benches.find((candidate) => candidate.name === name)
   if (!bench) return wrongUse(`there is no bench named ${name}`)
   const unknown = [...flags].filter((flag) => !['--json', '--check', '--save'].includes(flag))
-  unknown.push(...Object.keys(values).filter((option) => !(option in (bench.options ?? {}))))
+  unknown.push(
+    ...Object.keys(values)
+      .filter((option) => !(option in (bench.options ?? {})))
+      .map((option) => `--${option}`),
+  )
   if (unknown.length > 0) return wrongUse(`unknown option ${unknown.join(' ')}`)
+  const isTrial = Object.keys(values).length > 0
+  if (flags.has('--save') && isTrial)
+    return wrongUse('--save keeps what a bench measures without further options')
   const result = await bench.run((progress) => process.stderr.write(`${progress}\n`), values)
   const { rows, more } = Array.isArray(result) ? { rows: result } : result
   if (flags.has('--json')) {
@@ -68,4 +75,7 @@ function wrongUse(fault: string): number {
   return 2
 }
 
-process.exitCode = await main(process.argv.slice(2))
+process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {
+  if (error instanceof OptionFault) return wrongUse(error.message)
+  throw error
+})

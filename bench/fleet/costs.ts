@@ -9,6 +9,10 @@ import type { Stack } from './stack.ts'
 
 const perSecond = 10
 const secondsOfKind = 20
+/** The platform is at rest when it uses less than this share of a core, and is waited for so long. */
+const restShare = 0.05
+const lookSeconds = 5
+const restSecondsMax = 240
 
 export interface Costs {
   /** For a second without requests. */
@@ -33,6 +37,7 @@ export async function measureCosts(
   untilQuiet: () => Promise<unknown>,
   report: (text: string) => void,
 ): Promise<Costs> {
+  await untilAtRest(stack)
   const idle = await measure(stack, () => pause(secondsOfKind * 1_000))
   const idleOfSecond = combine(idle.spent, idle.spent, (value) => value / idle.seconds)
   const found: [Kind, Spent][] = []
@@ -48,6 +53,16 @@ export async function measureCosts(
     report(`  a ${kind} alone, ms of processor: ${ms.join(', ')}`)
   }
   return { idle: idleOfSecond, byKind: Object.fromEntries(found) as Record<Kind, Spent> }
+}
+
+/** Indexes are merged after a load, too, and that is no part of what rest costs. */
+async function untilAtRest({ watched }: Stack): Promise<void> {
+  const [platform] = watched
+  for (let waited = 0; waited < restSecondsMax; waited += lookSeconds) {
+    const before = platform!.processor()
+    await pause(lookSeconds * 1_000)
+    if ((platform!.processor() - before) / lookSeconds < restShare) return
+  }
 }
 
 async function measure(
