@@ -55,8 +55,8 @@ export async function measureCosts(
   return { idle: idleOfSecond, byKind: Object.fromEntries(found) as Record<Kind, Spent> }
 }
 
-/** Indexes are merged after a load, too, and that is no part of what rest costs. */
-async function untilAtRest({ watched }: Stack): Promise<void> {
+/** Indexes are merged after a load, too, and that is no part of what rest is. Gives up after some minutes. */
+export async function untilAtRest({ watched }: Stack): Promise<void> {
   const [platform] = watched
   for (let waited = 0; waited < restSecondsMax; waited += lookSeconds) {
     const before = platform!.processor()

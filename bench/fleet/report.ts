@@ -66,7 +66,8 @@ function errorLines({ errors, samples }: TrialResult['load']): string[] {
 }
 
 /** Every group and target that was ever behind. */
-function lagTable({ observations, end, quiet }: TrialResult): string[] {
+function lagTable({ observations, end }: TrialResult): string[] {
+  const { quiet } = end
   const seen = [...observations, end.seen]
   const rows = (['lag', 'waiting'] as const).flatMap((which) =>
     Object.keys(end.seen[which]).map((name) => [
@@ -81,13 +82,16 @@ function lagTable({ observations, end, quiet }: TrialResult): string[] {
 }
 
 /** Of the whole load, with what the processes need at rest. */
-function costTable({ begun, settled, end, quiet, load }: TrialResult): string[] {
+function costTable({ begun, settled, end, load }: TrialResult): string[] {
+  const { quiet } = end
   const rows = Object.keys(begun.processor)
     .filter((name) => end.seen.processor[name] !== undefined)
     .map((name) => {
       const processor = quiet.seen.processor[name]! - begun.processor[name]!
       const written = quiet.seen.written[name]! - begun.written[name]!
-      const memory = [settled.seen.memory[name]!, end.seen.memory[name]!].map((bytes) => count(bytes / 1e6))
+      const memory = [settled.rested.memory[name]!, end.rested.memory[name]!].map((bytes) =>
+        count(bytes / 1e6),
+      )
       return [
         name,
         `${((processor * 1_000) / load.requests).toFixed(2)} ms`,

@@ -3,9 +3,11 @@
 import { type BenchRow, quantile } from '../bench.ts'
 import type { Kind } from './mix.ts'
 import { behind } from './observations.ts'
-import type { MemoryReading, TrialResult } from './trial.ts'
+import type { PartEnd, TrialResult } from './trial.ts'
 
 const mb = 1e6
+/** Of an embedded platform: docs/sizing.md. */
+const bytesOfPoint = 17_000
 /** Of what memory was, at the end. */
 const growthBar = { max: 5 }
 /** Of all answers; a slow machine may let a time limit pass. */
@@ -22,7 +24,7 @@ export function fleetRows(trial: TrialResult): BenchRow[] {
   )
 }
 
-function answerRows({ load, observations, quiet }: TrialResult): BenchRow[] {
+function answerRows({ load, observations, end: { quiet } }: TrialResult): BenchRow[] {
   const errors = load.errors.reduce((sum, { count }) => sum + count, 0)
   const searches = latenciesOf(load, 'search')
   return [
@@ -91,29 +93,36 @@ function webhookRows({ delivered, missing }: TrialResult): BenchRow[] {
   ]
 }
 
-/** The engines are shown and not judged: caches of pages and of a JVM grow into what they are allowed. */
-function memoryRows({ settled, end, settledAfterMinutes, minutes }: TrialResult): BenchRow[] {
-  const span = `from minute ${settledAfterMinutes} to ${minutes}`
+/**
+ * The engines are shown and not judged: caches of pages and of a JVM grow into what they are allowed. Embedded, the
+ * platform holds the points itself: what they take is no growth of it.
+ */
+function memoryRows({ stack, settled, end, settledAfterMinutes, minutes }: TrialResult): BenchRow[] {
+  const span = `growth from minute ${Number(settledAfterMinutes.toFixed(1))} to ${minutes}`
   const heap = growth(heapBytes(settled), heapBytes(end))
-  const rows = Object.keys(end.seen.memory)
-    .filter((name) => end.seen.memory[name]! > 0)
+  const points = stack === 'embedded' ? end.rested.points - settled.rested.points : 0
+  const rows = Object.keys(end.rested.memory)
+    .filter((name) => end.rested.memory[name]! > 0)
     .map((name): BenchRow => {
-      const { percent, note } = growth(settled.seen.memory[name]!, end.seen.memory[name]!)
-      return { what: `memory of ${name}, growth ${span}`, unit: '%', measured: percent, note }
+      const judged = name === 'platform'
+      const less = judged ? Math.max(0, points) * bytesOfPoint : 0
+      const { percent, note } = growth(settled.rested.memory[name]!, end.rested.memory[name]! - less)
+      return {
+        what: `memory of ${name}, ${span}`,
+        unit: '%',
+        measured: percent,
+        ...(judged ? { bar: growthBar } : {}),
+        note:
+          less > 0
+            ? `${note}, ${Math.round(less / mb)} MB for ${points.toLocaleString('en')} new points left out`
+            : note,
+      }
     })
-  return [
-    {
-      what: `live objects of the platform's threads, growth ${span}`,
-      unit: '%',
-      measured: heap.percent,
-      bar: growthBar,
-      note: heap.note,
-    },
-    ...rows,
-  ]
+  const live = { what: `live objects of the platform's threads, ${span}`, unit: '%', measured: heap.percent }
+  return [{ ...live, bar: growthBar, note: heap.note }, ...rows]
 }
 
-export function heapBytes({ heaps }: MemoryReading): number {
+export function heapBytes({ heaps }: PartEnd): number {
   return heaps.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 

@@ -2,7 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Forked, openForked } from '../forked.ts'
-import { type Costs, measureCosts } from './costs.ts'
+import { type Costs, measureCosts, untilAtRest } from './costs.ts'
 import { type Heap, readHeaps } from './heaps.ts'
 import type { LoadCalls, LoadResult } from './load-process.ts'
 import { agentCount, type Kind, type StackName } from './mix.ts'
@@ -26,10 +26,15 @@ export interface TrialOptions {
   only?: Kind
 }
 
-/** Memory after a collection in every thread of the platform. */
-export interface MemoryReading {
-  heaps: Heap[]
+/** How a part of the load left the platform. */
+export interface PartEnd {
+  /** At its last answer. */
   seen: Observation
+  /** Once nothing waited any more; `left` where that took too long. */
+  quiet: { seconds: number; left: number; seen: Observation }
+  /** At rest, after a collection in every thread of the platform. */
+  heaps: Heap[]
+  rested: Observation
 }
 
 export interface TrialResult extends TrialOptions {
@@ -38,10 +43,8 @@ export interface TrialResult extends TrialOptions {
   begun: Observation
   /** What the load added: records of topics, transactions. */
   counts: Record<string, number>
-  settled: MemoryReading
-  end: MemoryReading
-  /** Once nothing waited any more. */
-  quiet: { seconds: number; left: number; seen: Observation }
+  settled: PartEnd
+  end: PartEnd
   promises: CheckedPromises
   delivered: Record<string, Delivered>
   /** Absent where one kind alone was asked for. */
@@ -91,7 +94,7 @@ async function provisionAgents({ admin }: Stack): Promise<{ id: string; privateK
   return made
 }
 
-/** In two parts: between them nobody asks for anything, so that memory is read in the same state as at the end. */
+/** In two parts: between them nobody asks for anything, so that memory is read at rest, as at the end. */
 async function underLoad(
   stack: Stack,
   load: Forked<LoadCalls>,
@@ -106,19 +109,20 @@ async function underLoad(
     const { perSecond, only } = options
     const seconds = (toMinute - fromMinute) * 60
     const asked = { fromSecond: fromMinute * 60, seconds, perSecond, ...(only ? { only } : {}) }
+    let before = await observe(stack, clock.seconds())
     clock.go()
     const running = load.call('run', asked)
     await watchLoad(running, async () => {
       const seen = await observe(stack, clock.seconds())
-      report(progressText(observations.at(-1) ?? begun, seen, await load.call('progress', null)))
+      report(progressText(before, seen, await load.call('progress', null)))
+      before = seen
       observations.push(seen)
     })
     clock.stop()
-    return readMemory(stack, clock.seconds())
+    return readAtRest(stack, clock.seconds())
   }
   const settled = await part(0, options.settledAfterMinutes)
   const end = await part(options.settledAfterMinutes, options.minutes)
-  const quiet = await untilQuiet(stack, clock.seconds())
   const counts = difference(await stack.counts(), countsBefore)
   const result = await load.call('result', null)
   return {
@@ -128,7 +132,6 @@ async function underLoad(
     counts,
     settled,
     end,
-    quiet,
     promises: await load.call('check', null),
   }
 }
@@ -169,12 +172,16 @@ function difference(after: Record<string, number>, before: Record<string, number
   return Object.fromEntries(Object.entries(after).map(([name, count]) => [name, count - (before[name] ?? 0)]))
 }
 
-async function readMemory(stack: Stack, seconds: number): Promise<MemoryReading> {
-  return { heaps: await readHeaps(stack.inspectorUrl), seen: await observe(stack, seconds) }
+/** What came is worked off and indexes are merged before memory is read: else moments of work would be compared. */
+async function readAtRest(stack: Stack, seconds: number): Promise<PartEnd> {
+  const seen = await observe(stack, seconds)
+  const quiet = await untilQuiet(stack, seconds)
+  await untilAtRest(stack)
+  return { seen, quiet, heaps: await readHeaps(stack.inspectorUrl), rested: await observe(stack, seconds) }
 }
 
 /** Nothing waits in the log; `left` where that took too long. */
-async function untilQuiet(stack: Stack, seconds: number): Promise<TrialResult['quiet']> {
+async function untilQuiet(stack: Stack, seconds: number): Promise<PartEnd['quiet']> {
   const from = performance.now()
   for (;;) {
     const seen = await observe(stack, seconds)
