@@ -18,10 +18,27 @@ export interface BenchRow {
   note?: string
 }
 
+/** Name → what was given with it. */
+export type BenchOptions = Readonly<Record<string, string | undefined>>
+
+/** An option that a bench cannot take; the message says what it takes. */
+export class OptionFault extends Error {}
+
+export interface BenchResult {
+  rows: BenchRow[]
+  /** Markdown that is kept below the rows. */
+  more?: string
+}
+
 export interface Bench {
   name: string
   purpose: string
-  run(report: (progress: string) => void): Promise<BenchRow[]>
+  /** The page of docs/ that keeps its table; `benchmarks.md` unless it has its own. */
+  page?: string
+  /** Options of its own, as `--name VALUE`, and what each takes. */
+  options?: Readonly<Record<string, string>>
+  /** Throws OptionFault. */
+  run(report: (progress: string) => void, options?: BenchOptions): Promise<BenchRow[] | BenchResult>
 }
 
 /** The figure that the bar is held against. */

@@ -22,6 +22,8 @@ export interface DistributedEngines {
   qdrantUrl: string
   /** The environment that names these engines. */
   env: Record<string, string>
+  /** Of the servers; Postgres has further processes below it. */
+  pids: { kafka: number[]; registry: number; qdrant: number; postgres: number }
   /** Processes of the `flotilla` command on these engines. */
   processes: Processes
   /** Processor seconds that each has used so far. */
@@ -59,6 +61,12 @@ export async function openDistributedEngines(
     kafka,
     qdrantUrl: qdrant.url,
     env,
+    pids: {
+      kafka: kafka.nodes.map((node) => kafka.pid(node)),
+      registry: registry.pid,
+      qdrant: qdrant.pid,
+      postgres: postgres.pid,
+    },
     processes,
     used: (platform = []) => ({
       platform: platform.reduce((sum, { child }) => sum + processorSeconds(child.pid!), 0),

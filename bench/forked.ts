@@ -13,6 +13,7 @@ interface Request {
 type Reply = { id: number; value: unknown } | { id: number; fault: string }
 
 export interface Forked<H extends Handlers> {
+  readonly pid: number
   call<M extends keyof H & string>(
     method: M,
     argument: Parameters<H[M]>[0],
@@ -39,6 +40,7 @@ export function openForked<H extends Handlers>(entry: URL, args: string[] = []):
     })
   })
   return {
+    pid: child.pid!,
     call: (method, argument) =>
       new Promise((resolve, reject) => {
         const id = ++ids

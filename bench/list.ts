@@ -5,6 +5,7 @@ import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { failoverBench } from './failover.ts'
+import { fleetBench } from './fleet.ts'
 import { footprintBench } from './footprint.ts'
 import { hubBench } from './hub.ts'
 import { mainApiBench } from './main-api.ts'
@@ -39,4 +40,5 @@ export const benches: readonly Bench[] = [
   searchDistributedBench,
   footprintBench,
   failoverBench,
+  fleetBench,
 ]

@@ -17,17 +17,46 @@ export function endedSeconds(pid: number): number {
   return (readTimes(pid)?.ended ?? 0) / ticksPerSecond
 }
 
+/** RSS of a process alone. */
+export function ownResidentBytes(pid: number): number {
+  return kilobytesIn(`/proc/${pid}/status`, 'VmRSS') * 1024
+}
+
 /** RSS of a process and of all below it, as `ps` shows it for each. */
 export function residentBytes(pid: number): number {
+  return sumOfTree(pid, ownResidentBytes)
+}
+
+/**
+ * Memory of a process and of all below it, each shared page divided among those that share it: for servers whose
+ * processes share most of what they have, such as Postgres.
+ */
+export function proportionalBytes(pid: number): number {
+  return sumOfTree(pid, (one) => kilobytesIn(`/proc/${one}/smaps_rollup`, 'Pss') * 1024)
+}
+
+/** Bytes that a process and all below it have given to disks. */
+export function writtenBytes(pid: number): number {
+  return sumOfTree(pid, (one) => {
+    try {
+      return Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${one}/io`, 'utf8'))?.[1] ?? 0)
+    } catch {
+      return 0
+    }
+  })
+}
+
+function sumOfTree(pid: number, read: (pid: number) => number): number {
   const children = childrenByParent()
   const sum = (one: number): number =>
-    residentOf(one) + (children.get(one) ?? []).reduce((bytes, child) => bytes + sum(child), 0)
+    read(one) + (children.get(one) ?? []).reduce((total, child) => total + sum(child), 0)
   return sum(pid)
 }
 
-function residentOf(pid: number): number {
+/** 0 of a process that has ended. */
+function kilobytesIn(file: string, name: string): number {
   try {
-    return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024
+    return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync(file, 'utf8'))?.[1] ?? 0)
   } catch {
     return 0
   }

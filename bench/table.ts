@@ -27,8 +27,14 @@ export function renderTable(rows: readonly BenchRow[]): string {
   return table.toString()
 }
 
-/** Replaces the section of one bench in docs/benchmarks.md by this run's table. */
-export function saveMarkdown(file: URL, name: string, purpose: string, rows: readonly BenchRow[]): void {
+/** Replaces the section of one bench in a page by this run's table, and what more there is to show. */
+export function saveMarkdown(
+  file: URL,
+  name: string,
+  purpose: string,
+  rows: readonly BenchRow[],
+  more?: string,
+): void {
   const lines = [
     `<!-- ${name}: made by npm run bench -->`,
     `## ${name}`,
@@ -38,6 +44,7 @@ export function saveMarkdown(file: URL, name: string, purpose: string, rows: rea
     `| ${head.join(' | ')} |`,
     `|${head.map(() => '---').join('|')}|`,
     ...rows.map((row) => `| ${cells(row).join(' | ')} |`),
+    ...(more === undefined ? [] : ['', more]),
     `<!-- end ${name} -->`,
   ]
   const section = lines.join('\n')

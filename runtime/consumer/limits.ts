@@ -17,7 +17,7 @@ export const heldBytesMax = 128 * 1024 * 1024
 /** A partition's share of them is never more and never less than these. */
 export const partitionBytesMax = 16 * 1024 * 1024
 export const partitionBytesMin = 256 * 1024
-/** Records fetched and not yet taken, per partition. */
+/** Records fetched and not yet taken, per partition, unless a group wants fewer. */
 export const bufferedRecordsMax = 2_048
 /** Records of a partition in its lane while it has but one. */
 export const oneLaneAheadMax = 64

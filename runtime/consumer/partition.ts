@@ -6,7 +6,7 @@ import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { Committer } from './committer.ts'
 import { CrashGuard } from './crash-guard.ts'
-import { refreshAfterMs, staleAfterMs } from './limits.ts'
+import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
 import { nobody } from './owner.ts'
 import { type Parked, park } from './parking.ts'
@@ -68,6 +68,7 @@ export class Partition implements RunnerHost {
     this.buffer = new RecordBuffer({
       // The other half is for what is under way, or waits in lanes.
       bytesMax: () => group.shareBytes() / 2,
+      recordsMax: group.options.aheadRecordsMax ?? bufferedRecordsMax,
       restMs: group.options.gatherMs ?? 0,
       pause: () => consumer.pause(id),
       resume: () => consumer.resume(id),

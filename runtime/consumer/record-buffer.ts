@@ -2,12 +2,14 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { copyOut } from './copied-record.ts'
-import { bufferedRecordsMax, recordOverheadBytes } from './limits.ts'
+import { recordOverheadBytes } from './limits.ts'
 import { Queue } from './queue.ts'
 
 export interface RecordBufferOptions {
   /** Bytes above which fetching stops; it goes on below a quarter of them. Asked each time. */
   bytesMax(): number
+  /** The same for their number. */
+  recordsMax: number
   /** After records came, nothing is fetched for this long: what comes meanwhile is fetched together. Default 0. */
   restMs?: number
   pause(): void
@@ -127,9 +129,10 @@ export class RecordBuffer {
   /** Called after records were taken. */
   updateFetching(): void {
     const max = this.#options.bytesMax()
-    if (this.#bytes >= max || this.#count >= bufferedRecordsMax) this.#full = true
+    const { recordsMax } = this.#options
+    if (this.#bytes >= max || this.#count >= recordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
-    else if (this.#bytes <= max / 4 && this.#count <= bufferedRecordsMax / 4) this.#full = false
+    else if (this.#bytes <= max / 4 && this.#count <= recordsMax / 4) this.#full = false
     const rests = this.#rest !== undefined || this.#full
     const pause = this.#stopped || (rests && !this.#readingAgain)
     if (pause === this.#paused) return

@@ -60,6 +60,11 @@ export interface ConsumerOptions<S extends SchemaName> {
    * together. Default 0.
    */
   gatherMs?: number
+  /**
+   * Records of a partition that are fetched before they are taken. Work that lets many wait needs few of them: the others
+   * stay in the log, and out of memory. Default `bufferedRecordsMax`.
+   */
+  aheadRecordsMax?: number
   /** Asked, with back-off, while the group waits after `unavailable`; resolves when the engine is back. */
   probe?(engine: string): Promise<void>
   /**

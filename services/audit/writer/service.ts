@@ -77,6 +77,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       batchRecordsMax,
       batchBytesMax,
       gatherMs,
+      aheadRecordsMax: 2 * batchRecordsMax,
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },

@@ -14,7 +14,7 @@ async function atWork(records: number, block: ArrayBuffer) {
     const value = Buffer.from(block, offset * 1_000, 1_000)
     return { partition: 0, offset, timestamp: 0, key: null, value, headers: {} }
   })
-  const buffer = new RecordBuffer({ bytesMax: () => 10_000_000, pause() {}, resume() {} })
+  const buffer = new RecordBuffer({ bytesMax: () => 10_000_000, recordsMax: 2_048, pause() {}, resume() {} })
   buffer.push(stored)
   const host = {
     id: 0,

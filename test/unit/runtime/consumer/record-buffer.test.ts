@@ -7,10 +7,11 @@ import { RecordBuffer } from '#runtime/consumer/record-buffer.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => vi.useRealTimers())
 
-function open(restMs?: number) {
+function open(restMs?: number, recordsMax = 2_048) {
   const calls: string[] = []
   const buffer = new RecordBuffer({
     bytesMax: () => 1_000_000,
+    recordsMax,
     ...(restMs === undefined ? {} : { restMs }),
     pause: () => calls.push('pause'),
     resume: () => calls.push('resume'),
@@ -62,4 +63,18 @@ test('without a rest, fetching goes on', () => {
   const { buffer, calls } = open()
   buffer.push([record(0)])
   expect(calls).toEqual([])
+})
+
+test('what work lets wait stays in the log: nothing is fetched beyond the records ahead', () => {
+  const { buffer, calls } = open(undefined, 40)
+  for (let offset = 0; offset < 39; offset++) buffer.push([record(offset)])
+  expect(calls).toEqual([])
+  buffer.push([record(39)])
+  expect(calls).toEqual(['pause'])
+  while (buffer.count > 10) {
+    expect(calls).toEqual(['pause'])
+    buffer.shift()
+    buffer.updateFetching()
+  }
+  expect(calls).toEqual(['pause', 'resume'])
 })
