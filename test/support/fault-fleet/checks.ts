@@ -12,7 +12,7 @@ export interface CheckedParts {
   sink: WebhookSink
 }
 
-const runEndsMsMax = 120_000
+const runEndsMsMax = 60_000
 const runsAtOnce = 5
 /** Of the client's answers to a question for lists. */
 const pageMax = 1_000
@@ -24,10 +24,13 @@ export async function checkFleet({ platforms, acknowledged, sink }: CheckedParts
     'dead-letters',
     'list',
   )
+  const points = await acknowledged.points.check(client)
+  const notes = await checkNotes(acknowledged.notes, client)
+  const runs = await checkRuns(acknowledged.runs)
   return [
-    ...(await acknowledged.points.check(client)),
-    ...(await checkNotes(acknowledged.notes, client)),
-    ...(await checkRuns(acknowledged.runs, client)),
+    ...points,
+    ...notes,
+    ...runs,
     ...checkEvents(acknowledged, sink.received),
     ...(letters.length > 0 ? [`${letters.length} records are among the dead letters`] : []),
     ...platforms.platforms.flatMap(({ name, process: { child } }) =>
@@ -45,12 +48,12 @@ async function checkNotes(notes: Acknowledged['notes'], client: FleetPlatform['c
 }
 
 /** Every accepted run ends, its events are numbered without gaps, and its agent is shown with one answer at most. */
-async function checkRuns(runs: Acknowledged['runs'], client: FleetPlatform['client']): Promise<string[]> {
+async function checkRuns(runs: Acknowledged['runs']): Promise<string[]> {
   const left = [...runs]
   const faults: string[] = []
   const some = async () => {
     for (let one = left.pop(); one; one = left.pop()) {
-      const [runId] = one
+      const [runId, client] = one
       const ended = async () => {
         const run = await client.runs.get(runId)
         return run.endedAt === null ? null : run

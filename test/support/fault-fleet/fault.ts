@@ -73,6 +73,7 @@ export async function runFault(
     await wait('every group has read all', async () =>
       (await fleet.positions()).every(({ committed, end }) => committed >= end),
     )
+    report('every group has read all')
     return {
       name: fault.name,
       seconds,

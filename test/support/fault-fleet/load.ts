@@ -1,6 +1,6 @@
 /** Steady work of agents on both platforms, one kind of call after the other, and what each call was answered. */
 
-import { ProblemError } from '#client/client.ts'
+import { type Client, ProblemError } from '#client/client.ts'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import type { FleetPlatform } from './platforms.ts'
 import { createPoints, type FleetPoints } from './points.ts'
@@ -27,8 +27,8 @@ export interface Acknowledged {
   points: FleetPoints
   /** Id of a note → its subject. */
   notes: Map<number, string>
-  /** Ids of runs that were accepted → their message. */
-  runs: Map<string, string>
+  /** Ids of runs that were accepted → whose they are. */
+  runs: Map<string, Client>
   /** Sequences of events that were accepted. */
   events: Set<number>
 }
@@ -122,7 +122,7 @@ function callOf(
         const text = `run ${++numbers} of ${name}`
         const signal = AbortSignal.timeout(runMsMax)
         const stream = await client.stream('whale', text, { signal })
-        runs.set(stream.runId, text)
+        runs.set(stream.runId, client)
         for await (const _ of stream);
         const { status, error } = stream.result!
         if (status !== 'completed') throw problemOf(error?.code ?? status)
