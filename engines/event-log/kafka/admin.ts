@@ -82,14 +82,14 @@ export function createAdminCalls(kafka: Kafka): AdminCalls {
   }
   return {
     async ask(work, timeoutMs = callTimeoutMs) {
-      const end = Date.now() + timeoutMs
+      const end = performance.now() + timeoutMs
       for (;;) {
         if (closed) throw logUnavailable()
         try {
-          return await tryOnce(work, Math.max(1, end - Date.now()))
+          return await tryOnce(work, Math.max(1, end - performance.now()))
         } catch (error) {
           if (error instanceof AppError) throw error
-          if (Date.now() + pauseMs >= end) throw logUnavailable(error)
+          if (performance.now() + pauseMs >= end) throw logUnavailable(error)
           await sleep(pauseMs)
         }
       }
