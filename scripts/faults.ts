@@ -41,9 +41,14 @@ async function main(args: string[]): Promise<number> {
   report('the fleet is at work')
   try {
     for (const fault of chosen) {
+      if (fault.needs && !fault.needs(fleet)) {
+        report(`NOT TRIED here: ${fault.name}`)
+        continue
+      }
       const result = await runFault(fleet, fault, fault.seconds[length], report)
       report(rowOf(result).join(' | '))
       results.push(result)
+      if (flags.has('--save')) saveTable(results)
     }
   } finally {
     await fleet.close()
@@ -51,7 +56,6 @@ async function main(args: string[]): Promise<number> {
   const table = new Table({ head, style: { head: [], border: [] }, wordWrap: true })
   for (const result of results) table.push(rowOf(result))
   console.log(table.toString())
-  if (flags.has('--save')) saveTable(results)
   return results.some(({ faults }) => faults.length > 0) ? 1 : 0
 }
 

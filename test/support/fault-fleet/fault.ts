@@ -10,6 +10,8 @@ export interface FleetFault {
   name: string
   /** How long it lasts, in a short run and in a full one. */
   seconds: { short: number; full: number }
+  /** False where it cannot be tried. Absent: everywhere. */
+  needs?(fleet: FaultFleet): boolean
   begin(fleet: FaultFleet): Promise<void> | void
   /** Only what heals it; nothing is done to a platform. */
   heal(fleet: FaultFleet): Promise<void> | void

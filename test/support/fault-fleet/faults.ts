@@ -44,6 +44,46 @@ function paused(name: string, pid: (fleet: FaultFleet) => number): FleetFault {
   }
 }
 
+/** Their volumes take not one byte more; then there is room, and somebody starts again what halted. */
+function fullDisk(name: string, nodes: readonly number[]): FleetFault {
+  return {
+    name,
+    seconds: { short: 6, full: 30 },
+    needs: ({ volumes }) => volumes.length > 0,
+    begin: ({ volumes }) => {
+      for (const node of nodes) volumes[node]!.fill()
+    },
+    async heal({ servers, volumes }) {
+      for (const node of nodes) volumes[node]!.free()
+      const halted = nodes.map((node) => servers.brokers[node] as FleetServer)
+      await Promise.all(halted.map((server) => server.kill()))
+      await Promise.all(halted.map((server) => server.start()))
+    },
+  }
+}
+
+const hours = 3_600
+
+/** The target refuses meanwhile, so that events wait for another try when the clock is right again. */
+function steppedClock(name: string, platforms: readonly number[], byHours: number): FleetFault {
+  const step = (fleet: FaultFleet, seconds: number) => {
+    for (const one of platforms) fleet.platforms.platforms[one]!.clock!.step(seconds)
+  }
+  return {
+    name,
+    seconds: { short: 6, full: 30 },
+    needs: ({ platforms }) => platforms.platforms.every(({ clock }) => clock !== null),
+    begin(fleet) {
+      step(fleet, byHours * hours)
+      fleet.sink.answer = () => ({ status: 503 })
+    },
+    heal(fleet) {
+      step(fleet, 0)
+      fleet.sink.answer = () => ({})
+    },
+  }
+}
+
 const broker = (n: number) => (servers: FleetServers) => [servers.brokers[n] as FleetServer]
 
 export const fleetFaults: readonly FleetFault[] = [
@@ -85,4 +125,8 @@ export const fleetFaults: readonly FleetFault[] = [
     ({ all }) => all,
     ({ way }) => way.silence(),
   ),
+  steppedClock('clock of both platforms 3 h ahead, then right', [0, 1], 3),
+  steppedClock('clock of one platform 3 h behind, then right', [1], -3),
+  fullDisk('disk of one broker full', [0]),
+  fullDisk('disks of all brokers full', [0, 1, 2]),
 ]
