@@ -6,20 +6,19 @@
 import Table from 'cli-table3'
 import { type FaultResult, runFault } from '../test/support/fault-fleet/fault.ts'
 import { fleetFaults } from '../test/support/fault-fleet/faults.ts'
-import { openFaultFleet } from '../test/support/fault-fleet/fleet.ts'
+import { brokerVolumeMb, openFaultFleet } from '../test/support/fault-fleet/fleet.ts'
 import { head, rowOf, saveTable } from '../test/support/fault-fleet/table.ts'
 
 const help = `Usage: npm run faults -- [--short] [--save] [FAULT...]
 
   FAULT    only those whose names begin so
   --short  each lasts seconds, as in npm run test:faults
-  --save   keep the table in docs/faults.md
+  --save   keep its rows in the table of docs/faults.md
 
 Faults:
 ${fleetFaults.map(({ name }) => `  ${name}`).join('\n')}`
 
-/** The kept files of a broker have room for the longest run. */
-const brokerVolumeMb = 600
+const order = fleetFaults.map(({ name }) => name)
 
 async function main(args: string[]): Promise<number> {
   const flags = new Set(args.filter((arg) => arg.startsWith('--')))
@@ -48,7 +47,7 @@ async function main(args: string[]): Promise<number> {
       const result = await runFault(fleet, fault, fault.seconds[length], report)
       report(rowOf(result).join(' | '))
       results.push(result)
-      if (flags.has('--save')) saveTable(results)
+      if (flags.has('--save')) saveTable(results, order)
     }
   } finally {
     await fleet.close()

@@ -27,11 +27,14 @@ export async function checkFleet({ platforms, acknowledged, sink }: CheckedParts
   const points = await acknowledged.points.check(client)
   const notes = await checkNotes(acknowledged.notes, client)
   const runs = await checkRuns(acknowledged.runs)
+  const events = checkEvents(acknowledged, sink.received)
+  // What ended and was looked at stays as it is.
+  acknowledged.runs.clear()
   return [
     ...points,
     ...notes,
     ...runs,
-    ...checkEvents(acknowledged, sink.received),
+    ...events,
     ...(letters.length > 0 ? [`${letters.length} records are among the dead letters`] : []),
     ...platforms.platforms.flatMap(({ name, process: { child } }) =>
       child.exitCode === null && child.signalCode === null ? [] : [`platform ${name} ended by itself`],

@@ -6,8 +6,8 @@ import type { FleetServer, FleetServers } from './servers.ts'
 
 type Choice = (servers: FleetServers) => FleetServer[]
 
-const killedSeconds = { short: 6, full: 30 }
-const slowSeconds = { short: 6, full: 30 }
+const killedSeconds = { short: 6, full: 15 }
+const slowSeconds = { short: 6, full: 15 }
 
 /** kill -9 of all of them at once, and their start. */
 function killed(name: string, choose: Choice, seconds = killedSeconds): FleetFault {
@@ -48,7 +48,7 @@ function paused(name: string, pid: (fleet: FaultFleet) => number): FleetFault {
 function fullDisk(name: string, nodes: readonly number[]): FleetFault {
   return {
     name,
-    seconds: { short: 6, full: 30 },
+    seconds: { short: 6, full: 15 },
     needs: ({ volumes }) => volumes.length > 0,
     begin: ({ volumes }) => {
       for (const node of nodes) volumes[node]!.fill()
@@ -71,7 +71,7 @@ function steppedClock(name: string, platforms: readonly number[], byHours: numbe
   }
   return {
     name,
-    seconds: { short: 6, full: 30 },
+    seconds: { short: 6, full: 15 },
     needs: ({ platforms }) => platforms.platforms.every(({ clock }) => clock !== null),
     begin(fleet) {
       step(fleet, byHours * hours)

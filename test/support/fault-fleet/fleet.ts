@@ -39,6 +39,9 @@ export interface FaultFleetOptions {
   brokerVolumeMb?: number
 }
 
+/** What brokers keep of the longest run fits. */
+export const brokerVolumeMb = 600
+
 const agents = ['whale', 'axon']
 
 export async function openFaultFleet({ brokerVolumeMb }: FaultFleetOptions = {}): Promise<FaultFleet> {

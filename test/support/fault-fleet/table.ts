@@ -40,18 +40,28 @@ function inSeconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`
 }
 
-/** Replaces the table in docs/faults.md by this run's. */
-export function saveTable(results: readonly FaultResult[]): void {
+const section = /<!-- faults: made by[\s\S]*?<!-- end faults -->/
+
+/** Replaces these rows of the table in docs/faults.md; those of faults that were not tried now stay. `order`: all faults. */
+export function saveTable(results: readonly FaultResult[], order: readonly string[]): void {
   const file = new URL('../../../docs/faults.md', import.meta.url)
+  const text = readFileSync(file, 'utf8')
+  const rows = new Map<string, string>()
+  for (const line of section.exec(text)?.[0].split('\n') ?? []) {
+    const name = /^\| ([^|]+) \|/.exec(line)?.[1]
+    if (name !== undefined) rows.set(name, line)
+  }
+  const lineOf = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  for (const result of results) rows.set(result.name, lineOf(rowOf(result)))
   const lines = [
     '<!-- faults: made by npm run faults -->',
     `${new Date().toISOString().slice(0, 10)}; ${machineFacts()}.`,
     '',
-    ...[head, head.map(() => '---'), ...results.map(rowOf)].map((cells) => `| ${cells.join(' | ')} |`),
+    lineOf(head),
+    lineOf(head.map(() => '---')),
+    ...order.flatMap((name) => rows.get(name) ?? []),
     '<!-- end faults -->',
   ]
-  const text = readFileSync(file, 'utf8')
-  const section = /<!-- faults: made by[\s\S]*?<!-- end faults -->/
   writeFileSync(
     file,
     text.replace(section, () => lines.join('\n')),
