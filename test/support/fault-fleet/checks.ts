@@ -13,6 +13,7 @@ export interface CheckedParts {
 }
 
 const runEndsMsMax = 60_000
+const eventsMsMax = 30_000
 const runsAtOnce = 5
 /** Of the client's answers to a question for lists. */
 const pageMax = 1_000
@@ -27,6 +28,9 @@ export async function checkFleet({ platforms, acknowledged, sink }: CheckedParts
   const points = await acknowledged.points.check(client)
   const notes = await checkNotes(acknowledged.notes, client)
   const runs = await checkRuns(acknowledged.runs)
+  // The end of a run that was waited for just now is still on its way to the target.
+  const arrived = () => checkEvents(acknowledged, sink.received).length === 0
+  await eventually('every event has arrived', arrived, eventsMsMax).catch(() => {})
   const events = checkEvents(acknowledged, sink.received)
   // What ended and was looked at stays as it is.
   acknowledged.runs.clear()
