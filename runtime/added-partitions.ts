@@ -111,10 +111,10 @@ export async function untilVisible(
   name: string,
   partitions: number,
 ): Promise<PartitionRange[]> {
-  for (const end = Date.now() + visibleMsMax; ; await sleep(visiblePollMs)) {
+  for (const end = performance.now() + visibleMsMax; ; await sleep(visiblePollMs)) {
     const ranges = await eventLog.offsets(name)
     if (ranges.length >= partitions) return ranges.toSorted((a, b) => a.partition - b.partition)
-    if (Date.now() > end)
+    if (performance.now() > end)
       throw new AppError('log_unavailable', 'The log has not made the new partitions yet.')
   }
 }

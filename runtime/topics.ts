@@ -178,10 +178,10 @@ async function describeExisting(
   { eventLog, signal }: EnsureTopicsParts,
   physicalName: string,
 ): Promise<TopicSpec | null> {
-  const end = Date.now() + (eventLog.driver === 'kafka' ? unknownMsMax : 0)
+  const end = performance.now() + (eventLog.driver === 'kafka' ? unknownMsMax : 0)
   for (;;) {
     const actual = await eventLog.describeTopic(physicalName)
-    if (actual || Date.now() >= end || signal?.aborted) return actual
+    if (actual || performance.now() >= end || signal?.aborted) return actual
     await sleep(unknownPollMs, signal)
   }
 }

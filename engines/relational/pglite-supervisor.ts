@@ -33,7 +33,7 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
   const channels = new Map<string, Set<(payload: string) => void>>()
   const deadline = () => Date.now() + data.transactionMsMax
   let thread: Thread | undefined
-  let startedAt = 0
+  let startedAt = Number.NEGATIVE_INFINITY
   let closing: Promise<void> | undefined
 
   function start(): Thread {
@@ -55,8 +55,8 @@ export function createSupervisor(data: PgliteThreadData, log: Logger): Superviso
   function get(): Thread {
     if (closing) throw new AppError('shutting_down', 'The relational engine is closed.')
     if (thread) return thread
-    if (Date.now() - startedAt < restartMs) throw relationalUnavailable()
-    startedAt = Date.now()
+    if (performance.now() - startedAt < restartMs) throw relationalUnavailable()
+    startedAt = performance.now()
     thread = start()
     return thread
   }

@@ -50,6 +50,8 @@ export interface KafkaOptions {
   heapMb?: number
   /** The log directory of a single node, kept at the end; one that an earlier broker left is taken as it is. */
   data?: string
+  /** The log directory of each node. */
+  dataOfNodes?: readonly string[]
   /** Ports that the nodes tell their clients instead of their own, where a test's proxies listen. */
   advertisedPorts?: number[]
   /** Sessions of members and brokers have Kafka's own limits (6 s at least, 9 s), not the short ones of tests. */
@@ -68,10 +70,9 @@ export interface KafkaSecurity {
 }
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
-export async function openKafkaCluster(
-  count: 1 | 3,
-  { heapMb = 384, data, advertisedPorts, ownLimits = false, compiled = false, secured }: KafkaOptions = {},
-): Promise<KafkaCluster> {
+export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {}): Promise<KafkaCluster> {
+  const { heapMb = 384, data, dataOfNodes, advertisedPorts } = options
+  const { ownLimits = false, compiled = false, secured } = options
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
   removeAtEnd(folder)
@@ -82,7 +83,8 @@ export async function openKafkaCluster(
     const own = join(folder, `node${id}`)
     mkdirSync(own)
     const [port, controllerPort] = [await freePort(), await freePort()]
-    const node: Node = { id, port, controllerPort, folder: own, data: data ?? join(own, 'data') }
+    const logs = data ?? dataOfNodes?.[id - 1] ?? join(own, 'data')
+    const node: Node = { id, port, controllerPort, folder: own, data: logs }
     const advertisedPort = advertisedPorts?.[id - 1]
     if (advertisedPort !== undefined) node.advertisedPort = advertisedPort
     if (advertisedPort !== undefined || secured) node.nodesPort = await freePort()

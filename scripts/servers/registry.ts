@@ -1,9 +1,9 @@
-/** Starts a schema registry with Confluent's API (Apicurio, state in memory) on a free port. */
+/** Starts a schema registry with Confluent's API (Apicurio, state in memory or in files) on a free port. */
 
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort, removeAtEnd, startChild, untilReady } from './children.ts'
+import { freePort, removeAtEnd, type ServerChild, startChild, untilReady } from './children.ts'
 import { installRegistry } from './install.ts'
 
 export interface RunningServer {
@@ -16,7 +16,14 @@ export interface LocalServer extends RunningServer {
   readonly pid: number
 }
 
-export async function openRegistry(): Promise<LocalServer> {
+export interface RunningRegistry extends LocalServer {
+  kill9(): Promise<void>
+  /** Resolves when it serves again, on the same port; with `kept` what it held. */
+  start(): Promise<void>
+}
+
+/** `kept`: in files, which a killed one finds again when it is started. */
+export async function openRegistry({ kept = false }: { kept?: boolean } = {}): Promise<RunningRegistry> {
   const folder = await installRegistry()
   const logs = mkdtempSync(join(tmpdir(), 'fl-registry-'))
   removeAtEnd(logs)
@@ -27,7 +34,7 @@ export async function openRegistry(): Promise<LocalServer> {
     'quarkus.log.level': 'WARN',
     'apicurio.storage.kind': 'sql',
     'apicurio.storage.sql.kind': 'h2',
-    'apicurio.datasource.url': `jdbc:h2:mem:registry_${port}`,
+    'apicurio.datasource.url': `jdbc:h2:${kept ? `file:${join(logs, 'registry')}` : `mem:registry_${port}`}`,
     'apicurio.ccompat.legacy-id-mode.enabled': 'false',
   }
   const args = [
@@ -35,9 +42,22 @@ export async function openRegistry(): Promise<LocalServer> {
     ...Object.entries(settings).map(([name, value]) => `-D${name}=${value}`),
     ...['-jar', 'apicurio-registry-app-3.0.9-runner.jar'],
   ]
-  const child = startChild('java', args, { logFile: join(logs, 'server.log'), cwd: folder })
   const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
   const answers = async () => (await fetch(`${url}/subjects`, { signal: AbortSignal.timeout(2_000) })).ok
-  await untilReady('the schema registry', child, answers)
-  return { url, pid: child.pid, close: () => child.kill('SIGKILL') }
+  let child: ServerChild
+  async function start(): Promise<void> {
+    child = startChild('java', args, { logFile: join(logs, 'server.log'), cwd: folder })
+    await untilReady('the schema registry', child, answers)
+  }
+  await start()
+  const kill9 = () => child.kill('SIGKILL')
+  return {
+    url,
+    get pid() {
+      return child.pid
+    },
+    start,
+    kill9,
+    close: kill9,
+  }
 }

@@ -23,15 +23,15 @@ export function createAdminCalls(client: AdminClient): AdminCalls {
   let closed = false
   return {
     async ask(work, timeoutMs = callTimeoutMs) {
-      const end = Date.now() + timeoutMs
+      const end = performance.now() + timeoutMs
       const late = () => new Error('no answer in time')
       for (;;) {
         if (closed) throw logUnavailable()
         try {
-          return await withTimeout(work(client), Math.max(1, end - Date.now()), late)
+          return await withTimeout(work(client), Math.max(1, end - performance.now()), late)
         } catch (error) {
           if (error instanceof AppError) throw error
-          if (Date.now() + pauseMs >= end) throw logUnavailable(error)
+          if (performance.now() + pauseMs >= end) throw logUnavailable(error)
           await sleep(pauseMs)
         }
       }

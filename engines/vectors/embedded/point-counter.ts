@@ -44,10 +44,10 @@ export function createCounter(table: PointsTable, words: Words): PointCounter {
     async recentCount(filter, tokens) {
       const key = JSON.stringify(filter.must)
       const known = counts.get(key)
-      if (known && Date.now() - known.at < countAgeMsMax) return known.count
+      if (known && performance.now() - known.at < countAgeMsMax) return known.count
       const counted = await count(filter, tokens)
       if (counts.size >= countsKept) counts.clear()
-      counts.set(key, { count: counted, at: Date.now() })
+      counts.set(key, { count: counted, at: performance.now() })
       return counted
     },
   }

@@ -59,10 +59,10 @@ export function createReader(
   async function recentCount(collection: string, filter: Filter | undefined): Promise<number> {
     const key = JSON.stringify([collection, filter?.must ?? []])
     const known = counts.get(key)
-    if (known && Date.now() - known.at < countAgeMsMax) return known.count
+    if (known && performance.now() - known.at < countAgeMsMax) return known.count
     const counted = await count(collection, filter)
     if (counts.size >= countsKept) counts.clear()
-    counts.set(key, { count: counted, at: Date.now() })
+    counts.set(key, { count: counted, at: performance.now() })
     return counted
   }
 

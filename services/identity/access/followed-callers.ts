@@ -55,6 +55,7 @@ export interface FollowedCallers extends Closeable {
 }
 
 interface Remembered extends Found {
+  /** Of `performance.now()`: a clock that is set back must not put the next check off. */
   checkedAt: number
 }
 
@@ -74,7 +75,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
     parts.changed?.(owner)
   })
   const current = () => tails.every((tail) => tail.current())
-  const isDue = ({ checkedAt }: Remembered) => now() - checkedAt >= recheckMs
+  const isDue = ({ checkedAt }: Remembered) => performance.now() - checkedAt >= recheckMs
 
   async function check(credential: string, known: Remembered | undefined): Promise<Caller> {
     // After a quiet time the tails have to ask first whether they missed something.
@@ -86,7 +87,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
       found = await look(credential, sure)
     } catch (error) {
       if (!known || !isUnavailable(error) || !current()) throw error
-      known.checkedAt = now() - recheckMs + recheckAgainMs
+      known.checkedAt = performance.now() - recheckMs + recheckAgainMs
       return known.caller
     }
     if (found) return found.caller
@@ -99,7 +100,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
       const seen = changes
       const asked = parts.ask(credential)
       const answer = await (brief ? withTimeout(asked, recheckTimeoutMs, databaseIsSlow) : asked)
-      const found = answer && { ...answer, checkedAt: now() }
+      const found = answer && { ...answer, checkedAt: performance.now() }
       if (changes !== seen && round < roundsMax) continue
       // What was read before a change must not be kept after it.
       if (found && changes === seen) remembered.keep(credential, found)

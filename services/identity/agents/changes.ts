@@ -83,11 +83,11 @@ export async function waitUntilPublished(
   outboxId: number,
   timeoutMs = 15_000,
 ): Promise<void> {
-  const end = Date.now() + timeoutMs
+  const end = performance.now() + timeoutMs
   for (;;) {
     const { rowCount } = await relational.query('select 1 from platform.outbox where id = $1', [outboxId])
     if (rowCount === 0) break
-    if (Date.now() > end) {
+    if (performance.now() > end) {
       throw new AppError(
         'log_unavailable',
         'The change is stored, but not every gateway knows it yet: the log does not take its record.',

@@ -64,11 +64,11 @@ export async function openProgressTail(parts: {
 
   /** Reads on until all that was acknowledged before this call has been read. */
   async function catchUp(): Promise<void> {
-    const until = Date.now() + catchUpTimeoutMs
+    const until = performance.now() + catchUpTimeoutMs
     const ends = (await parts.eventLog.offsets(physicalName)).filter((range) => range.end > range.start)
     const reached = () => ends.every((range) => (tail.positions().get(range.partition) ?? 0) >= range.end)
     while (!reached()) {
-      if (Date.now() > until) {
+      if (performance.now() > until) {
         throw new AppError('log_unavailable', 'The progress of the index could not be read in time.')
       }
       await sleep(catchUpPollMs)

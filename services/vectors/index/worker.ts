@@ -125,7 +125,7 @@ async function followGenerations(running: Running): Promise<void> {
     // A partition that is gained goes on sooner where the progress is read already.
     await progressTail.catchUp()
   }
-  const readAt = Date.now()
+  const readAt = performance.now()
   const generations = await listGenerations(parts.relational, parts.index)
   running.rebuilding = generations.some((one) => one.state === 'building' || one.state === 'switching')
   if (running.rebuilding) running.changed.rebuild.wake()
@@ -139,7 +139,7 @@ async function followGenerations(running: Running): Promise<void> {
   for (const one of wanted) {
     const { generation } = one
     shown.set(generation, shownGroup(writer.index, one))
-    if (groups.has(generation) || Date.now() - readAt > rowsValidMs) continue
+    if (groups.has(generation) || performance.now() - readAt > rowsValidMs) continue
     const named = { generation, shownAs: () => shown.get(generation)! }
     groups.set(generation, await startGenerationWriter(context, writer, named, progressTail))
     context.log.info({ generation }, 'index.generation-joined')

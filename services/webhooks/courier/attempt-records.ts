@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import type { Attempts } from './attempts.ts'
 import type { Head } from './heads.ts'
-import type { TargetState } from './target-state.ts'
+import { type TargetState, wallTimeOf } from './target-state.ts'
 import type { CallResult } from './verdict.ts'
 
 /** A delivery that was tried. */
@@ -47,7 +47,7 @@ function attemptRecord(
     breaker: state.breaker,
     lag: null,
     head_received_at: delivery.received_at,
-    next_attempt_at: kind === 'retry' ? Math.round(head.dueAtMs) : null,
+    next_attempt_at: kind === 'retry' ? wallTimeOf(head.dueAtMs) : null,
     occurred_at: Date.now(),
   }
 }

@@ -72,7 +72,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   }
 
   async function publish(): Promise<void> {
-    const late = () => closing && Date.now() > closesAtMs
+    const late = () => closing && performance.now() > closesAtMs
     await sleep(closing ? 0 : gatherMs)
     // What comes while a batch is written is gathered again, unless it fills another one.
     do await publishBatch()
@@ -112,7 +112,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
     },
     async close() {
       closing = true
-      closesAtMs = Date.now() + closeMs
+      closesAtMs = performance.now() + closeMs
       await running
       if (some()) await publish()
     },

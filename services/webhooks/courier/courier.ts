@@ -152,7 +152,7 @@ export class Courier {
     if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
       return this.#park(work, null, 'skipped')
     }
-    const waitMs = state.waitMs(head, Date.now())
+    const waitMs = state.waitMs(head, performance.now())
     return waitMs > 0
       ? postpone('waits its turn', Math.min(waitMs, headWaitMsMax), context.retriesUsed)
       : work
@@ -201,14 +201,14 @@ export class Courier {
       case 'outage': {
         const tries = this.#away(state, head, codeOf(result))
         waitMs = outageWaitMs(tries, target.backoffMs, result, nowMs)
-        state.nextTryAt(head, nowMs + waitMs)
+        state.nextTryAt(head, performance.now() + waitMs)
         return this.#again(work, result, decision.retriesUsed, waitMs)
       }
     }
   }
 
   #again(work: Work, result: CallResult, retriesUsed: number, waitMs: number): Hold {
-    work.head.dueAtMs = Date.now() + waitMs
+    work.head.dueAtMs = performance.now() + waitMs
     const { target } = work.state
     const { targets, log } = this.#parts
     if (result.location !== null && !work.state.redirectReported) {

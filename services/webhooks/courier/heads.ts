@@ -7,7 +7,7 @@ export interface Head {
   receivedAtMs: number
   /** Calls made for it. */
   attempts: number
-  /** No call for it starts before; ms since 1970. */
+  /** No call for it starts before; of `performance.now()`, which no clock that is set steps back. */
   dueAtMs: number
 }
 

@@ -43,10 +43,10 @@ export class TargetState {
   /** When something is tried next, ms since 1970; null while a call runs or nothing waits. */
   get nextAttemptAtMs(): number | null {
     if (this.#inFlight > 0 || this.#heads.size === 0) return null
-    if (this.#outage) return Math.round(this.#outage.nextAtMs)
+    if (this.#outage) return wallTimeOf(this.#outage.nextAtMs)
     let next = Number.MAX_SAFE_INTEGER
     for (const { dueAtMs } of this.#heads) next = Math.min(next, dueAtMs)
-    return Math.round(next)
+    return wallTimeOf(next)
   }
 
   headOf(offset: number, delivery: WebhookDelivery, attempts: number): Head {
@@ -77,7 +77,7 @@ export class TargetState {
     if (this.#outage) this.#outage.nextAtMs = 0
   }
 
-  /** How long this head has to wait before it may be tried, ms; 0: now. Infinite: until others make room. */
+  /** How long this head has to wait before it may be tried, ms; 0: now. Infinite: until others make room. By `performance.now()`. */
   waitMs(head: Head, nowMs: number): number {
     if (head.dueAtMs > nowMs) return head.dueAtMs - nowMs
     const outage = this.#outage
@@ -125,7 +125,7 @@ export class TargetState {
     return ++outage.tries
   }
 
-  /** When the head that is tried is due again. */
+  /** When the head that is tried is due again, by `performance.now()`. */
   nextTryAt({ offset }: Head, atMs: number): void {
     if (this.#outage?.prober === offset) this.#outage.nextAtMs = atMs
   }
@@ -157,4 +157,9 @@ export class TargetState {
     this.#connections.push(made)
     return made
   }
+}
+
+/** A time of `performance.now()` in ms since 1970, as this process sees both clocks now. */
+export function wallTimeOf(steadyMs: number): number {
+  return Math.round(Date.now() + steadyMs - performance.now())
 }

@@ -35,16 +35,16 @@ export function createLag(parts: {
       const answer = readWaiting(parts, new Set(partitions))
       const { waiting } = await withTimeout(answer, answerTimeoutMs, () => new Error('no answer'))
       const byPartition = new Map([...waiting].map(([partition, { lag }]) => [partition, lag]))
-      last = { atMs: Date.now(), byPartition, fresh: true }
+      last = { atMs: performance.now(), byPartition, fresh: true }
     } catch {
-      last = { ...last, atMs: Date.now(), fresh: false }
+      last = { ...last, atMs: performance.now(), fresh: false }
     } finally {
       asking = undefined
     }
   }
   return {
     async read(targets) {
-      if (Date.now() - last.atMs > keptForMs) {
+      if (performance.now() - last.atMs > keptForMs) {
         asking ??= ask(targets)
         await asking
       }

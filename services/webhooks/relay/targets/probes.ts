@@ -25,7 +25,7 @@ export interface Probes extends Closeable {
 
 /** Rounds go on in the background; a target that is new is probed at once. */
 export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>): Probes {
-  const probed = new Map<string, Probed & { address: string }>()
+  const probed = new Map<string, Probed & { address: string; endedAt: number }>()
   const { lookup } = createNameLookup()
   const stop = new AbortController()
   let wake = new AbortController()
@@ -36,11 +36,14 @@ export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>
     for (const name of probed.keys()) if (!now.has(name)) probed.delete(name)
     const due = [...now.values()].filter(({ name, url }) => {
       const last = probed.get(name)
-      return !last || last.address !== url.host || Date.now() - last.atMs >= everyMs - probeTimeoutMs
+      return (
+        !last || last.address !== url.host || performance.now() - last.endedAt >= everyMs - probeTimeoutMs
+      )
     })
     const workers = Array.from({ length: Math.min(concurrentMax, due.length) }, async () => {
       for (let target = due.shift(); target && !stop.signal.aborted; target = due.shift()) {
-        probed.set(target.name, { ...(await probe(target, lookup, stop.signal)), address: target.url.host })
+        const found = await probe(target, lookup, stop.signal)
+        probed.set(target.name, { ...found, address: target.url.host, endedAt: performance.now() })
       }
     })
     await Promise.all(workers)

@@ -52,7 +52,7 @@ describe('the state of a target', () => {
   test('in an outage one head tries on; when it is settled another one does; an answer ends it', () => {
     const state = open()
     const [one, other] = [state.headOf(1, delivery(), 0), state.headOf(2, delivery(), 0)]
-    const now = Date.now()
+    const now = performance.now()
     expect([state.waitMs(one, now), state.waitMs(other, now)]).toEqual([0, 0])
     expect(state.away(one)).toBe(1)
     state.nextTryAt(one, now + 500)
@@ -73,16 +73,30 @@ describe('the state of a target', () => {
     expect(state.answered()).toBe(false)
   })
 
+  test('waits as long when the clock is set back or forth meanwhile', () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 1_000_000_000 })
+    const state = open()
+    const head = state.headOf(1, delivery(), 0)
+    const now = performance.now()
+    head.dueAtMs = now + 60_000
+    for (const hours of [-3, 3]) {
+      vi.setSystemTime(1_000_000_000 + hours * 3_600_000)
+      expect(state.waitMs(head, now)).toBe(60_000)
+      expect(Math.abs((state.nextAttemptAtMs ?? 0) - Date.now() - 60_000)).toBeLessThan(5_000)
+    }
+    vi.useRealTimers()
+  })
+
   test('a new address is tried at once; another target’s change disturbs nothing', () => {
     const state = open()
     const head = state.headOf(1, delivery(), 3)
-    head.dueAtMs = Date.now() + 60_000
+    head.dueAtMs = performance.now() + 60_000
     state.away(head)
-    state.nextTryAt(head, Date.now() + 60_000)
+    state.nextTryAt(head, performance.now() + 60_000)
     state.renew(targetOf({ ordering: 'agent' }))
-    expect(state.waitMs(head, Date.now())).toBeGreaterThan(50_000)
+    expect(state.waitMs(head, performance.now())).toBeGreaterThan(50_000)
     state.renew(targetOf({ ordering: 'agent', url: new URL('http://127.0.0.1:10/') }))
-    expect(state.waitMs(head, Date.now())).toBe(0)
+    expect(state.waitMs(head, performance.now())).toBe(0)
     expect(callsPerTargetMax).toBeGreaterThan(1)
   })
 })

@@ -1,0 +1,38 @@
+/**
+ * A small fleet under steady work while its servers, its network, its clock and one of its processes fail, one after the
+ * other: nothing acknowledged is lost, order is kept, and all goes on by itself. `npm run faults` tries more of them, for
+ * longer.
+ */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runFault } from '../support/fault-fleet/fault.ts'
+import { fleetFaults } from '../support/fault-fleet/faults.ts'
+import { type FaultFleet, openFaultFleet } from '../support/fault-fleet/fleet.ts'
+import { rowOf } from '../support/fault-fleet/table.ts'
+
+/** What no other suite tries with all services at work. */
+const tried = [
+  'two brokers of three killed',
+  'Postgres killed',
+  'one platform of two paused',
+  'network silent to every server',
+  'clock of both platforms 3 h ahead, then right',
+]
+const chosen = tried.map((name) => fleetFaults.find((fault) => fault.name === name)!)
+let fleet: FaultFleet
+
+beforeAll(async () => {
+  fleet = await openFaultFleet()
+})
+afterAll(() => fleet?.close())
+
+test.each(chosen)('$name', { timeout: 300_000 }, async (fault) => {
+  if (fault.needs && !fault.needs(fleet)) {
+    // CI installs what is needed.
+    expect(process.env.CI).toBeUndefined()
+    return
+  }
+  const result = await runFault(fleet, fault, fault.seconds.short)
+  console.error(rowOf(result).join(' | '))
+  expect(result.faults).toEqual([])
+})
