@@ -16,6 +16,7 @@ import { createMetrics, exposeDisk } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
+import { refuseUntrusted } from './start/refuse-untrusted.ts'
 import { ensureTopics } from './topics.ts'
 
 /** What every service and command needs, whatever it does. */
@@ -69,8 +70,9 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const choices = choicesOf(env)
   const instanceId = randomBytes(6).toString('hex')
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
+  const settings = loadConfig(engineSettings, env)
   const opening = openEngines({
-    settings: loadConfig(engineSettings, env),
+    settings,
     needs: [...commonNeeds, ...options.needs],
     directory: home,
     schemasDirectory,
@@ -82,6 +84,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const opened = await opening
   scope.add('engines', opened)
   const engines = opened.engines as Engines
+  await refuseUntrusted(opened.engines, settings)
   await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
   const locations = await ensureTopics({

@@ -9,13 +9,15 @@
 
 import kafkajs, { type Kafka, type LogEntry } from 'kafkajs'
 import type { Logger } from 'pino'
+import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 
 export interface KafkaOptions {
   /** `host:port` of some brokers; the others are learned from them. */
   brokers: string[]
   clientId: string
-  ssl?: boolean
+  /** TLS, with a client certificate where there is one. */
+  ssl?: Partial<ClientCertificate>
   sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
   /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
   replicationFactor?: number
@@ -30,7 +32,7 @@ export function createClient(options: KafkaOptions): Kafka {
     // A client would always begin with the first of the list, also when that one is down and the client is a new one.
     brokers: async () => [options.brokers[Math.floor(Math.random() * options.brokers.length)] as string],
     clientId: options.clientId,
-    ...(options.ssl ? { ssl: true } : {}),
+    ...(options.ssl ? { ssl: options.ssl } : {}),
     ...(options.sasl ? { sasl: options.sasl as kafkajs.SASLOptions } : {}),
     connectionTimeout: connectionTimeoutMs,
     requestTimeout: deadlines.engine.logAdminMs,

@@ -231,7 +231,7 @@ function addressOf(broker: string): Address {
 function securityOf({ ssl, sasl }: KafkaOptions) {
   const mechanisms = { plain: 'PLAIN', 'scram-sha-256': 'SCRAM-SHA-256', 'scram-sha-512': 'SCRAM-SHA-512' }
   return {
-    ...(ssl ? { tls: {}, tlsServerName: true } : {}),
+    ...(ssl ? { tls: ssl, tlsServerName: true } : {}),
     ...(sasl
       ? {
           sasl: {
