@@ -1,5 +1,7 @@
 /** Runs an operation on engines that are opened for it and closed again. */
 
+import { existsSync } from 'node:fs'
+import type { Logger } from 'pino'
 import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { createScope } from '#lib/resource.ts'
@@ -7,6 +9,7 @@ import type { Operation } from '#operations/operation.ts'
 import type { Output } from '#runtime/control.ts'
 import { createLog, logLevel } from '#runtime/log.ts'
 import { openPlatform } from '#runtime/platform.ts'
+import { homeOf } from '#runtime/settings.ts'
 import { startWorkers } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -36,6 +39,7 @@ export async function runHere<S extends TObject, R, I>(
   const needed = alsoServices ? services.filter(({ name }) => operation.services?.includes(name)) : []
   const workers = needed.filter((service) => service.kind === 'worker')
   const scope = createScope()
+  if (lock) warnOfNewHome(env, log)
   try {
     const platform = await openPlatform({
       migrations: migrationFolders,
@@ -53,4 +57,11 @@ export async function runHere<S extends TObject, R, I>(
   } finally {
     await scope.close()
   }
+}
+
+/** Whoever forgot FLOTILLA_HOME would take an empty platform for theirs. */
+function warnOfNewHome(env: Environment, log: Logger): void {
+  const home = homeOf(env)
+  if (env.FLOTILLA_HOME || existsSync(home)) return
+  log.warn({ home, advice: 'FLOTILLA_HOME names another' }, 'data-directory.new')
 }

@@ -113,6 +113,8 @@ export const deadlines = {
     lastWritesMs: 1_000,
     requestsMs: 3_000,
     resourcesMs: 4_000,
+    /** Of traces, what was not sent yet. */
+    spansMs: 1_000,
     allMs: 9_500,
     promisedMs: 10_000,
   },
@@ -205,9 +207,9 @@ export const orders: readonly Order[] = [
     ],
   ],
   [
-    'the stop of requests, workers and engines',
+    'the stop of requests, workers and engines, and the last spans',
     'the whole stop',
-    ({ stop }) => [stop.requestsMs + stop.workersMs + stop.enginesMs, stop.allMs],
+    ({ stop }) => [stop.requestsMs + stop.workersMs + stop.enginesMs + stop.spansMs, stop.allMs],
   ],
   [
     'the last writes of a worker',

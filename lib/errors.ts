@@ -73,10 +73,24 @@ export function isFenced(error: unknown): error is AppError {
   return error instanceof AppError && error.code === 'fenced'
 }
 
+/** What began it: the deepest cause of an error, or of the first of its errors. */
+export function rootCause(error: unknown, depth = 0): unknown {
+  const { cause, errors } = (error ?? {}) as { cause?: unknown; errors?: unknown[] }
+  const inner = cause ?? (Array.isArray(errors) ? errors[0] : undefined)
+  return inner === undefined || inner === null || depth === 10 ? error : rootCause(inner, depth + 1)
+}
+
 /** A short text of any thrown thing, cut to `max` characters: engines put whole parameters into their messages. */
 export function describeError(error: unknown, max = 300): string {
   // What WebAssembly throws at its exit has name and message, and is no Error.
   const { name = 'Error', message } = (error ?? {}) as Partial<Error>
   const text = typeof message === 'string' ? `${name}: ${message}` : String(error)
   return text.length > max ? `${text.slice(0, max)}…` : text
+}
+
+/** Of a start that waits for an engine, for its log line: what happened, what began it, and who knows more. */
+export function whyWaiting(error: unknown): { reason: string; cause?: string; advice: string } {
+  const cause = rootCause(error)
+  const advice = '`flotilla doctor` says what to correct'
+  return { reason: describeError(error), ...(cause === error ? {} : { cause: describeError(cause) }), advice }
 }

@@ -17,14 +17,17 @@ import type {
   LaneOptions,
   RunningConsumer,
 } from './consumer/types.ts'
+import { tracedBatches, tracedLanes } from './tracing/traced-handlers.ts'
 
 /** Joins `options.group`, in batch mode. Resolves at once; partitions come when the log assigns them. */
 export async function startBatchConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: BatchOptions<S>,
 ): Promise<RunningConsumer> {
-  const decoderFor = (host: RunnerHost) => new RecordDecoder(dependencies.codec, options.topic, host)
-  const member = new Member(dependencies, options, (host) => new BatchRunner(host, options, decoderFor(host)))
+  const { codec, tracing, eventLog } = dependencies
+  const traced = tracing ? tracedBatches(options, tracing, eventLog.driver) : options
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
+  const member = new Member(dependencies, traced, (host) => new BatchRunner(host, traced, decoderFor(host)))
   await member.join()
   return member
 }
@@ -34,8 +37,10 @@ export async function startLaneConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: LaneOptions<S>,
 ): Promise<LaneConsumer> {
-  const decoderFor = (host: RunnerHost) => new RecordDecoder(dependencies.codec, options.topic, host)
-  const member = new Member(dependencies, options, (host) => new LaneRunner(host, options, decoderFor(host)))
+  const { codec, tracing, eventLog } = dependencies
+  const traced = tracing ? tracedLanes(options, tracing, eventLog.driver) : options
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
+  const member = new Member(dependencies, traced, (host) => new LaneRunner(host, traced, decoderFor(host)))
   options.wakeups?.listen((partition) => member.wake(partition))
   await member.join()
   return member

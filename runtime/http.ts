@@ -13,7 +13,9 @@ import { registerProbes } from './http/probes.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
 import { createSerializer } from './http/serialization.ts'
+import { registerServerSpans } from './http/server-spans.ts'
 import { createValidator } from './http/validation.ts'
+import type { OpenSpan, Tracing } from './tracing/tracing.ts'
 
 export { type ApiDescription, registerApiDescription } from './http/api-description.ts'
 export { recordHeaders } from './http/request-ids.ts'
@@ -36,12 +38,16 @@ export interface HttpAppOptions {
   requestTimeoutMs?: number
   /** True: peers, Hosts and Origins that are not of this machine are refused. */
   loopbackOnly?: boolean
+  /** Absent: requests are no spans. */
+  tracing?: Tracing | undefined
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** W3C trace context of this request: as it came, or made here. */
+    /** W3C trace context of this request: of its span, else as it came, or made here. */
     traceparent: string
+    /** Null without tracing, and where the trace is not recorded. */
+    span: OpenSpan | null
     /** Who is calling, once known; goes into the log line. */
     agentId: string | null
     /** Code of the problem that was answered; null when none was. */
@@ -71,12 +77,14 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   }) as FastifyInstance
   app.server.maxConnections = connectionsMax
   app.decorateRequest('traceparent', '')
+  app.decorateRequest('span', null)
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)
   app.setValidatorCompiler(createValidator)
   app.setSerializerCompiler(createSerializer)
   registerDrain(app)
   registerRequestIds(app)
+  if (options.tracing) registerServerSpans(app, options.name, options.tracing)
   registerErrors(app, options.log)
   if (options.loopbackOnly) registerLoopbackGuard(app)
   registerJsonBodies(app)

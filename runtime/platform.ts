@@ -8,7 +8,7 @@ import { migrate } from '#engines/relational/migrate.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
-import { describeError, isUnavailable } from '#lib/errors.ts'
+import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { createCodec, schemasDirectory } from './codec.ts'
 import { exposeEngines } from './engine-metrics.ts'
@@ -18,6 +18,9 @@ import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
 import { refuseUntrusted } from './start/refuse-untrusted.ts'
 import { ensureTopics } from './topics.ts'
+import { openTracing } from './tracing/open-tracing.ts'
+import { tracedEngines } from './tracing/traced-engines.ts'
+import { tracedPublisher } from './tracing/traced-publisher.ts'
 
 /** What every service and command needs, whatever it does. */
 export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
@@ -40,6 +43,8 @@ export interface OpenPlatformOptions {
   log: Logger
   /** False where nothing of the data directory is touched, so that several processes may share it. */
   lock: boolean
+  /** True where requests and records are handled: then tracing is opened if the environment asks for it. */
+  traced?: boolean
   /** Called when the engines have begun to open: what needs none of them may be done meanwhile. */
   whileOpening?(): void
   /** Ends the waiting for engines that are away. */
@@ -71,6 +76,12 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const instanceId = randomBytes(6).toString('hex')
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
   const settings = loadConfig(engineSettings, env)
+  const metrics = createMetrics()
+  const tracing = options.traced
+    ? await openTracing({ env, log, metrics, instanceId, serviceName: options.producerName })
+    : undefined
+  // Closed behind the engines: nothing that they wait for may be held up by it.
+  if (tracing) scope.add('tracing', tracing)
   const opening = openEngines({
     settings,
     needs: [...commonNeeds, ...options.needs],
@@ -83,7 +94,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   setImmediate(() => options.whileOpening?.())
   const opened = await opening
   scope.add('engines', opened)
-  const engines = opened.engines as Engines
+  const engines = (tracing ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
   await refuseUntrusted(opened.engines, settings)
   await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
@@ -100,7 +111,6 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     locations,
     producerName: options.producerName,
   })
-  const metrics = createMetrics()
   exposeDisk(metrics, home)
   exposeEngines(metrics, opened.engines)
   return {
@@ -109,11 +119,12 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     choices,
     engines,
     locations,
-    publisher,
+    publisher: tracing ? tracedPublisher(publisher, tracing, engines.eventLog.driver) : publisher,
     codec,
     log,
     metrics,
     instanceId,
+    tracing,
     close: () => scope.close(),
   }
 }
@@ -140,7 +151,7 @@ async function untilAvailable(
       return
     } catch (error) {
       if (!isUnavailable(error) || signal?.aborted) throw error
-      log.warn({ what, tries, reason: describeError(error) }, 'start.waiting')
+      log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
       await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
     }
   }

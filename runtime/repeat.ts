@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
-import { describeError } from '#lib/errors.ts'
+import { whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 
@@ -29,7 +29,8 @@ export async function repeatUntil(options: RepeatOptions, work: () => Promise<un
       if (failing) log.info({ what }, 'repeat.recovered')
       failing = false
     } catch (error) {
-      if (!failing) log.warn({ what, reason: describeError(error) }, 'repeat.failing')
+      const { reason, cause } = whyWaiting(error)
+      if (!failing) log.warn({ what, reason, cause }, 'repeat.failing')
       failing = true
     }
     await wakeup.sleep(typeof everyMs === 'number' ? everyMs : everyMs(), signal)

@@ -11,6 +11,7 @@ import type { OpenEngines } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher, TopicLocation } from './messages.ts'
+import type { Tracing } from './tracing/tracing.ts'
 
 /** The engines by the names that services ask for. `localEmbedder` is the deterministic one, whatever is configured. */
 export type Engines = OpenEngines
@@ -31,6 +32,8 @@ export interface ServiceHost {
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   locations: Map<string, TopicLocation>
+  /** Absent when tracing is off. */
+  tracing?: Tracing | undefined
   /** How long the close of a worker may let its work go on; to be asked when it begins. Absent: not at all. */
   drainMs?(): number
 }
@@ -145,7 +148,7 @@ function contextOf<N extends EngineName, S extends TObject>(
   definition: Typed<N, S> & { name: string },
   host: ServiceHost,
 ): ServiceContext<N, Static<S>> {
-  const { engines, metrics, publisher, codec, instanceId, env, locations, drainMs } = host
+  const { engines, metrics, publisher, codec, instanceId, env, locations, tracing, drainMs } = host
   return {
     engines,
     config: loadConfig(definition.config, env),
@@ -156,6 +159,7 @@ function contextOf<N extends EngineName, S extends TObject>(
     instanceId,
     env,
     locations,
+    tracing,
     ...(drainMs === undefined ? {} : { drainMs }),
   }
 }

@@ -28,6 +28,7 @@ import {
 } from './start/ingress.ts'
 import { type HeldPorts, holdPorts } from './start/ports.ts'
 import { warnOfUnknown } from './start/unknown-variables.ts'
+import { tracingSettings } from './tracing/settings.ts'
 
 export { portSettings, processSettings } from './start/ingress.ts'
 
@@ -91,6 +92,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
       chosen.length === options.services.length ? 'flotilla' : chosen.map((one) => one.name).join('+'),
     log,
     lock: true,
+    traced: true,
     whileOpening() {
       // Its fault is thrown below, unless that of the engines comes first.
       load().catch(() => {})
@@ -169,6 +171,7 @@ export function settingsOf(services: readonly Service[]) {
     ...engineSettings.properties,
     ...processSettings.properties,
     ...logSettings.properties,
+    ...tracingSettings.properties,
   }
   for (const service of services) {
     Object.assign(properties, service.config.properties, portSettings(service).properties)

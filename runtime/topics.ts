@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
-import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { AppError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
 import { addPartitions, locationOf, type TopicRow } from './added-partitions.ts'
@@ -229,7 +229,7 @@ async function retrying<T>(parts: EnsureTopicsParts, topic: string, work: () => 
     } catch (error) {
       const passing = isUnavailable(error) || passingStates.has(sqlState(error) ?? '')
       if (!passing || parts.signal?.aborted) throw error
-      parts.log.warn({ topic, tries, reason: describeError(error) }, 'topics.waiting')
+      parts.log.warn({ topic, tries, ...whyWaiting(error) }, 'topics.waiting')
       await sleep(Math.max(50, backoffMs(tries, retryBackoff)), parts.signal)
     }
   }

@@ -6,6 +6,7 @@ import { logSettings } from '#runtime/log.ts'
 import type { Service } from '#runtime/service.ts'
 import { homeSettings } from '#runtime/settings.ts'
 import { portSettings, processSettings } from '#runtime/start.ts'
+import { tracingSettings } from '#runtime/tracing/settings.ts'
 import { services } from '#services/index.ts'
 import { writeOrCheck } from './made-page.ts'
 
@@ -34,6 +35,12 @@ export function configurationPage(all: readonly Service[]): string {
     ...tableOf(homeSettings),
     ...rowsOf(processSettings),
     ...rowsOf(logSettings),
+    '',
+    '## Tracing',
+    '',
+    'Off unless one of the first three says otherwise; the names are those of OpenTelemetry ([tracing.md](tracing.md)).',
+    '',
+    ...tableOf(tracingSettings),
     ...all.flatMap(sectionOf),
     '',
   ].join('\n')

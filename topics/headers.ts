@@ -8,7 +8,7 @@ export const recordHeaders = {
     'when it happened, by the clock of the process or database that noted it: ISO 8601, UTC, milliseconds',
   agent: 'the agent, or the person by uid, whose doing it is',
   'request-id': 'the `X-Request-Id` of the request that caused it',
-  traceparent: 'the W3C trace context of that request',
+  traceparent: 'the W3C trace context of that request; with tracing on, of the span that sent the record',
   operation: 'the operation number that all records of one request share',
   'replayed-from': 'the dead letter that an operator put back as this record, which is a new event',
 } as const

@@ -67,7 +67,8 @@ async function start(names: string[], cli: Cli): Promise<void> {
 function showConsole({ addresses }: RunningPlatform, env: Environment): void {
   const { base_url: url } = addresses
   if (url === undefined) return
-  console.log(`console ${url}/console/`)
+  // What browsers use, where a proxy is in front.
+  console.log(`console ${(env.MAIN_API_URL || url).replace(/\/$/, '')}/console/`)
   const file = passwordFile(homeOf(env))
   if (existsSync(file)) console.log(`first admin ${firstAdminEmail}, one-time password in ${file}`)
 }

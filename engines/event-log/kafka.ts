@@ -2,9 +2,9 @@
 
 import { deadlines } from '#lib/deadlines.ts'
 import { createAdminCalls } from './kafka/admin.ts'
+import { createAdminClient } from './kafka/admin-client.ts'
 import { createBrokerTime } from './kafka/broker-time.ts'
-import { createClient, type KafkaOptions } from './kafka/client.ts'
-import { createCluster } from './kafka/cluster.ts'
+import { createCluster, type KafkaOptions } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
 import { logUnavailable, partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
@@ -32,12 +32,13 @@ const pingTimeoutMs = deadlines.engine.pingMs
  */
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
-  const admin = createAdminCalls(createClient(options))
   const cluster = createCluster(options)
-  const topics = createTopics(admin, options.replicationFactor)
+  const adminClient = createAdminClient(cluster)
+  const admin = createAdminCalls(adminClient)
   const ranges = createLogRanges(cluster)
+  const topics = createTopics(admin, ranges, options.replicationFactor)
   const groups = createGroups(admin, cluster, ranges)
-  const facts = createTopicFacts(topics, createBrokerTime(admin, cluster, log))
+  const facts = createTopicFacts(topics, createBrokerTime(admin, adminClient, log))
   const produceClient = createProduceClient(cluster)
   const sender = createSender(cluster, produceClient)
   const producer = createProducer(sender, facts, createOwnIdentities(produceClient.identify))
@@ -64,7 +65,8 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   async function close(): Promise<void> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
     await Promise.all([produceClient.close(), quiet.close()])
-    await Promise.all([admin.close(), cluster.close()])
+    admin.close()
+    await cluster.close()
   }
   function appendOf(producer: Producer): EventLog['append'] {
     return async (topic, partition, records, { timeoutMs } = {}) => {

@@ -55,14 +55,26 @@ export async function checkEnvironment(
     checkNodes(env),
   )
   const running = readAddresses(home)
-  checks.push(...(running ? await checkAddresses(running) : await checkStart(env, services, home)))
+  checks.push(
+    ...(running ? await checkAddresses(running) : await checkStart(env, { services, home, embedded })),
+  )
   const { faults, isComplete } = await askDistributed(env, migrations)
   checks.push(...faults)
-  if (faults.some(({ status }) => status === 'fail')) return { checks, openable: false }
+  if (faults.some(({ status }) => status === 'fail')) {
+    return { checks: [...checks, ...unasked(faults)], openable: false }
+  }
   if (running || !embedded) return { checks, openable: running !== null || isComplete }
   const found =
     'the embedded ones are asked for more while the platform runs: start it, then run the doctor again'
   return { checks: [...checks, { check: 'engines', status: 'ok', found }], openable: false }
+}
+
+/** Groups and dead letters are in log and database: they can be shown although another engine is away. */
+function unasked(faults: Check[]): Check[] {
+  const failed = new Set(faults.filter(({ status }) => status === 'fail').map(({ check }) => check))
+  if (failed.has('event log') || failed.has('relational engine')) return []
+  const advice = '`flotilla lag` and `flotilla dead-letters list` show them meanwhile.'
+  return [{ check: 'groups', status: 'warn', found: 'not looked at while an engine has a fault', advice }]
 }
 
 function checkUnknown(env: Environment, services: readonly Service[]): Check[] {
@@ -103,7 +115,10 @@ function checkNodes(env: Environment): Check {
 }
 
 /** Where nothing runs: the data directory and each port must be free, and the files of embedded engines sound. */
-async function checkStart(env: Environment, services: readonly Service[], home: string): Promise<Check[]> {
+async function checkStart(
+  env: Environment,
+  { services, home, embedded }: { services: readonly Service[]; home: string; embedded: boolean },
+): Promise<Check[]> {
   const owner = dataDirectoryOwner(home)
   if (owner !== null) {
     const found = `process ${owner} has the data directory, and no interface answers: another start is refused`
@@ -123,6 +138,13 @@ async function checkStart(env: Environment, services: readonly Service[], home: 
         const found = port === 0 ? `${where}, a free one is taken at the start` : `${where}:${port} is free`
         return { check, status: 'ok', found }
       } catch (error) {
+        if (!embedded && (await isPlatformAt(host ?? '127.0.0.1', port))) {
+          return {
+            check,
+            status: 'ok',
+            found: `a process of the platform has ${host ?? '127.0.0.1'}:${port}`,
+          }
+        }
         return failedCheck(check, error, 'Correct that, or stop what has it: the platform does not start.')
       }
     }),
@@ -132,6 +154,17 @@ async function checkStart(env: Environment, services: readonly Service[], home: 
     ...ports,
     ...broken,
   ]
+}
+
+/** True when a process of the platform answers there: on distributed engines each service is one of its own. */
+export async function isPlatformAt(host: string, port: number): Promise<boolean> {
+  try {
+    const url = new URL(`http://${host.includes(':') ? `[${host}]` : host}:${port}/metrics`)
+    const answer = await fetch(url, { signal: AbortSignal.timeout(answerTimeoutMs) })
+    return (await answer.text()).includes('flotilla_data_directory_free_bytes')
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -154,11 +187,14 @@ async function askDistributed(
   })
   try {
     const pings = await pingEngines(opened.engines, choices)
-    const away = pings.filter(({ status }) => status === 'fail')
+    const isAway = pings.some(({ status }) => status === 'fail')
     const { relational } = opened.engines
-    if (away.length > 0 || !relational) return { faults: away, isComplete: false }
+    if (isAway || !relational) return { faults: pings, isComplete: false }
     const faults = await checkTables(relational, migrations)
-    return { faults, isComplete: faults.length === 0 }
+    // Whoever looks at a complete platform pings its engines once more.
+    return faults.length > 0
+      ? { faults: [...pings, ...faults], isComplete: false }
+      : { faults: [], isComplete: true }
   } finally {
     await opened.close()
   }

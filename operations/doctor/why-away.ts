@@ -27,6 +27,11 @@ const certificates: Partial<Record<EngineName, string>> = {
   mirror: 'sslcert and sslkey of DATABASE_URL',
 }
 
+/** Postgres (SQLSTATE), the client of Kafka. */
+const refusals = new Set<unknown>(['28P01', '28000', 'PLT_KFK_AUTHENTICATION'])
+/** The client of Kafka: the connection came to be and was closed, as brokers do with who speaks plainly where TLS or SASL is due. */
+const closedByBroker = 'PLT_KFK_NETWORK'
+
 const waits = 'what waits for it goes on by itself'
 
 interface Reason {
@@ -58,7 +63,7 @@ function causesOf(error: unknown, depth = 0): unknown[] {
 
 function reasonOf(cause: unknown, engine: EngineName, variable: string): Reason | null {
   const { code, status, name } = cause as { code?: unknown; status?: unknown; name?: string }
-  const refused = status === 401 || status === 403 || code === '28P01' || code === '28000'
+  const refused = status === 401 || status === 403 || refusals.has(code)
   if (refused || name === 'AuthenticationError') {
     return {
       found: 'It refuses the user, the password or the key.',
@@ -78,6 +83,10 @@ function reasonOf(cause: unknown, engine: EngineName, variable: string): Reason 
   }
   if (code === 'ECONNREFUSED') {
     return { found: `Nobody listens there (${code}).`, advice: `Start it, or correct ${variable}; ${waits}.` }
+  }
+  if (code === closedByBroker) {
+    const advice = `Correct ${variable}, KAFKA_SSL and KAFKA_SASL_MECHANISM: it may ask for TLS or a password.`
+    return { found: 'The broker closes the connection.', advice }
   }
   // A fault that is not about being away names its remedy.
   const isNamed =

@@ -8,6 +8,7 @@ import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { Codec, Message, Publisher } from '../messages.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import type { LaneWakeups } from './lane-wakeups.ts'
 
 export interface ConsumerDependencies {
@@ -16,6 +17,8 @@ export interface ConsumerDependencies {
   publisher: Publisher
   log: Logger
   metrics: Registry
+  /** With it, handlers run as spans of the traces of their records. */
+  tracing?: Tracing | undefined
 }
 
 /** What a handler knows about its call. */

@@ -8,6 +8,10 @@ import { sharedMetric } from '../metrics.ts'
 /** Asked for every few seconds by machines: not worth a line. */
 const quiet = new Set(['/livez', '/readyz', '/metrics'])
 
+export function isQuiet(route: string): boolean {
+  return quiet.has(route)
+}
+
 export function registerAccessLog(
   app: FastifyInstance,
   options: { name: string; log: Logger; metrics: Registry },
@@ -28,6 +32,7 @@ export function registerAccessLog(
         {
           request_id: request.id,
           traceparent: request.traceparent,
+          trace_id: request.span ? request.traceparent.slice(3, 35) : undefined,
           method: request.method,
           route,
           status: reply.statusCode,

@@ -4,10 +4,9 @@ import { randomFillSync } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { v7 as uuidv7 } from 'uuid'
 import { headerNames } from '../messages.ts'
+import { isTraceparent } from '../tracing/tracing.ts'
 
 const visibleAscii = /^[\x21-\x7e]{1,128}$/
-/** W3C Trace Context, version 00; all-zero ids are invalid there. */
-const traceContext = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** The caller's X-Request-Id when it has 1 to 128 visible ASCII characters, else a new one. */
 export function requestIdOf(request: { headers: Record<string, string | string[] | undefined> }): string {
@@ -15,9 +14,15 @@ export function requestIdOf(request: { headers: Record<string, string | string[]
   return typeof given === 'string' && visibleAscii.test(given) ? given : uuidv7()
 }
 
+/** The caller's traceparent when it is valid. */
+export function givenTraceparent(given: string | string[] | undefined): string | undefined {
+  return isTraceparent(given) ? given : undefined
+}
+
 /** The caller's traceparent when it is valid, else the root of a new trace that nobody samples. */
 export function traceparentOf(given: string | string[] | undefined): string {
-  if (typeof given === 'string' && traceContext.test(given)) return given
+  const valid = givenTraceparent(given)
+  if (valid !== undefined) return valid
   const random = randomHex48()
   return `00-${random.slice(0, 32)}-${random.slice(32)}-00`
 }

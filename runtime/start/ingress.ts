@@ -143,6 +143,7 @@ function createApp(name: string, { platform, env, state }: HttpParts, loopbackOn
     metrics: platform.metrics,
     trustedProxies,
     loopbackOnly,
+    tracing: platform.tracing,
     ready: () => state.ready,
   })
 }

@@ -27,6 +27,12 @@ interface ShownDocument {
   limits: { day: { used: number } }
 }
 
+it('warns who forgot FLOTILLA_HOME that the platform of this folder is new', async () => {
+  const { code, stderr } = await spawnFlotilla(['agents', 'list'], {}, { cwd: temporaryFolder() }).finished
+  expect(code).toBe(0)
+  expect(stderr).toMatch(/"data-directory.new"/)
+}, 60_000)
+
 describe('flotilla with a running platform', () => {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   let vectorUrl: string

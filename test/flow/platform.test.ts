@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { isAlive } from '#runtime/start/addresses.ts'
+import { anyPorts } from '#test/support/newcomer.ts'
 import { eventually } from '../support/eventually.ts'
 import { runFlotilla, spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
 import { temporaryFolder } from '../support/temporary.ts'
@@ -90,14 +91,7 @@ describe('flotilla start', () => {
 
   it('is stopped while it waits for an engine that is away', async () => {
     const home = temporaryFolder()
-    const env = {
-      FLOTILLA_HOME: home,
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none',
-      VECTOR_GATEWAY_PORT: '0',
-      MAIN_API_PORT: '0',
-      HUB_PORT: '0',
-      RUN_GATEWAY_PORT: '0',
-    }
+    const env = { ...anyPorts, FLOTILLA_HOME: home, DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none' }
     const waiting = spawnFlotilla(['start'], env)
     await eventually('it waits', () => waiting.stderr().includes('start.waiting'), 30_000)
     waiting.child.kill('SIGTERM')

@@ -35,6 +35,8 @@ describe('the answer', () => {
     const answer = await platform.run('whale', 'hello', { fields: { appName: 'Whale' } })
     expect(answer.status).toBe(200)
     expect(talkOf(answer)).toEqual(['WHALE: whale heard: hello'])
+    // Only tracing sends one.
+    expect(runsOf('whale').at(-1)?.headers.traceparent).toBeUndefined()
     const runId = answer.headers.get('x-run-id') as string
     expect(runId).toMatch(/^run_[0-9a-f]{32}$/)
     expect(answer.headers.get('location')).toBe(`/runs/${runId}`)

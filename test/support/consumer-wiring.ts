@@ -2,7 +2,14 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import type { Codec, Message, OutgoingMessage, Position, Publisher } from '#runtime/messages.ts'
+import type {
+  Codec,
+  Message,
+  OutgoingMessage,
+  Position,
+  Publisher,
+  PublishOptions,
+} from '#runtime/messages.ts'
 import type { AgentChange } from '#schemas/types.ts'
 import { defineTopic, type KeyedTopic, type SchemaName } from '#topics/topic.ts'
 
@@ -54,6 +61,7 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
   async function publish(
     topic: KeyedTopic<unknown, SchemaName>,
     messages: OutgoingMessage<unknown, never>[],
+    options: PublishOptions = {},
   ): Promise<Position[]> {
     const made: Position[] = []
     for (const message of messages) {
@@ -61,7 +69,8 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
       const value =
         message.value === null ? null : ((await jsonCodec.encode(topic as never, message.value)) as Buffer)
       const headers = { 'event-id': message.eventId ?? `event-${events++}`, ...message.headers }
-      const partition = topic.name.endsWith('.dead-letters') ? 0 : partitionOf(key, partitions)
+      const ownPartition = topic.name.endsWith('.dead-letters') ? 0 : partitionOf(key, partitions)
+      const partition = options.partition ?? ownPartition
       made.push({
         partition,
         offset: await eventLog.append(topic.name, partition, [{ key, value, headers }]),
@@ -98,8 +107,8 @@ export function prefixedPublisher(eventLog: EventLog, partitions: number, prefix
   const prefixed = <T extends { name: string }>(topic: T): T => ({ ...topic, name: `${prefix}${topic.name}` })
   return {
     ...base,
-    publish: ((topic: KeyedTopic<unknown, SchemaName>, messages: never) =>
-      base.publish(prefixed(topic), messages)) as Publisher['publish'],
+    publish: ((topic: KeyedTopic<unknown, SchemaName>, messages: never, options?: PublishOptions) =>
+      base.publish(prefixed(topic), messages, options)) as Publisher['publish'],
     locationOf: (topic) => base.locationOf(prefixed(topic)),
   }
 }

@@ -35,6 +35,8 @@ export interface SpawnOptions {
   ipc?: boolean
   /** Runs the command's own file, as a shell does, instead of what that loads. */
   launcher?: boolean
+  /** The folder that it runs in. */
+  cwd?: string
   /** Further variables. */
   env?: Record<string, string>
   /** Called with what kills whatever is left of it. Default: when the test ends. */
@@ -49,6 +51,7 @@ export function spawnFlotilla(
 ): RunningProcess {
   const child = spawn(process.execPath, [options.launcher ? launcher : main, ...args], {
     env: environment(env),
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     stdio: ['ignore', 'pipe', 'pipe', ...(options.ipc ? (['ipc'] as const) : [])],
   })
   let stdout = ''

@@ -7,22 +7,28 @@
  */
 
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
+import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { KafkaOptions } from './client.ts'
+import { createKnownLeaders, type KnownLeaders, type PartitionLeader } from './known-leaders.ts'
+
+export interface KafkaOptions {
+  /** `host:port` of some brokers; the others are learned from them. */
+  brokers: string[]
+  clientId: string
+  /** TLS, with a client certificate where there is one. */
+  ssl?: Partial<ClientCertificate>
+  sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
+  /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
+  replicationFactor?: number
+  log: Logger
+}
 
 export interface Address {
   host: string
   port: number
-}
-
-export interface PartitionLeader {
-  partition: number
-  /** A broker's node id; -1 while there is none. */
-  leader: number
-  /** Of the partition's topic: another one when a topic was deleted and made again under its name. */
-  topicId: string
 }
 
 /** Connections for one purpose: one for each broker, and one limit for an answer. */
@@ -33,7 +39,7 @@ export interface Connections extends Closeable {
   toAny(): Promise<Connection>
 }
 
-export interface Cluster extends Closeable {
+export interface Cluster extends Closeable, KnownLeaders {
   /** For short questions: an answer takes 2 s at most. */
   readonly asking: Connections
   /**
@@ -41,15 +47,6 @@ export interface Cluster extends Closeable {
    * `inFlightMax` wait inside, and their time begins when they are sent.
    */
   connections(requestTimeoutMs: number, inFlightMax?: number): Connections
-  /**
-   * By partition number; null when the cluster has no such topic. What is known for 5 s is asked for again meanwhile,
-   * so that a broker that does not answer holds nobody up; all topics that were wanted since are then one question.
-   */
-  leaders(topic: string): Promise<PartitionLeader[] | null>
-  /** A leader may have moved: asks, while `leaders` goes on with what is known. */
-  refreshLeaders(topic: string): void
-  /** A leader has moved, or a broker is gone: the next `leaders` asks. */
-  forgetLeaders(topic: string): void
   /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
   ping(timeoutMs: number): Promise<void>
   /** The node id of the coordinator; asked at each call. Throws while there is none. */
@@ -58,19 +55,10 @@ export interface Cluster extends Closeable {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
-interface KnownLeaders {
-  askedAt: number
-  leaders: PartitionLeader[]
-  /** Since they were asked for. */
-  wanted: boolean
-}
-
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
 const pingPauseMs = 100
-/** Of leaders: asked for again after the first, not used any more after the second. */
-const leadersAgeMs = { fresh: 5_000, known: 30_000 }
 /** Requests on one connection that wait for their answers. */
 const requestsInFlightMax = 64
 const coordinatorKinds = { group: 0, transaction: 1 }
@@ -78,12 +66,9 @@ const unknownTopic = 3
 
 export function createCluster(options: KafkaOptions): Cluster {
   const brokers = new Map<number, Address>()
-  const topics = new Map<string, KnownLeaders>()
-  const underWay = new Map<string, Promise<PartitionLeader[] | null>>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(addressOf)
   const asking = connections(askingTimeoutMs)
-  let next = Math.floor(Math.random() * bootstrap.length)
 
   function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
     const pool = new ConnectionPool(options.clientId, {
@@ -95,12 +80,14 @@ export function createCluster(options: KafkaOptions): Cluster {
     // The pool listens to the first error of a connection; any other one without a listener would end the process.
     pool.on('connecting', ({ connection }) => connection.on('error', () => {}))
     pools.add(pool)
+    // Each purpose takes its own turns: calls that take two in a row would always meet the same broker.
+    let turn = Math.floor(Math.random() * bootstrap.length)
     return {
       async to(node) {
         const address = brokers.get(node) ?? (await learnBroker(node))
         return await pool.get(address)
       },
-      toAny: () => pool.get(anyBroker()),
+      toAny: () => pool.get(anyBroker(turn++)),
       async close() {
         pools.delete(pool)
         await closePool(pool)
@@ -108,9 +95,9 @@ export function createCluster(options: KafkaOptions): Cluster {
     }
   }
   /** Those that were learned and those of the settings take turns: an address that went silent costs one call. */
-  function anyBroker(): Address {
+  function anyBroker(turn: number): Address {
     const all = [...brokers.values(), ...bootstrap]
-    return all[next++ % all.length] as Address
+    return all[turn % all.length] as Address
   }
   async function learnBrokers(): Promise<void> {
     learn(await metadataV12.api.async(await asking.toAny(), [], false, false))
@@ -133,55 +120,11 @@ export function createCluster(options: KafkaOptions): Cluster {
     learn(metadata)
     return new Map(names.map((name) => [name, leadersIn(metadata, name)]))
   }
-  /** One question at a time for each topic. */
-  function learnLeaders(topic: string, more: string[] = []): Promise<PartitionLeader[] | null> {
-    const known = underWay.get(topic)
-    if (known) return known
-    const askedAt = performance.now()
-    const names = [topic, ...more.filter((other) => other !== topic && !underWay.has(other))]
-    const answers = askLeaders(names)
-    for (const name of names) {
-      const answer = answers
-        .then((found) => {
-          const leaders = found.get(name) ?? null
-          if (leaders) topics.set(name, { askedAt, leaders, wanted: false })
-          else topics.delete(name)
-          return leaders
-        })
-        .finally(() => underWay.delete(name))
-      answer.catch(() => {})
-      underWay.set(name, answer)
-    }
-    return underWay.get(topic)!
-  }
-  const refreshLeaders = (topic: string, more: string[] = []) =>
-    void learnLeaders(topic, more).catch(() => {})
-  const wantedTopics = () => [...topics].filter(([, { wanted }]) => wanted).map(([name]) => name)
   return {
     asking,
     connections,
-    async leaders(topic) {
-      const known = topics.get(topic)
-      const ageMs = known ? performance.now() - known.askedAt : 0
-      if (!known || ageMs > leadersAgeMs.known) return learnLeaders(topic)
-      known.wanted = true
-      if (ageMs > leadersAgeMs.fresh) refreshLeaders(topic, wantedTopics())
-      return known.leaders
-    },
-    refreshLeaders: (topic) => refreshLeaders(topic),
-    forgetLeaders: (topic) => void topics.delete(topic),
-    async ping(timeoutMs) {
-      const end = performance.now() + timeoutMs
-      const late = () => new Error('no answer in time')
-      for (;;) {
-        try {
-          return await withTimeout(learnBrokers(), end - performance.now(), late)
-        } catch (error) {
-          if (performance.now() + pingPauseMs >= end) throw error
-          await sleep(pingPauseMs)
-        }
-      }
-    },
+    ...createKnownLeaders(askLeaders),
+    ping: (timeoutMs) => untilAnswered(learnBrokers, timeoutMs),
     async coordinator(kind, key) {
       const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])
       const found = answer.coordinators[0]
@@ -193,6 +136,22 @@ export function createCluster(options: KafkaOptions): Cluster {
       await Promise.all([...pools].map(closePool))
       pools.clear()
     },
+  }
+}
+
+/** Asks again until `timeoutMs` are over; then the last fault is the cause. */
+async function untilAnswered(ask: () => Promise<void>, timeoutMs: number): Promise<void> {
+  const end = performance.now() + timeoutMs
+  let last: unknown
+  const late = () => new Error('no answer in time', { cause: last })
+  for (;;) {
+    try {
+      return await withTimeout(ask(), end - performance.now(), late)
+    } catch (error) {
+      if (performance.now() + pingPauseMs >= end) throw error
+      last = error
+      await sleep(pingPauseMs)
+    }
   }
 }
 

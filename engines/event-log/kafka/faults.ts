@@ -2,21 +2,6 @@
 
 import { AppError } from '#lib/errors.ts'
 
-interface KafkaFault {
-  name?: string
-  type?: string
-  cause?: unknown
-  errors?: unknown[]
-}
-
-/** The protocol's name of an error (`NOT_LEADER_FOR_PARTITION` …) wherever kafkajs has wrapped it, or null. */
-export function faultType(error: unknown, depth = 0): string | null {
-  if (typeof error !== 'object' || error === null || depth > 5) return null
-  const fault = error as KafkaFault
-  if (typeof fault.type === 'string') return fault.type
-  return faultType(fault.cause ?? fault.errors?.[0], depth + 1)
-}
-
 export function logUnavailable(cause?: unknown): AppError {
   return new AppError('log_unavailable', 'The event log does not answer; try again in a second.', {
     retryAfter: 1,

@@ -1,6 +1,6 @@
 /**
  * Reads where many groups are and what their topics hold with one question to each coordinator and each leader. It is
- * asked every few seconds, for which kafkajs is too dear: it wakes the process all the time while a client is open.
+ * asked every few seconds.
  */
 
 import { deadlines } from '#lib/deadlines.ts'

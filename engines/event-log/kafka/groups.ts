@@ -1,13 +1,14 @@
 /** What operators do with consumer groups: list them, read and set their positions, delete them. */
 
+import type { Connection } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { CommittedPosition, GroupPositions, GroupState, GroupTopic } from '../port.ts'
+import type { GroupPositions, GroupState, GroupTopic } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
 import { decodeAssignment } from './assigner.ts'
-import type { Cluster, Connections } from './cluster.ts'
-import { faultType, refusalOf } from './faults.ts'
-import { commitPositions } from './group-offsets.ts'
+import type { Cluster } from './cluster.ts'
+import { refusalOf } from './faults.ts'
+import { commitPositions, fetchPositions } from './group-offsets.ts'
 import { createGroupPositions } from './group-positions.ts'
 import type { LogRanges } from './log-ranges.ts'
 
@@ -34,29 +35,27 @@ const hasMembers: ReadonlySet<string> = new Set([
 
 export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogRanges): Groups {
   const connections = cluster.connections(commitTimeoutMs)
-  const committed = (group: string, topic: string): Promise<CommittedPosition[]> =>
-    ask(async (admin) => {
-      const topics = await admin.fetchOffsets({ groupId: group, topics: [topic] })
-      const found = topics[0]?.partitions ?? []
-      return found.flatMap(({ partition, offset, metadata }) =>
-        Number(offset) < 0 ? [] : [{ partition, offset: Number(offset), metadata: metadata ?? '' }],
-      )
+  const toCoordinator = async (group: string) => connections.to(await cluster.coordinator('group', group))
+  const committed = (group: string, topic: string) =>
+    ask(async (client) => {
+      const { partitions } = await client.describe(topic)
+      const asked = { group, topic, partitions: partitions.map(({ partition }) => partition) }
+      const [found] = await fetchPositions(await toCoordinator(group), [asked])
+      return found!
     })
   return {
     listGroups: () =>
-      ask(async (admin) => {
-        const { groups } = await admin.listGroups()
-        return groups.map(({ groupId }) => groupId).filter((group) => !group.startsWith(tailGroupPrefix))
-      }),
+      ask(async (client) =>
+        (await client.listGroups()).filter((group) => !group.startsWith(tailGroupPrefix)),
+      ),
     async groupState(group, topic) {
       const positions = await committed(group, topic)
-      const described = await ask((admin) => admin.describeGroups([group]))
-      const members = described.groups[0]?.members ?? []
+      const members = await ask((client) => client.members(group))
       return {
         members: members.length,
         clientIds: [...new Set(members.map((member) => member.clientId))],
-        owners: members.flatMap(({ clientId, memberAssignment }) =>
-          ownedIn(topic, memberAssignment).map((partition) => ({ partition, clientId })),
+        owners: members.flatMap(({ clientId, assignment }) =>
+          ownedIn(topic, assignment).map((partition) => ({ partition, clientId })),
         ),
         committed: positions,
       }
@@ -65,18 +64,16 @@ export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogR
     setPositions: (group, topic, positions) =>
       positions.length === 0
         ? Promise.resolve()
-        : ask(() => commitForEmptyGroup(cluster, connections, { group, topic }, positions)),
+        : ask(async () => commitForEmptyGroup(await toCoordinator(group), { group, topic }, positions)),
     deleteGroup: (group) =>
-      ask(async (admin) => {
-        try {
-          await admin.deleteGroups([group])
-        } catch (error) {
-          const type = deletionFault(error)
-          if (type === 'GROUP_ID_NOT_FOUND') return
-          if (type === 'NON_EMPTY_GROUP') throw groupActive(group)
+      ask((client) =>
+        client.deleteGroup(group).catch((error: unknown) => {
+          const refusal = refusalOf(error)
+          if (refusal === 'GROUP_ID_NOT_FOUND') return
+          if (refusal === 'NON_EMPTY_GROUP') throw groupActive(group)
           throw error
-        }
-      }),
+        }),
+      ),
   }
 }
 
@@ -89,25 +86,16 @@ function groupActive(group: string): AppError {
   return new AppError('group_active', `The consumer group ${group} has members; stop them first.`)
 }
 
-/** kafkajs wraps the groups' errors in a list of its own. */
-function deletionFault(error: unknown): string | null {
-  const nested = (error as { groups?: { error?: unknown }[] }).groups?.[0]?.error
-  const cause = (error as { cause?: { groups?: { error?: unknown }[] } }).cause?.groups?.[0]?.error
-  return faultType(nested ?? cause ?? error)
-}
-
 /**
- * Commits without being a member (generation -1), which Kafka allows for a group that is empty. kafkajs's own
- * `setOffsets` joins the group for it: that takes longer, and the group's first true member would no longer see
- * generation 1, by which it knows that there was no member before.
+ * Commits without being a member (generation -1), which Kafka allows for a group that is empty. Joining the group for it
+ * would take longer, and the group's first true member would no longer see generation 1, by which it knows that there
+ * was no member before.
  */
 async function commitForEmptyGroup(
-  cluster: Cluster,
-  connections: Connections,
+  to: Connection,
   names: GroupTopic,
   positions: { partition: number; offset: number }[],
 ): Promise<void> {
-  const to = await connections.to(await cluster.coordinator('group', names.group))
   const nobody = { generation: -1, memberId: '' }
   try {
     await commitPositions(

@@ -12,6 +12,8 @@ export interface LogRanges {
    * `not_found` where the topic does not exist.
    */
   ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]>
+  /** As `ranges`, of all partitions that there are at this moment. */
+  rangesNow(topic: string): Promise<PartitionRange[]>
   /** As `ranges`, of all partitions of several topics with one question to each leader. */
   rangesOf(topics: readonly string[]): Promise<Map<string, PartitionRange[]>>
   /** The ends alone, of all partitions. */
@@ -89,8 +91,14 @@ export function createLogRanges(cluster: Cluster): LogRanges {
       [...ends].map(([topic, ofTopic]) => [topic, rangesBetween(starts.get(topic) ?? new Map(), ofTopic)]),
     )
   }
+  const ranges: LogRanges['ranges'] = async (topic, partitions) =>
+    (await read([{ topic, partitions }])).get(topic)!
   return {
-    ranges: async (topic, partitions) => (await read([{ topic, partitions }])).get(topic)!,
+    ranges,
+    rangesNow(topic) {
+      cluster.forgetLeaders(topic)
+      return ranges(topic)
+    },
     rangesOf: (topics) => read([...new Set(topics)].map((topic) => ({ topic }))),
     async ends(topic) {
       const ends = (await offsetsAt(ListOffsetTimestamps.LATEST, [{ topic }])).get(topic)!

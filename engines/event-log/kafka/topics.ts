@@ -1,11 +1,13 @@
 /** Creates, describes, grows, empties and deletes the topics of the cluster, in the terms of the port. */
 
-import kafkajs, { type Admin } from 'kafkajs'
+import { AppError } from '#lib/errors.ts'
 import type { PartitionRange, TopicSpec } from '../port.ts'
 import type { AdminCalls } from './admin.ts'
+import type { AdminClient, DescribedPartition } from './admin-client.ts'
 import { timeSetting } from './broker-time.ts'
-import { faultType, partitionNotFound, topicNotFound } from './faults.ts'
+import { partitionNotFound, topicNotFound } from './faults.ts'
 import { createKnownTopics, type KnownTopics } from './known-topics.ts'
+import type { LogRanges } from './log-ranges.ts'
 
 export interface Topics {
   createTopic(spec: TopicSpec): Promise<boolean>
@@ -22,115 +24,105 @@ export const batchFrameBytes = 4_096
 const replicasMax = 3
 const segmentBytesMin = 1_048_576
 
-export function createTopics({ ask }: AdminCalls, replicationFactor?: number): Topics {
+export function createTopics(
+  { ask }: AdminCalls,
+  { rangesNow }: Pick<LogRanges, 'rangesNow'>,
+  replicationFactor?: number,
+): Topics {
   const knownTopics = createKnownTopics()
-  const topics: Topics = {
+  return {
     async createTopic(spec) {
       // A try that got no answer may have created it: the next one then finds it, and it is ours all the same.
       let tried = false
-      const created = await ask(async (admin) => {
-        const replicas = replicationFactor ?? (await brokersUpTo(admin, replicasMax))
-        const topic = {
-          topic: spec.name,
-          numPartitions: spec.partitions,
-          replicationFactor: replicas,
-          configEntries: settingsOf(spec, replicas),
-        }
+      const created = await ask(async (client) => {
+        const replicas = replicationFactor ?? (await brokersUpTo(client, replicasMax))
+        const { name, partitions } = spec
         const before = tried
         tried = true
-        return (
-          (await admin.createTopics({ topics: [topic], waitForLeaders: false, timeout: 5_000 })) || before
-        )
+        const settings = settingsOf(spec, replicas)
+        return (await client.createTopic({ name, partitions, replicas, settings })) || before
       })
-      await ask((admin) => untilLed(admin, spec.name))
+      await ask((client) => untilLed(client, spec.name))
       knownTopics.add(spec.name)
       return created
     },
     describeTopic: (name) =>
-      ask(async (admin) => {
-        const partitions = (await knownPartitions(admin, name, knownTopics)).length
-        return partitions === 0 ? null : describe(admin, name, partitions)
+      ask(async (client) => {
+        const partitions = (await knownPartitions(client, name, knownTopics)).length
+        return partitions === 0 ? null : describe(client, name, partitions)
       }),
     listTopics: () =>
-      ask(async (admin) => (await admin.listTopics()).filter((name) => !name.startsWith('__'))),
+      ask(async (client) => (await client.listTopics()).filter((name) => !name.startsWith('__'))),
     deleteTopic: (name) =>
-      ask(async (admin) => {
-        if ((await knownPartitions(admin, name, knownTopics)).length === 0) return
-        await admin
-          .deleteTopics({ topics: [name], timeout: 5_000 })
-          .catch(unless('UNKNOWN_TOPIC_OR_PARTITION'))
+      ask(async (client) => {
+        if ((await knownPartitions(client, name, knownTopics)).length === 0) return
+        await client.deleteTopic(name)
         knownTopics.forget(name)
       }),
     addPartitions: (name, total) =>
-      ask(async (admin) => {
-        const now = (await knownPartitions(admin, name, knownTopics)).length
+      ask(async (client) => {
+        const now = (await knownPartitions(client, name, knownTopics)).length
         if (now === 0) throw topicNotFound(name)
-        if (now >= total) return
-        await admin.createPartitions({ topicPartitions: [{ topic: name, count: total }], timeout: 5_000 })
+        if (now < total) await client.addPartitions(name, total)
       }),
-    offsets: (topic, timeoutMs) => ask((admin) => rangesOf(admin, topic, knownTopics), timeoutMs),
+    offsets: (topic, timeoutMs) => ask(() => knownRanges(rangesNow, topic, knownTopics), timeoutMs),
     deleteRecords: (topic, partition, before) =>
-      ask(async (admin) => {
-        const range = (await rangesOf(admin, topic, knownTopics)).find((one) => one.partition === partition)
+      ask(async (client) => {
+        const ranges = await knownRanges(rangesNow, topic, knownTopics)
+        const range = ranges.find((one) => one.partition === partition)
         if (!range) throw partitionNotFound(topic, partition)
         const offset = Math.min(before, range.end)
         if (offset <= range.start) return
-        await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(offset) }] })
+        const { partitions } = await client.describe(topic)
+        const leader = partitions.find((one) => one.partition === partition)?.leader ?? -1
+        if (leader < 0) throw new Error('no leader yet')
+        await client.deleteRecords(leader, topic, partition, offset)
       }),
   }
-  return topics
 }
 
-function unless(type: string): (error: unknown) => void {
-  return (error) => {
-    if (faultType(error) !== type) throw error
-  }
-}
-
-async function brokersUpTo(admin: Admin, max: number): Promise<number> {
-  return Math.max(1, Math.min(max, (await admin.describeCluster()).brokers.length))
-}
-
-/** Partition numbers; none when the topic does not exist. Asks for all topics: asking for an unknown one is a fault. */
-async function partitionsOf(admin: Admin, topic: string): Promise<number[]> {
-  const { topics } = await admin.fetchTopicMetadata()
-  const found = topics.find(({ name }) => name === topic)
-  return (found?.partitions ?? []).map(({ partitionId }) => partitionId)
+async function brokersUpTo(client: AdminClient, max: number): Promise<number> {
+  return Math.max(1, Math.min(max, (await client.describe()).brokers.length))
 }
 
 /**
- * As `partitionsOf`; throws, so that the call is repeated, where a broker denies a topic that was known a short while
- * ago.
+ * None when the topic does not exist. Throws, so that the call is repeated, where a broker denies a topic that was known a
+ * short while ago.
  */
-async function knownPartitions(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<number[]> {
-  const partitions = await partitionsOf(admin, topic)
+async function knownPartitions(
+  client: AdminClient,
+  topic: string,
+  knownTopics: KnownTopics,
+): Promise<DescribedPartition[]> {
+  const { partitions } = await client.describe(topic)
   if (partitions.length > 0) knownTopics.add(topic)
   else if (knownTopics.has(topic)) throw new Error(`a broker does not know ${topic} yet`)
   return partitions
 }
 
 /** A topic that was just made is known to the brokers, and has leaders, only a little later. */
-async function untilLed(admin: Admin, topic: string): Promise<void> {
-  const { topics } = await admin.fetchTopicMetadata()
-  const partitions = topics.find(({ name }) => name === topic)?.partitions ?? []
+async function untilLed(client: AdminClient, topic: string): Promise<void> {
+  const { partitions } = await client.describe(topic)
   if (partitions.length === 0 || partitions.some(({ leader }) => leader < 0))
     throw new Error('no leaders yet')
 }
 
-async function rangesOf(admin: Admin, topic: string, knownTopics: KnownTopics): Promise<PartitionRange[]> {
-  const offsets = await admin.fetchTopicOffsets(topic).catch(async (error: unknown) => {
-    // It may also be another topic that this client once asked for, and that is gone: then a fresh client will do.
-    if (
-      faultType(error) === 'UNKNOWN_TOPIC_OR_PARTITION' &&
-      (await knownPartitions(admin, topic, knownTopics)).length === 0
-    ) {
-      throw topicNotFound(topic)
-    }
+/** Throws as `knownPartitions`, and AppError `not_found`. */
+async function knownRanges(
+  rangesNow: LogRanges['rangesNow'],
+  topic: string,
+  knownTopics: KnownTopics,
+): Promise<PartitionRange[]> {
+  try {
+    const ranges = await rangesNow(topic)
+    if (ranges.length === 0) throw new Error('a broker says nothing of its partitions')
+    knownTopics.add(topic)
+    return ranges
+  } catch (error) {
+    if (error instanceof AppError && knownTopics.has(topic))
+      throw new Error('not known yet', { cause: error })
     throw error
-  })
-  return offsets
-    .map(({ partition, low, high }) => ({ partition, start: Number(low), end: Number(high) }))
-    .sort((a, b) => a.partition - b.partition)
+  }
 }
 
 function settingsOf(spec: TopicSpec, replicas: number): { name: string; value: string }[] {
@@ -151,12 +143,8 @@ function settingsOf(spec: TopicSpec, replicas: number): { name: string; value: s
   return Object.entries(settings).map(([name, value]) => ({ name, value: String(value) }))
 }
 
-async function describe(admin: Admin, name: string, partitions: number): Promise<TopicSpec> {
-  const { resources } = await admin.describeConfigs({
-    resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name }],
-    includeSynonyms: false,
-  })
-  const entries = new Map(resources[0]?.configEntries.map((entry) => [entry.configName, entry.configValue]))
+async function describe(client: AdminClient, name: string, partitions: number): Promise<TopicSpec> {
+  const entries = await client.settings(name)
   const number = (setting: string, otherwise: number) => Number(entries.get(setting) ?? otherwise)
   const cleanup = entries.get('cleanup.policy')?.includes('compact') ? 'compact' : 'delete'
   const retentionMs = number('retention.ms', 604_800_000)

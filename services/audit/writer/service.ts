@@ -70,7 +70,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
   })
   const writers = createPartitionWriters(publisher, 'audit-writer')
   const consumer = await startBatchConsumer(
-    { eventLog: engines.eventLog, codec, publisher, log, metrics },
+    { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing: context.tracing },
     {
       group: 'audit-writer',
       topic: auditEvents,

@@ -30,7 +30,7 @@ async function startNoteIndexer(
   const { eventLog, relational, embedder } = engines
   const writers = createPartitionWriters(publisher, 'note-indexer')
   const consumer = await startBatchConsumer(
-    { eventLog, codec, publisher, log, metrics },
+    { eventLog, codec, publisher, log, metrics, tracing: context.tracing },
     {
       group: 'note-indexer',
       topic: hubRecords,

@@ -9,6 +9,7 @@ import type { ClaimAtOnce } from '../state/new-run.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
+import { inRunSpan } from './run-span.ts'
 import { workOn } from './run-task.ts'
 import { runsMax } from './times.ts'
 
@@ -122,7 +123,8 @@ export class Claimer {
     if (this.#stopped) control.stop('stopping')
     this.#running.set(run.runId, control)
     this.#begun.set(run.runId, true)
-    const task = workOn(this.#host, control, node).finally(() => {
+    const { tracing } = this.#host
+    const task = inRunSpan(tracing, run, () => workOn(this.#host, control, node)).finally(() => {
       this.#tasks.delete(task)
       const wasFull = this.#running.size >= runsMax
       if (this.#running.get(run.runId) === control) this.#running.delete(run.runId)

@@ -1,6 +1,6 @@
 /** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
 
-import type { Relational } from '#engines/relational/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
@@ -40,10 +40,16 @@ export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
   readonly size: number
 }
 
-/** What runs write and read, those of many runs together. */
-function storesOf(relational: Relational): Pick<RunHost, 'storeEvent' | 'endRun' | 'readReport'> {
+/** What runs write and read, those of many runs together: so no statement is part of the trace of one of them. */
+function storesOf({
+  relational: engine,
+  tracing,
+}: DispatcherParts): Pick<RunHost, 'storeEvent' | 'endRun' | 'readReport'> {
+  const relational: SqlExecutor = tracing
+    ? { query: (text, params) => tracing.run([], () => engine.query(text, params)) }
+    : engine
   // The embedded engine runs one statement at a time.
-  const statementsMax = relational.driver === 'embedded' ? 1 : 2
+  const statementsMax = engine.driver === 'embedded' ? 1 : 2
   return {
     storeEvent: createTogether({
       write: (events) => storeEvents(relational, events),
@@ -75,7 +81,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
 
   const host: RunHost = {
     ...parts,
-    ...storesOf(relational),
+    ...storesOf(parts),
     wake(slug) {
       claimer.heard(slug)
       woken = true

@@ -2,6 +2,7 @@
 
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
+import type { Tracing } from '#runtime/tracing/tracing.ts'
 import type { CallNode, NodeSet, RunNode } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
@@ -22,6 +23,7 @@ export interface DispatcherParts {
   /** Records were written that the outbox-publisher is to publish. */
   ringOutbox(): void
   times: RunTimes
+  tracing?: Tracing | undefined
 }
 
 /** What a run of this dispatcher may ask of it. */

@@ -49,13 +49,15 @@ export const runDispatcher = defineWorker({
 })
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
-  const { env, log, engines, publisher, codec, metrics, instanceId, config: settings } = context
-  const [{ startDispatcher }, { hearOfRuns }, { callNode }, { probeNode }] = await Promise.all([
-    import('./dispatcher.ts'),
-    import('./wakeups.ts'),
-    import('../nodes/adk/call.ts'),
-    import('../nodes/adk/probe.ts'),
-  ])
+  const { env, log, engines, publisher, codec, metrics, instanceId, tracing, config: settings } = context
+  const [{ startDispatcher }, { hearOfRuns }, { callNode }, { tracedCallNode }, { probeNode }] =
+    await Promise.all([
+      import('./dispatcher.ts'),
+      import('./wakeups.ts'),
+      import('../nodes/adk/call.ts'),
+      import('../nodes/traced-call.ts'),
+      import('../nodes/adk/probe.ts'),
+    ])
   const { path, optional } = nodesFileOf(env)
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
@@ -69,11 +71,12 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       log,
       holder: instanceId,
       nodes: () => watched.current(),
-      callNode,
+      callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
       probeNode,
       news: createRunNews(publisher, log, local.tell),
       ringOutbox: bell.ring,
       times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
+      tracing,
     },
     {
       drainMs: context.drainMs ?? (() => 0),
@@ -84,7 +87,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   watched.onChange(dispatcher.probe)
   let heard: Closeable
   try {
-    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics }, dispatcher)
+    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics, tracing }, dispatcher)
   } catch (error) {
     stopping.abort()
     await Promise.all([dispatcher.close(), watched.close(), bell.close()])

@@ -40,6 +40,8 @@ export interface NodeCall {
   streaming: boolean
   stateDelta?: Record<string, unknown>
   customMetadata?: Record<string, unknown>
+  /** W3C trace context for the node. */
+  traceparent?: string
   /** Aborting closes the connection, which is how an ADK node is canceled. */
   signal: AbortSignal
 }

@@ -10,11 +10,11 @@ import type { Message } from '#runtime/messages.ts'
 import { sharedMetric } from '#runtime/metrics.ts'
 import type { ServiceContext } from '#runtime/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
 import { createEngineCalls, type EngineCalls } from './engine-calls.ts'
 import { writeFailures } from './failures.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
-import { createProgress, type ProgressTail } from './progress.ts'
+import { createProgress, type ProgressTail, publishProgress } from './progress.ts'
 import { groupOfGeneration } from './rebuild.ts'
 import { openStuckRecords, type StuckRecords } from './stuck.ts'
 
@@ -81,7 +81,7 @@ export async function startGenerationWriter(
   )
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
-    { eventLog: engines.eventLog, codec: context.codec, publisher, log, metrics: context.metrics },
+    { ...context, eventLog: engines.eventLog },
     {
       group,
       ...(shownAs ? { shownAs } : {}),
@@ -161,12 +161,12 @@ function openProgress(
     epoch,
     catchUp: () => progressTail.catchUp(),
     latest: (partition) => progressTail.latest({ generation, epoch, partition }),
-    publish: async (records) => {
-      await publisher.publish(
-        vectorsProgress,
+    publish: (records) =>
+      publishProgress(
+        publisher,
+        { index, generation },
         records.map((value) => ({ key: value, value })),
-      )
-    },
+      ),
   })
 }
 

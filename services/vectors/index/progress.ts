@@ -5,6 +5,7 @@
 import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
+import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
@@ -91,6 +92,20 @@ export async function openProgressTail(parts: {
 }
 
 /**
+ * Appends progress of one generation. All of a generation lies in one partition: what a writer reports of many
+ * partitions at a time is one request to one broker, and wakes its readers once. Throws what the publisher throws.
+ */
+export async function publishProgress(
+  publisher: Publisher,
+  of: { index: Index; generation: number },
+  messages: { key: VectorsProgress; value: VectorsProgress | null }[],
+): Promise<void> {
+  const route = Buffer.from(`${of.index.name}/${of.generation}`)
+  const partition = partitionOf(route, publisher.partitions(vectorsProgress))
+  await publisher.publish(vectorsProgress, messages, { partition })
+}
+
+/**
  * Sets the progress of a generation to positions that an operator chose, also back: a tombstone says that the greatest
  * known does not count any more. For a group without members, after its positions were set.
  */
@@ -107,9 +122,13 @@ export async function resetProgress(
       const last = tail.latest({ generation, epoch, partition })
       if (!last) continue
       const value = { ...last, applied_through: offset - 1 }
-      for (const one of [null, value]) {
-        await parts.publisher.publish(vectorsProgress, [{ key: value, value: one }])
-      }
+      const gone = { key: value, value: null }
+      // Up to version 0.1.0 a record lay in the partition of its key.
+      await parts.publisher.publish(vectorsProgress, [gone])
+      await publishProgress(parts.publisher, { index: parts.index, generation }, [
+        gone,
+        { key: value, value },
+      ])
     }
   } finally {
     await tail.close()

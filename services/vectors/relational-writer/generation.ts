@@ -10,6 +10,7 @@ import { AppError } from '#lib/errors.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
 import type { Pace } from '#runtime/pace.ts'
+import type { Tracing } from '#runtime/tracing/tracing.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { type EngineCalls, outcomeOfFault, type Pending } from '../index/engine-calls.ts'
 import type { GenerationHandler } from '../index/generation-writer.ts'
@@ -28,6 +29,7 @@ export interface GenerationParts {
   logStarts(): Promise<ReadonlyMap<number, number>>
   calls: EngineCalls
   stuck: Pick<StuckRecords, 'isSkipped'>
+  tracing?: Tracing | undefined
   /** Slows rows down while other work comes first. */
   pace?: Pace
 }
@@ -42,7 +44,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   const parked = new Set<number>()
   /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
   const uncertain = new Set<number>()
-  const applyJoined = joinApplies(mirror, target)
+  const applyJoined = joinApplies(mirror, target, parts.tracing)
   const apply: ApplyRows = async (operations, positions, alone) => {
     await applyJoined(operations, positions, alone)
     for (const { partition, next } of positions) kept.set(partition, next)

@@ -7,6 +7,7 @@ import type {
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { OpenSpan, Tracing } from '#runtime/tracing/tracing.ts'
 
 /** `alone`: the transaction is not joined with those of others. */
 export type ApplyRows = (
@@ -24,6 +25,8 @@ interface Waiting {
   operations: MirrorOperation[]
   positions: MirrorPosition[]
   alone: boolean
+  /** What it is done for. */
+  spans: readonly OpenSpan[]
   resolve(): void
   reject(error: unknown): void
 }
@@ -34,7 +37,11 @@ interface Waiting {
  * point. Where the engine refuses a joined transaction, each batch is tried by itself, so that each one learns of its
  * own fault alone.
  */
-export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: MirrorTarget): ApplyRows {
+export function joinApplies(
+  mirror: Pick<Mirror, 'driver' | 'apply'>,
+  target: MirrorTarget,
+  tracing?: Pick<Tracing, 'current' | 'run'>,
+): ApplyRows {
   const waiting: Waiting[] = []
   let running = 0
   let planned = false
@@ -52,11 +59,14 @@ export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: Mi
 
   async function write(part: Waiting[]): Promise<void> {
     try {
-      await mirror.apply(
-        target,
-        part.flatMap((one) => one.operations),
-        part.flatMap((one) => one.positions),
-      )
+      const call = () =>
+        mirror.apply(
+          target,
+          part.flatMap((one) => one.operations),
+          part.flatMap((one) => one.positions),
+        )
+      const spans = part.flatMap((one) => one.spans)
+      await (tracing ? tracing.run(spans, call) : call())
       for (const one of part) one.resolve()
     } catch (error) {
       const refused = error instanceof AppError && error.code === 'validation_failed'
@@ -67,7 +77,8 @@ export function joinApplies(mirror: Pick<Mirror, 'driver' | 'apply'>, target: Mi
 
   return (operations, positions, alone = false) =>
     new Promise((resolve, reject) => {
-      waiting.push({ operations, positions, alone, resolve, reject })
+      const spans = tracing?.current() ?? []
+      waiting.push({ operations, positions, alone, spans, resolve, reject })
       // Partitions hand in their batches within one turn of the event loop: the first waits for the others.
       if (!planned) setImmediate(pump)
       planned = true

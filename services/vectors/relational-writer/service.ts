@@ -47,6 +47,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
         target: { generation, epoch },
         calls,
         stuck,
+        tracing: context.tracing,
         logStarts: async () => {
           const ranges = await eventLog.offsets(physicalName)
           return new Map(ranges.map((range) => [range.partition, range.start]))

@@ -2,6 +2,7 @@
 
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { OpenSpan, Tracing } from '#runtime/tracing/tracing.ts'
 
 /** Rejects at once when the signal aborts; `alone`: the call is not joined with those of others. */
 export type ApplyPoints = (
@@ -19,6 +20,8 @@ class Caller {
   readonly collection: string
   readonly operations: PointOperation[]
   readonly alone: boolean
+  /** What it is done for. */
+  spans: readonly OpenSpan[] = []
   /** Settled: nobody waits for it any more. */
   gone = false
   /** Called when the caller goes before its call has ended. */
@@ -66,7 +69,11 @@ class Caller {
  * engine refuses a joined call, each caller's part is tried by itself, so that each one learns of its own fault alone. A
  * joined call is aborted when all its callers are; until then it is of use to some.
  */
-export function joinApplies(apply: VectorStore['apply'], generation: number): ApplyPoints {
+export function joinApplies(
+  apply: VectorStore['apply'],
+  generation: number,
+  tracing?: Pick<Tracing, 'current' | 'run'>,
+): ApplyPoints {
   let waiting: Caller[] = []
   let underWay = 0
   let gathering: NodeJS.Timeout | undefined
@@ -86,11 +93,14 @@ export function joinApplies(apply: VectorStore['apply'], generation: number): Ap
     }
     for (const one of callers) one.left = left
     try {
-      await apply(
-        callers[0]!.collection,
-        callers.flatMap((one) => one.operations),
-        { generation, signal: abandoned.signal },
-      )
+      const call = () =>
+        apply(
+          callers[0]!.collection,
+          callers.flatMap((one) => one.operations),
+          { generation, signal: abandoned.signal },
+        )
+      const spans = callers.flatMap((one) => one.spans)
+      await (tracing ? tracing.run(spans, call) : call())
       for (const one of callers) one.resolve()
     } catch (error) {
       const refused = error instanceof AppError && error.code === 'validation_failed'
@@ -108,6 +118,7 @@ export function joinApplies(apply: VectorStore['apply'], generation: number): Ap
 
   return (collection, operations, options) => {
     const caller = new Caller(collection, operations, options)
+    if (tracing) caller.spans = tracing.current()
     if (caller.alone) void write([caller])
     else {
       waiting.push(caller)

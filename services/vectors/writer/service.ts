@@ -44,7 +44,7 @@ async function startVectorWriter(
     callTimeoutMs: deadlines.handler.vectorWriterMs,
     openGeneration: ({ generation, epoch, calls, stuck }) => ({
       handle: createHandler({
-        applyPoints: joinApplies(vectors.apply.bind(vectors), generation),
+        applyPoints: joinApplies(vectors.apply.bind(vectors), generation, context.tracing),
         epoch,
         calls,
         stuck,

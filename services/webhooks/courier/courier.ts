@@ -8,11 +8,13 @@ import type { Logger } from 'pino'
 import { done, type Hold, keepTrying, type LaneOutcome, type Outcome, park, postpone } from '#lib/outcome.ts'
 import type { CallContext, LaneWakeups } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
+import type { Tracing } from '#runtime/tracing/tracing.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '#services/identity/secrets/redact.ts'
 import type { WebhookTargets } from '../targets/target.ts'
 import { reportAttempt, stateRecord } from './attempt-records.ts'
 import type { Attempts } from './attempts.ts'
+import { callInSpan } from './call-span.ts'
 import { decide } from './decision.ts'
 import type { Head } from './heads.ts'
 import { Lanes } from './lanes.ts'
@@ -44,6 +46,7 @@ export interface CourierParts {
   skips: Skips
   load: LoadWatch
   log: Logger
+  tracing?: Tracing | undefined
   /** Has the waiting heads of a partition tried again, soon. */
   wakeups: Pick<LaneWakeups, 'wake'>
 }
@@ -163,7 +166,9 @@ export class Courier {
       attempt: context.attempt,
       nowMs: Date.now(),
     })
-    return state.call({ headers, body: delivery.body, signal: context.lost })
+    const request = { headers, body: delivery.body, signal: context.lost }
+    const { tracing } = this.#parts
+    return tracing ? callInSpan(tracing, state, request, context.attempt) : state.call(request)
   }
 
   #conclude(work: Work, result: CallResult): LaneOutcome {

@@ -84,6 +84,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     skips,
     load,
     log,
+    tracing: context.tracing,
     wakeups,
   })
   const consumer = await join({ context, courier, wakeups, secrets: () => watched.current().secrets })
@@ -116,10 +117,10 @@ function join({
   wakeups: LaneWakeups
   secrets: () => readonly string[]
 }): Promise<LaneConsumer> {
-  const { engines, codec, publisher, log, metrics } = context
+  const { engines, codec, publisher, log, metrics, tracing } = context
   const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
   return startLaneConsumer(
-    { eventLog: engines.eventLog, codec, publisher, log, metrics },
+    { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing },
     {
       group: courierGroup,
       topic,

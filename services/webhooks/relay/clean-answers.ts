@@ -15,6 +15,8 @@ export function keepSecretsOut(app: FastifyInstance, secrets: () => readonly str
       reply.header('x-request-id', request.id)
     }
     if (containsSecret(request.traceparent, secrets())) {
+      // Its span belongs to the trace that the caller named.
+      request.span?.forget()
       request.traceparent = traceparentOf(undefined)
       reply.header('traceparent', request.traceparent)
     }

@@ -45,7 +45,10 @@ export async function openRelay(context: RelayContext): Promise<Relay> {
     const probes = scope.add('probes', openProbes(targets))
     scope.add(
       'fleet events',
-      await startFleetEvents({ eventLog, codec, publisher, log, metrics }, { targets, deliveries }),
+      await startFleetEvents(
+        { eventLog, codec, publisher, log, metrics, tracing: context.tracing },
+        { targets, deliveries },
+      ),
     )
     const lag = createLag({ eventLog, locations, assignments })
     return { targets, assignments, deliveries, attempts, probes, lag, close: () => scope.close() }

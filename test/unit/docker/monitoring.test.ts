@@ -68,7 +68,7 @@ test('docs/monitoring.md has a chapter for each alert, and no other', () => {
 })
 
 test('every alert is tested to fire', () => {
-  const tested = [...read('docker/alerts.test.yml').matchAll(/alertname="(\w+)"\}', value: 1/g)]
+  const tested = [...read('docker/alerts.test.yml').matchAll(/alertname="(\w+)"\}', value: [1-9]/g)]
   expect(tested.map(([, name]) => name)).toEqual(rules.map(({ alert }) => alert))
 })
 

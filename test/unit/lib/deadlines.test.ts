@@ -37,7 +37,7 @@ const faults: [shorter: string, change: (limits: Deadlines) => void][] = [
   ['a session', (d) => (d.session.rebalanceMs = 5_000)],
   ['three sends of the outbox', (d) => (d.publish.outboxMs = 6_000)],
   ['the drain of a member', (d) => (d.stop.callsMs = 30_000)],
-  ['the stop of requests, workers and engines', (d) => (d.stop.requestsMs = 9_000)],
+  ['the stop of requests, workers and engines, and the last spans', (d) => (d.stop.requestsMs = 9_000)],
   ['the last writes of a worker', (d) => (d.stop.lastWritesMs = 5_000)],
   ['the stop of resources', (d) => (d.stop.resourcesMs = 9_900)],
   ['the whole stop', (d) => (d.stop.allMs = 10_500)],

@@ -1,7 +1,7 @@
 /** What is said of things that were thrown. */
 
 import { expect, test } from 'vitest'
-import { describeError } from '#lib/errors.ts'
+import { AppError, describeError, whyWaiting } from '#lib/errors.ts'
 
 test.each([
   [new TypeError('wrong'), 'TypeError: wrong'],
@@ -20,4 +20,16 @@ test.each([
 
 test('a long text is cut', () => {
   expect(describeError(new Error('x'.repeat(1_000)), 20)).toBe(`Error: ${'x'.repeat(13)}…`)
+})
+
+test('whoever waits for an engine says what began it', () => {
+  const refused = new Error('password authentication failed')
+  const away = new AppError('relational_engine_unavailable', 'It does not answer.', {
+    cause: new AggregateError([refused]),
+  })
+  expect(whyWaiting(away)).toMatchObject({
+    reason: 'AppError: It does not answer.',
+    cause: 'Error: password authentication failed',
+  })
+  expect(whyWaiting(refused)).not.toHaveProperty('cause')
 })

@@ -49,7 +49,8 @@ async function sendRun(
   send: SendToNode,
   call: NodeCall,
 ): Promise<{ body: Body } | { status: number; isSessionMissing: boolean }> {
-  const { node, userId, sessionId, newMessage, streaming, stateDelta, customMetadata, signal } = call
+  const { node, userId, sessionId, newMessage, streaming, stateDelta, customMetadata, traceparent, signal } =
+    call
   const answer = await send(node, {
     method: 'POST',
     path: '/run_sse',
@@ -62,6 +63,7 @@ async function sendRun(
       ...(stateDelta ? { stateDelta } : {}),
       ...(customMetadata ? { customMetadata } : {}),
     },
+    traceparent,
     signal,
   })
   const { statusCode, headers, body } = answer

@@ -17,6 +17,7 @@ export interface NodeRequest {
   body?: object
   /** Until the head of the answer, and between pieces of its body; default: the time of a run. */
   silenceMs?: number
+  traceparent?: string | undefined
   signal: AbortSignal
 }
 
@@ -28,13 +29,17 @@ export function createConnections(): SendToNode {
     connect: { timeout: connectMs, autoSelectFamily: true },
     keepAliveTimeout: idleMs,
   })
-  return (node, { method, path, body, silenceMs = node.timeoutMs + beyondRunMs, signal }) => {
+  return (node, { method, path, body, silenceMs = node.timeoutMs + beyondRunMs, traceparent, signal }) => {
     const url = new URL(`${node.url}${path}`)
     return agent.request({
       origin: url.origin,
       path: `${url.pathname}${url.search}`,
       method,
-      headers: { ...node.headers, ...(body ? { 'content-type': 'application/json' } : {}) },
+      headers: {
+        ...node.headers,
+        ...(body ? { 'content-type': 'application/json' } : {}),
+        ...(traceparent === undefined ? {} : { traceparent }),
+      },
       body: body ? JSON.stringify(body) : null,
       headersTimeout: silenceMs,
       bodyTimeout: silenceMs,

@@ -12,7 +12,7 @@ import { clusterMajor } from '#engines/relational/pglite-cluster.ts'
 import { openPointsFile, pointsPath } from '#engines/vectors/embedded/points-file.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
 import type { Check } from '#operations/doctor/check.ts'
-import { diskCheck } from '#operations/doctor/environment.ts'
+import { diskCheck, isPlatformAt } from '#operations/doctor/environment.ts'
 import { runCommand as run } from '../../../support/command-line.ts'
 import { temporaryFolder } from '../../../support/temporary.ts'
 
@@ -191,6 +191,15 @@ describe('flotilla doctor where nothing runs', () => {
     ])
     await owned.close()
     expect(await faultsOf({ FLOTILLA_HOME: home })).toEqual([])
+  })
+
+  it('tells a process of the platform from another server by its metrics, and from none', async () => {
+    const serving = (text: string) => createHttpServer((_, response) => response.end(text))
+    const ours = await listen(serving('flotilla_data_directory_free_bytes 7\n'))
+    const other = await listen(serving('hello'))
+    const silent = createServer((socket) => socket.destroy())
+    const answers = [ours, other, await listen(silent)].map((port) => isPlatformAt('127.0.0.1', port))
+    expect(await Promise.all(answers)).toEqual([true, false, false])
   })
 
   it('fails where the disk is full, also before there is a data directory', () => {

@@ -1,52 +1,54 @@
-/** Administrative calls share a client while they come, and leave no connection open when there are none. */
+/** Administrative calls are repeated while the brokers do not answer, and end with what is final. */
 
-import type { Kafka } from 'kafkajs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createAdminCalls } from '../../../../../engines/event-log/kafka/admin.ts'
+import { createAdminCalls } from '#engines/event-log/kafka/admin.ts'
+import type { AdminClient } from '#engines/event-log/kafka/admin-client.ts'
+import { AppError } from '#lib/errors.ts'
 
 beforeEach(() => void vi.useFakeTimers())
-afterEach(() => vi.useRealTimers())
+afterEach(() => void vi.useRealTimers())
 
-function open() {
-  const events: string[] = []
-  let clients = 0
-  const kafka = {
-    admin() {
-      const name = `client ${++clients}`
-      return {
-        connect: async () => void events.push(`${name} connects`),
-        describeCluster: async () => ({}),
-        disconnect: async () => void events.push(`${name} disconnects`),
-      }
-    },
-  } as unknown as Kafka
-  return { events, calls: createAdminCalls(kafka) }
-}
+const client = {} as AdminClient
 
-test('a client without calls is closed after a while, and another one opened for the next call', async () => {
-  const { events, calls } = open()
-  await calls.ask(async () => 1)
+test('a call is repeated until it succeeds', async () => {
+  let tries = 0
+  const asked = createAdminCalls(client).ask(async () => {
+    if (++tries < 4) throw new Error('no leader')
+    return tries
+  })
   await vi.advanceTimersByTimeAsync(1_000)
-  await calls.ask(async () => 2)
-  await vi.advanceTimersByTimeAsync(1_500)
-  expect(events).toEqual(['client 1 connects'])
-  await vi.advanceTimersByTimeAsync(1_000)
-  expect(events).toEqual(['client 1 connects', 'client 1 disconnects'])
-  expect(await calls.ask(async () => 3)).toBe(3)
-  expect(events.at(-1)).toBe('client 2 connects')
-  await calls.close()
+  expect(await asked).toBe(4)
 })
 
-test('a long call keeps its client, and a close ends it', async () => {
-  const { events, calls } = open()
-  const answer = Promise.withResolvers<string>()
-  const asked = calls.ask(() => answer.promise, 60_000)
-  await vi.advanceTimersByTimeAsync(10_000)
-  expect(events).toEqual(['client 1 connects'])
-  answer.resolve('late')
-  expect(await asked).toBe('late')
-  await calls.close()
-  await vi.advanceTimersByTimeAsync(0)
-  expect(events).toEqual(['client 1 connects', 'client 1 disconnects'])
+test('a refusal that is final is not repeated', async () => {
+  let tries = 0
+  const asked = createAdminCalls(client).ask(async () => {
+    tries++
+    throw new AppError('not_found', 'The topic things does not exist.')
+  })
+  await expect(asked).rejects.toMatchObject({ code: 'not_found' })
+  expect(tries).toBe(1)
+})
+
+test('a call without an answer ends with its time, and leaves no timer', async () => {
+  const asked = createAdminCalls(client).ask(() => new Promise(() => {}), 3_000)
+  const refused = expect(asked).rejects.toMatchObject({ code: 'log_unavailable' })
+  await vi.advanceTimersByTimeAsync(3_000)
+  await refused
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('nothing is repeated after the close', async () => {
+  const calls = createAdminCalls(client)
+  let tries = 0
+  const asked = calls.ask(async () => {
+    tries++
+    throw new Error('no leader')
+  })
+  const refused = expect(asked).rejects.toMatchObject({ code: 'log_unavailable' })
+  await vi.advanceTimersByTimeAsync(50)
+  calls.close()
+  await vi.advanceTimersByTimeAsync(10_000)
+  await refused
+  expect(tries).toBe(1)
 })

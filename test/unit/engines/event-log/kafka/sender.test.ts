@@ -1,7 +1,7 @@
 /** Which batches share a request, and what its answer means for each. */
 
 import { describe, expect, test } from 'vitest'
-import type { PartitionLeader } from '#engines/event-log/kafka/cluster.ts'
+import type { PartitionLeader } from '#engines/event-log/kafka/known-leaders.ts'
 import {
   NotSent,
   type ProduceAnswer,

@@ -28,7 +28,7 @@ function open() {
     {
       cluster,
       quiet: createQuietFetcher(cluster),
-      ranges: { ranges: ask, rangesOf: async () => new Map(), ends: ask },
+      ranges: { ranges: ask, rangesNow: ask, rangesOf: async () => new Map(), ends: ask },
       log: silentLog,
       isCompacted: async () => false,
     },

@@ -1,8 +1,9 @@
 /** A broker that does not know a topic yet is no proof that the topic is gone. */
 
-import type { Admin, ITopicConfig } from 'kafkajs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { AdminCalls } from '#engines/event-log/kafka/admin.ts'
+import type { AdminClient, NewTopic } from '#engines/event-log/kafka/admin-client.ts'
+import { topicNotFound } from '#engines/event-log/kafka/faults.ts'
 import { createTopics } from '#engines/event-log/kafka/topics.ts'
 import type { TopicSpec } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -23,44 +24,50 @@ const spec: TopicSpec = {
 
 /** A cluster whose brokers are asked in turn; a call is repeated every 100 ms, ten seconds long. */
 function openCluster(brokers = 3) {
-  const state = { exists: false, lateAnswers: 0, asked: 0, settings: new Map<string, string>() }
+  const state = { exists: false, lateAnswers: 0, asked: 0, created: [] as NewTopic[] }
   const holds = () => {
     state.asked++
     return state.exists && (state.lateAnswers === 0 || state.lateAnswers-- === 0)
   }
-  const unknown = () => Object.assign(new Error('unknown'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' })
-  // Of kafkajs's admin client only the calls that the driver makes here.
-  const admin = {
-    describeCluster: async () => ({ brokers: Array.from({ length: brokers }, (_, n) => n) }),
-    createTopics: async ({ topics }: { topics: ITopicConfig[] }) => {
+  const described = { partition: 0, leader: 1, replicas: brokers, inSync: brokers }
+  const unused = async () => expect.unreachable()
+  const client: AdminClient = {
+    describe: async (topic) => ({
+      brokers: Array.from({ length: brokers }, (_, node) => ({ node, address: `broker:${node}` })),
+      partitions: topic !== undefined && holds() ? [described] : [],
+    }),
+    async createTopic(topic) {
       state.exists = true
-      for (const { name, value } of topics[0]!.configEntries!) state.settings.set(name, value)
-      state.settings.set('replicas', String(topics[0]!.replicationFactor))
+      state.created.push(topic)
       return true
     },
-    deleteTopics: async () => {
+    async deleteTopic() {
       state.exists = false
     },
-    fetchTopicMetadata: async () => ({
-      topics: holds() ? [{ name: 'things', partitions: [{ partitionId: 0, leader: 1 }] }] : [],
-    }),
-    async fetchTopicOffsets() {
-      if (!holds()) throw unknown()
-      return [{ partition: 0, low: '0', high: '7' }]
-    },
-    describeConfigs: async () => ({ resources: [{ configEntries: [] }] }),
-  } as unknown as Admin
+    settings: async () => new Map(),
+    listTopics: unused,
+    addPartitions: unused,
+    changeSetting: unused,
+    deleteRecords: unused,
+    listGroups: unused,
+    members: unused,
+    deleteGroup: unused,
+  }
   const ask: AdminCalls['ask'] = async (work) => {
     for (let tries = 0; ; tries++) {
       try {
-        return await work(admin)
+        return await work(client)
       } catch (error) {
         if (error instanceof AppError || tries === 100) throw error
         vi.advanceTimersByTime(100)
       }
     }
   }
-  return { state, topics: createTopics({ ask, close: async () => {} }) }
+  async function rangesNow() {
+    if (!holds()) throw topicNotFound('things')
+    return [{ partition: 0, start: 0, end: 7 }]
+  }
+  return { state, topics: createTopics({ ask, close() {} }, { rangesNow }) }
 }
 
 test('a topic that was just made is asked for again where a broker does not know it yet', async () => {
@@ -83,14 +90,14 @@ test('a topic that is gone is said to be, soon after it was last seen, and at on
   state.asked = 0
   expect(await topics.describeTopic('things')).toBeNull()
   await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
-  expect(state.asked).toBe(3)
+  expect(state.asked).toBe(2)
 })
 
 test('a topic that was never seen is not waited for', async () => {
   const { state, topics } = openCluster()
   await expect(topics.offsets('things')).rejects.toMatchObject({ code: 'not_found' })
   expect(await topics.describeTopic('things')).toBeNull()
-  expect(state.asked).toBe(3)
+  expect(state.asked).toBe(2)
 })
 
 test('what is acknowledged has two copies wherever there are two brokers', async () => {
@@ -98,12 +105,13 @@ test('what is acknowledged has two copies wherever there are two brokers', async
   for (const brokers of [1, 2, 3, 5]) {
     const { state, topics } = openCluster(brokers)
     await topics.createTopic(spec)
-    copies.push([state.settings.get('replicas'), state.settings.get('min.insync.replicas')])
+    const [{ replicas, settings }] = state.created as [NewTopic]
+    copies.push([replicas, settings.find(({ name }) => name === 'min.insync.replicas')?.value])
   }
   expect(copies).toEqual([
-    ['1', '1'],
-    ['2', '2'],
-    ['3', '2'],
-    ['3', '2'],
+    [1, '1'],
+    [2, '2'],
+    [3, '2'],
+    [3, '2'],
   ])
 })

@@ -3,7 +3,16 @@
 import { describe, expect, it } from 'vitest'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
-import { createProgress } from '#services/vectors/index/progress.ts'
+import {
+  createProgress,
+  openProgressTail,
+  publishProgress,
+  resetProgress,
+} from '#services/vectors/index/progress.ts'
+import { jsonCodec, testPublisher } from '#test/support/consumer-wiring.ts'
+import { topicSpec } from '#test/support/index-writer.ts'
+import { createMemoryLog } from '#test/support/memory-log.ts'
+import { vectorsProgress } from '#topics/catalog.ts'
 
 function keeper(stored: VectorsProgress[]) {
   return createProgress({
@@ -58,5 +67,49 @@ describe('progress', () => {
     await progress.assigned([{ partition: 0, committed: 10 }])
     await progress.applied(0, 3)
     expect(stored.at(-1)).toMatchObject({ applied_through: 9 })
+  })
+})
+
+describe('progress in the log', () => {
+  const recordOf = (partition: number, appliedThrough: number): VectorsProgress => ({
+    index: 'vectors',
+    generation: 2,
+    partition,
+    epoch: 1,
+    applied_through: appliedThrough,
+    failures: 0,
+  })
+  const message = (value: VectorsProgress) => ({ key: value, value })
+
+  async function openLog() {
+    const eventLog = createMemoryLog()
+    await eventLog.createTopic({ ...topicSpec('vectors.progress'), partitions: 12 })
+    const publisher = testPublisher(eventLog, 12)
+    return { index: vectorsIndex, eventLog, codec: jsonCodec, publisher }
+  }
+
+  it('of all partitions of a generation lies in one partition', async () => {
+    const parts = await openLog()
+    const records = Array.from({ length: 12 }, (_, partition) => message(recordOf(partition, 5)))
+    await publishProgress(parts.publisher, { index: vectorsIndex, generation: 2 }, records)
+    const ends = await parts.eventLog.offsets('vectors.progress')
+    expect(ends.map(({ end }) => end).filter((end) => end > 0)).toEqual([12])
+  })
+
+  it('goes back by a reset, also where an earlier version wrote it into the partition of its key', async () => {
+    const parts = await openLog()
+    await parts.publisher.publish(
+      vectorsProgress,
+      [0, 1, 2, 3].map((n) => message(recordOf(n, 9))),
+    )
+    const positions = [0, 1, 2, 3].map((partition) => ({ partition, offset: 4 }))
+    await resetProgress(parts, 2, positions)
+    const tail = await openProgressTail(parts)
+    await tail.catchUp()
+    for (const { partition } of positions) {
+      const known = tail.latest({ generation: 2, epoch: 1, partition })
+      expect(known?.applied_through ?? 3).toBe(3)
+    }
+    await tail.close()
   })
 })

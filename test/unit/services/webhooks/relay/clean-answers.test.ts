@@ -4,15 +4,18 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createHttpApp, recordHeaders } from '#runtime/http.ts'
+import { openTracing } from '#runtime/tracing/open-tracing.ts'
+import type { Tracing } from '#runtime/tracing/tracing.ts'
 import { keepSecretsOut } from '#services/webhooks/relay/clean-answers.ts'
 import { chooseTargets, namesOf } from '#services/webhooks/relay/events/choose-targets.ts'
+import { openOtlpReceiver } from '../../../../support/otlp-receiver.ts'
 
 const secret = '0123456789abcdef0123456789abcdef'
 
-function openApp() {
+function openApp(tracing?: Tracing) {
   const lines: string[] = []
   const log = pino({}, { write: (line: string) => void lines.push(line) })
-  const app = createHttpApp({ name: 'relay', log, metrics: new Registry(), loopbackOnly: true })
+  const app = createHttpApp({ name: 'relay', log, metrics: new Registry(), loopbackOnly: true, tracing })
   keepSecretsOut(app, () => [secret])
   app.get<{ Querystring: { targets?: string } }>('/fire', (request) => {
     chooseTargets({ targets: new Map() }, { event: 'e', agent: 'a' }, namesOf(request.query.targets))
@@ -40,6 +43,29 @@ test.each([
   expect(JSON.stringify([answer.headers, answer.body, lines])).not.toContain(secret)
   expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
   expect(lines.join('')).toContain(answer.headers['x-request-id'])
+})
+
+test('nor does a span hold one, whatever came of the request', async () => {
+  const receiver = await openOtlpReceiver()
+  onTestFinished(() => receiver.close())
+  const tracing = await openTracing({
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
+    serviceName: 'relay',
+    instanceId: 'one',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+  })
+  const { app, lines } = openApp(tracing)
+  const evil = { ...headers, host: 'evil.example' }
+  for (const sent of [headers, evil]) await app.inject({ url: '/fire', headers: sent })
+  const { 'x-request-id': id, host } = headers
+  for (const url of ['/fire', `/fire/${secret}`]) {
+    await app.inject({ url, headers: { host, 'x-request-id': id } })
+  }
+  await app.inject({ url: '/fire', headers: { host: 'evil.example', 'x-request-id': id } })
+  await tracing?.close()
+  expect(receiver.spans.map(({ name }) => name)).toEqual(['GET /fire', 'GET', 'GET /fire'])
+  expect(JSON.stringify([receiver.spans, lines])).not.toContain(secret)
 })
 
 test('other ids are kept, and a refusal still names what is unknown', async () => {

@@ -1,0 +1,14 @@
+/** Traces once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
+
+import { describe, vi } from 'vitest'
+import { onDistributedServers } from '../support/distributed-stack.ts'
+
+vi.mock('../support/gateway-platform.ts', async () => {
+  const { openDistributedGateway } = await import('../support/distributed-stack.ts')
+  return { openGatewayPlatform: openDistributedGateway }
+})
+
+onDistributedServers()
+describe('traces', async () => {
+  await import('./tracing.test.ts')
+})
