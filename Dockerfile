@@ -33,5 +33,5 @@ USER node
 # Fills the cache with the compiled code: without it most of a start is taking the types out of every file.
 RUN node cli/main.ts --version
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5m --start-interval=2s CMD ["node", "docker/healthcheck.js"]
-ENTRYPOINT ["node", "cli/main.ts"]
+ENTRYPOINT ["node", "bin/flotilla.js"]
 CMD ["start"]

@@ -9,21 +9,22 @@ import type { Logger } from 'pino'
 import { type Static, Type } from 'typebox'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import type { TlsEngine } from '#lib/tls-probe.ts'
 import type { Embedder } from './embedder/port.ts'
 import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
 import type { LogSnapshot } from './event-log/embedded/snapshot.ts'
 import type { EventLog } from './event-log/port.ts'
-import { checkEventLogSettings, eventLogSettings, kafkaConnection } from './event-log/settings.ts'
+import { checkEventLogSettings, eventLogSettings, kafkaConnection, kafkaTls } from './event-log/settings.ts'
 import type { IdentityEngine } from './identity/port.ts'
 import { checkIdentitySettings, identitySettings } from './identity/settings.ts'
 import type { Mirror } from './relational/mirror/port.ts'
 import type { Relational } from './relational/port.ts'
-import { relationalSettings } from './relational/settings.ts'
+import { postgresTls, relationalSettings } from './relational/settings.ts'
 import type { SchemaRegistry } from './schema-registry/port.ts'
-import { schemaRegistrySettings } from './schema-registry/settings.ts'
+import { registryConnection, registryTls, schemaRegistrySettings } from './schema-registry/settings.ts'
 import { collections, vectorDimension } from './vectors/collections.ts'
 import type { VectorStore } from './vectors/port.ts'
-import { qdrantConnection, vectorSettings } from './vectors/settings.ts'
+import { qdrantConnection, qdrantTls, vectorSettings } from './vectors/settings.ts'
 
 /** Environment variables that choose and reach the engines. */
 export const engineSettings = Type.Object({
@@ -61,6 +62,7 @@ export interface EngineChoice {
 /** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
+  enginesOverTls(settings)
   checkEmbedderSettings(settings)
   checkIdentitySettings(settings)
   return {
@@ -85,6 +87,11 @@ export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoi
 
 function choice(value: string | undefined, named: string, otherwise: string, variable: string): EngineChoice {
   return { driver: value ? named : otherwise, embedded: !value, variable }
+}
+
+/** The engines that these settings reach over TLS. Throws AppError `invalid_configuration` for files that are no use. */
+export function enginesOverTls(settings: EngineSettings): TlsEngine[] {
+  return [kafkaTls, registryTls, qdrantTls, postgresTls].flatMap((tlsOf) => tlsOf(settings) ?? [])
 }
 
 /**
@@ -160,10 +167,8 @@ export async function embeddedFaults(
     ],
     [
       'relational',
-      async () => {
-        const { checkCluster } = await import('./relational/pglite-cluster.ts')
-        checkCluster(join(directory, folders.relational))
-      },
+      async () =>
+        (await import('./relational/pglite-cluster.ts')).checkCluster(join(directory, folders.relational)),
     ],
   ]
   const faults: { engine: Name; error: unknown }[] = []
@@ -214,16 +219,14 @@ async function openEventLog({ settings, directory, clientId, log }: OpenEnginesO
   })
 }
 
-async function openSchemaRegistry({
-  settings,
-  schemasDirectory,
-}: OpenEnginesOptions): Promise<SchemaRegistry> {
-  if (settings.SCHEMA_REGISTRY_URL) {
+async function openSchemaRegistry(options: OpenEnginesOptions): Promise<SchemaRegistry> {
+  const server = registryConnection(options.settings)
+  if (server) {
     const { openConfluentRegistry } = await import('./schema-registry/confluent.ts')
-    return openConfluentRegistry({ url: settings.SCHEMA_REGISTRY_URL })
+    return openConfluentRegistry(server)
   }
   const { openFolderRegistry } = await import('./schema-registry/folder.ts')
-  return openFolderRegistry({ directory: schemasDirectory })
+  return openFolderRegistry({ directory: options.schemasDirectory })
 }
 
 async function openVectors({ settings, directory, log }: OpenEnginesOptions): Promise<VectorStore> {

@@ -16,6 +16,7 @@ import { createMetrics, exposeDisk } from './metrics.ts'
 import { createPublisher } from './publisher.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
+import { refuseUntrusted } from './start/refuse-untrusted.ts'
 import { ensureTopics } from './topics.ts'
 import { openTracing } from './tracing/open-tracing.ts'
 import { tracedEngines } from './tracing/traced-engines.ts'
@@ -74,6 +75,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const choices = choicesOf(env)
   const instanceId = randomBytes(6).toString('hex')
   if (options.lock) scope.add('data directory', await openDataDirectory(home))
+  const settings = loadConfig(engineSettings, env)
   const metrics = createMetrics()
   const tracing = options.traced
     ? await openTracing({ env, log, metrics, instanceId, serviceName: options.producerName })
@@ -81,7 +83,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   // Closed behind the engines: nothing that they wait for may be held up by it.
   if (tracing) scope.add('tracing', tracing)
   const opening = openEngines({
-    settings: loadConfig(engineSettings, env),
+    settings,
     needs: [...commonNeeds, ...options.needs],
     directory: home,
     schemasDirectory,
@@ -93,6 +95,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const opened = await opening
   scope.add('engines', opened)
   const engines = (tracing ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
+  await refuseUntrusted(opened.engines, settings)
   await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
   const locations = await ensureTopics({

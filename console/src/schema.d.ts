@@ -2042,6 +2042,8 @@ export interface components {
                 members: number;
                 /** @description Over all partitions: end − max(committed, start). */
                 lag: number;
+                /** @description Records that were gone from the log before the group read them; not in the lag. */
+                expired: number;
                 /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */
                 behind_s: number | null;
                 /** @description Records that come a second, over the last two minutes; null: not known yet. */
@@ -2074,6 +2076,8 @@ export interface components {
             members: number;
             /** @description Over all partitions: end − max(committed, start). */
             lag: number;
+            /** @description Records that were gone from the log before the group read them; not in the lag. */
+            expired: number;
             /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */
             behind_s: number | null;
             /** @description Records that come a second, over the last two minutes; null: not known yet. */
@@ -2089,6 +2093,8 @@ export interface components {
                 start: number;
                 end: number;
                 lag: number;
+                /** @description Records between committed and start: gone from the log before the group read them. Kafka’s own tool counts them as lag. */
+                expired: number;
                 /** @description The client that reads it now; null: none does. */
                 owner: string | null;
                 /** @description How long the oldest record that waits has waited; null: nothing waits, or it is not known yet. */

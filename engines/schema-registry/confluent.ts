@@ -1,8 +1,11 @@
 /** A schema registry behind Confluent's API. Its answers are kept, because ids never change. */
 
+import { Agent as HttpsAgent } from 'node:https'
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { LRUCache } from 'lru-cache'
+import { Agent, fetch } from 'undici'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { SchemaRegistry } from './port.ts'
@@ -20,12 +23,23 @@ const racePausesMs = [50, 150, 400, 1_000]
 /** Schemas that are kept; a platform has some dozens. */
 const keptMax = 2_000
 
+interface RegistryOptions {
+  url: string
+  /** For a registry that asks for one. */
+  certificate?: ClientCertificate | null
+}
+
 /** `url` is the base of the API and may hold `user:password@`. Nothing is asked before the first call. */
-export async function openConfluentRegistry(options: { url: string }): Promise<SchemaRegistry> {
-  const { host, auth } = takeApart(options.url)
+export async function openConfluentRegistry({
+  url,
+  certificate = null,
+}: RegistryOptions): Promise<SchemaRegistry> {
+  const { host, auth } = takeApart(url)
+  const dispatcher = certificate ? new Agent({ connect: certificate }) : null
   const client = new Client({
     host,
     ...(auth ? { auth } : {}),
+    ...(certificate ? { agent: new HttpsAgent({ ...certificate, keepAlive: true }) } : {}),
     retry: { retries: 2, initialRetryTimeInSecs: 0.1, maxRetryTimeInSecs: 1 },
   })
   const ids = new LRUCache<string, number>({ max: keptMax })
@@ -34,7 +48,11 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
     ? { authorization: `Basic ${Buffer.from(`${auth.username}:${auth.password}`).toString('base64')}` }
     : {}
   const read = (path: string, timeoutMs: number) =>
-    fetch(`${host}${path}`, { headers, signal: AbortSignal.timeout(timeoutMs) }).catch((cause) => {
+    fetch(`${host}${path}`, {
+      headers,
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(dispatcher ? { dispatcher } : {}),
+    }).catch((cause) => {
       throw registryUnavailable(cause)
     })
   return {
@@ -67,12 +85,14 @@ export async function openConfluentRegistry(options: { url: string }): Promise<S
       await response.body?.cancel()
       if (!response.ok) throw registryUnavailable(refusedWith(response))
     },
-    async close() {},
+    async close() {
+      await dispatcher?.destroy()
+    },
   }
 }
 
 /** Its status is what an operator needs to know. */
-function refusedWith({ status }: Response): Error {
+function refusedWith({ status }: { status: number }): Error {
   return Object.assign(new Error(`status ${status}`), { status })
 }
 

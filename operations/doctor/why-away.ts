@@ -1,6 +1,7 @@
 /** Why an engine could not be used, in words, and what to do: from what the driver kept as the cause of its fault. */
 
 import { AppError } from '#lib/errors.ts'
+import { tlsFault } from '#lib/tls-faults.ts'
 import type { EngineName } from '#runtime/service.ts'
 import { type Check, failedCheck } from './check.ts'
 
@@ -16,6 +17,14 @@ const credentials: Record<EngineName, string> = {
   embedder: 'EMBEDDINGS_API_KEY',
   localEmbedder: 'EMBEDDINGS_API_KEY',
   identity: 'GOOGLE_APPLICATION_CREDENTIALS',
+}
+
+/** What holds the client certificate. */
+const certificates: Partial<Record<EngineName, string>> = {
+  eventLog: 'KAFKA_SSL_CERTIFICATE_LOCATION and KAFKA_SSL_KEY_LOCATION',
+  schemaRegistry: 'SCHEMA_REGISTRY_SSL_CERTIFICATE_LOCATION and SCHEMA_REGISTRY_SSL_KEY_LOCATION',
+  relational: 'sslcert and sslkey of DATABASE_URL',
+  mirror: 'sslcert and sslkey of DATABASE_URL',
 }
 
 /** Postgres (SQLSTATE), the client of Kafka. */
@@ -35,6 +44,8 @@ export function engineAway(
   { engine, variable }: { engine: EngineName; variable: string },
   error: unknown,
 ): Check {
+  const fault = tlsFault(error, certificates[engine] ?? null)
+  if (fault) return { check, status: 'fail', ...fault }
   for (const cause of causesOf(error)) {
     const reason = reasonOf(cause, engine, variable)
     if (reason) return { check, status: 'fail', ...reason }

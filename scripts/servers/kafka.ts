@@ -67,6 +67,8 @@ export interface KafkaSecurity {
   certificate: string
   /** Name → password. None has any right at first. */
   users: Record<string, string>
+  /** PEM file of the authority whose certificates clients must show, too. */
+  clientAuthority?: string
 }
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
@@ -204,7 +206,7 @@ function listeners({ port, controllerPort, nodesPort, advertisedPort }: Node): s
 /** Certificates are for names, so clients are sent to `localhost`. */
 function securedListeners(
   { port, controllerPort, nodesPort }: Node,
-  { certificate }: KafkaSecurity,
+  { certificate, clientAuthority }: KafkaSecurity,
 ): string[] {
   const nodes = `NODES://127.0.0.1:${nodesPort}`
   return [
@@ -216,6 +218,14 @@ function securedListeners(
     'listener.name.clients.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;',
     'ssl.keystore.type=PEM',
     `ssl.keystore.location=${certificate}`,
+    ...(clientAuthority
+      ? [
+          'ssl.truststore.type=PEM',
+          `ssl.truststore.location=${clientAuthority}`,
+          // Brokers overlook it next to SASL unless it is said of the listener itself.
+          'listener.name.clients.ssl.client.auth=required',
+        ]
+      : []),
     'authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
     // The nodes themselves, and whoever sets the rights.
     'super.users=User:ANONYMOUS',

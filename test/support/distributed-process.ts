@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { eventually } from './eventually.ts'
 
-const command = fileURLToPath(new URL('../../bin/flotilla.js', import.meta.url))
+/** The `flotilla` command of this checkout. */
+export const commandOfToday = fileURLToPath(new URL('../../bin/flotilla.js', import.meta.url))
 
 export interface ServiceProcess {
   child: ChildProcess
@@ -34,8 +35,11 @@ export interface Processes {
   close(): Promise<void>
 }
 
-/** Every process gets `env` and nothing of this machine's own variables that name engines. */
-export function createProcesses(env: Record<string, string>): Processes {
+/**
+ * Every process gets `env` and nothing of this machine's own variables that name engines. `command` is the file of another
+ * version's `flotilla` command.
+ */
+export function createProcesses(env: Record<string, string>, command = commandOfToday): Processes {
   const folders: string[] = []
   const running = new Set<ServiceProcess>()
   const launched: ServiceProcess[] = []

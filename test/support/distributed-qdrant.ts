@@ -1,6 +1,7 @@
 /** A Qdrant of one test file's own, which is killed and started again on its port and storage. */
 
 import { mkdtempSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -19,8 +20,15 @@ export interface OwnQdrant {
   start(): Promise<void>
 }
 
-/** Null, and one line that says so, where no qdrant executable is on the PATH. */
-export async function openOwnQdrant(): Promise<OwnQdrant | null> {
+export interface QdrantLock {
+  /** PEM file with a private key and its certificate for `localhost`, and that of its authority. */
+  certificate: string
+  authority: string
+  apiKey: string
+}
+
+/** Null, and one line that says so, where no qdrant executable is on the PATH. With TLS and a key where they are given. */
+export async function openOwnQdrant(lock?: QdrantLock): Promise<OwnQdrant | null> {
   const executable = findQdrant()
   if (executable === null) {
     console.error(
@@ -31,7 +39,7 @@ export async function openOwnQdrant(): Promise<OwnQdrant | null> {
   const folder = mkdtempSync(join(tmpdir(), 'fl-qdrant-'))
   removeAtEnd(folder)
   const [port, grpcPort] = [await freePort(), await freePort()]
-  const url = `http://127.0.0.1:${port}`
+  const url = lock ? `https://localhost:${port}` : `http://127.0.0.1:${port}`
   let child: ServerChild | undefined
   async function start(): Promise<void> {
     child = startChild(executable as string, [], {
@@ -44,11 +52,36 @@ export async function openOwnQdrant(): Promise<OwnQdrant | null> {
         QDRANT__STORAGE__STORAGE_PATH: join(folder, 'storage'),
         QDRANT__STORAGE__SNAPSHOTS_PATH: join(folder, 'snapshots'),
         QDRANT__TELEMETRY_DISABLED: 'true',
+        ...(lock ? lockOf(lock) : {}),
       },
     })
-    const ready = () => fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2_000) })
-    await untilReady('Qdrant', child, async () => (await ready()).ok)
+    await untilReady('Qdrant', child, () => (lock ? acceptsConnections(port) : isReady(url)))
   }
   await start()
   return { url, start, kill9: async () => child?.kill('SIGKILL') }
+}
+
+async function isReady(url: string): Promise<boolean> {
+  return (await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok
+}
+
+/** This process does not know the authority. */
+function acceptsConnections(port: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', reject)
+  })
+}
+
+function lockOf({ certificate, authority, apiKey }: QdrantLock): Record<string, string> {
+  return {
+    QDRANT__SERVICE__ENABLE_TLS: 'true',
+    QDRANT__TLS__CERT: certificate,
+    QDRANT__TLS__KEY: certificate,
+    QDRANT__TLS__CA_CERT: authority,
+    QDRANT__SERVICE__API_KEY: apiKey,
+  }
 }

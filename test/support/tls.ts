@@ -5,14 +5,18 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { TLSSocket } from 'node:tls'
+import { createServer as createTlsServer } from 'node:tls'
 import { freePort } from '../../scripts/servers/children.ts'
 
 export interface Certificates {
-  /** PEM file of the authority that signed the certificate. */
+  /** PEM file of the authority that signed the certificates. */
   authority: string
   /** PEM file with the private key and the certificate for `localhost`. */
   server: string
+  /** The same for another name. */
+  elsewhere: string
+  /** PEM files of a client. */
+  client: { certificate: string; key: string }
   remove(): void
 }
 
@@ -24,41 +28,26 @@ export function makeCertificates(): Certificates {
   const openssl = (...args: string[]) =>
     execFileSync('openssl', args, { cwd: folder, timeout: opensslTimeoutMs, stdio: 'pipe' })
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
-  openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-keyout',
-    'ca.key',
-    '-out',
-    'ca.pem',
-    '-days',
-    '2',
-    '-subj',
-    '/CN=test authority',
-  )
-  openssl('req', ...newKey, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=localhost')
-  writeFileSync(join(folder, 'names'), 'subjectAltName=DNS:localhost')
+  const days = ['-days', '2']
+  const own = ['-keyout', 'ca.key', '-out', 'ca.pem', ...days, '-subj', '/CN=test authority']
+  openssl('req', '-x509', ...newKey, ...own)
   const signer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial']
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    'server.csr',
-    ...signer,
-    '-days',
-    '2',
-    '-extfile',
-    'names',
-    '-out',
-    'server.crt',
-  )
-  const server = join(folder, 'server.pem')
-  const parts = ['server.key', 'server.crt'].map((name) => readFileSync(join(folder, name), 'utf8'))
-  writeFileSync(server, parts.join(''))
+  const sign = (name: string, host: string): string => {
+    openssl('req', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${host}`)
+    writeFileSync(join(folder, 'names'), `subjectAltName=DNS:${host}`)
+    const asked = ['-in', `${name}.csr`, ...signer, ...days, '-extfile', 'names', '-out', `${name}.crt`]
+    openssl('x509', '-req', ...asked)
+    const parts = ['key', 'crt'].map((kind) => readFileSync(join(folder, `${name}.${kind}`), 'utf8'))
+    writeFileSync(join(folder, `${name}.pem`), parts.join(''))
+    return join(folder, `${name}.pem`)
+  }
+  const [server, elsewhere] = [sign('server', 'localhost'), sign('elsewhere', 'elsewhere.example')]
+  sign('client', 'flotilla')
   return {
     authority: join(folder, 'ca.pem'),
     server,
+    elsewhere,
+    client: { certificate: join(folder, 'client.crt'), key: join(folder, 'client.key') },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -73,23 +62,26 @@ export interface TlsProxy {
 const sslRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 /**
- * Ends TLS in front of a server of this machine. As `postgres` it answers the question that comes before the handshake there,
+ * Ends TLS in front of a server of this machine; with `clientAuthority` clients must show a certificate that it signed. As `postgres` it answers the question that comes before the handshake there,
  * and refuses those that do not ask.
  */
 export async function openTlsProxy(
   certificate: string,
   target: number,
   protocol: 'http' | 'postgres',
+  clientAuthority?: string,
 ): Promise<TlsProxy> {
   const pem = readFileSync(certificate)
+  const asking = clientAuthority
+    ? { requestCert: true, rejectUnauthorized: true, ca: readFileSync(clientAuthority) }
+    : {}
   const open = new Set<Socket>()
   const keep = (socket: Socket) => {
     open.add(socket)
     socket.on('error', () => socket.destroy())
     socket.once('close', () => open.delete(socket))
   }
-  const join = (client: Socket) => {
-    const secure = new TLSSocket(client, { isServer: true, key: pem, cert: pem })
+  const join = (secure: Socket) => {
     const server = connect(target, '127.0.0.1')
     for (const [one, other] of [
       [secure, server],
@@ -100,14 +92,18 @@ export async function openTlsProxy(
       one.once('close', () => other.destroy())
     }
   }
+  // It takes over connections that are open already.
+  const tls = createTlsServer({ key: pem, cert: pem, ...asking }, join)
+  tls.on('tlsClientError', () => {})
+  const secureOf = (client: Socket) => void tls.emit('connection', client)
   const listener = createServer((client) => {
     keep(client)
-    if (protocol === 'http') return join(client)
+    if (protocol === 'http') return secureOf(client)
     client.once('data', (asked) => {
       if (!asked.equals(sslRequest)) return client.destroy()
       client.pause()
       client.write('S')
-      join(client)
+      secureOf(client)
     })
   })
   const port = await freePort()

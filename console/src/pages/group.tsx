@@ -108,7 +108,7 @@ export default function GroupPage() {
 }
 
 function About({ group }: { group: Data['ReaderGroup'] }) {
-  const { state, lag, members, topic, group_id, stuck, in_per_s, out_per_s } = group
+  const { state, lag, expired, members, topic, group_id, stuck, in_per_s, out_per_s } = group
   return (
     <>
       <Facts
@@ -118,6 +118,7 @@ function About({ group }: { group: Data['ReaderGroup'] }) {
           ['Behind by', lag === 0 ? 'nothing waits' : behindBy(group)],
           ['In, out', `${perSecond(in_per_s)} and ${perSecond(out_per_s)} records a second`],
           ['Clears in', lag === 0 ? 'nothing waits' : clearsIn(group)],
+          ...(expired > 0 ? [['Expired unread', count(expired)] as [string, string]] : []),
           ['Members', count(members)],
           [
             'Topic',

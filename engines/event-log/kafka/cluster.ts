@@ -9,6 +9,7 @@
 import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
 import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
+import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createKnownLeaders, type KnownLeaders, type PartitionLeader } from './known-leaders.ts'
@@ -17,7 +18,8 @@ export interface KafkaOptions {
   /** `host:port` of some brokers; the others are learned from them. */
   brokers: string[]
   clientId: string
-  ssl?: boolean
+  /** TLS, with a client certificate where there is one. */
+  ssl?: Partial<ClientCertificate>
   sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
   /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
   replicationFactor?: number
@@ -188,7 +190,7 @@ function addressOf(broker: string): Address {
 function securityOf({ ssl, sasl }: KafkaOptions) {
   const mechanisms = { plain: 'PLAIN', 'scram-sha-256': 'SCRAM-SHA-256', 'scram-sha-512': 'SCRAM-SHA-512' }
   return {
-    ...(ssl ? { tls: {}, tlsServerName: true } : {}),
+    ...(ssl ? { tls: ssl, tlsServerName: true } : {}),
     ...(sasl
       ? {
           sasl: {

@@ -7,6 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { listTopicsOperation, partitionFactsOperation, showTopicOperation } from '#operations/topics-list.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { LookedGroup } from '../group-looks.ts'
+import { group, groups } from '../group-schemas.ts'
 import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
 import { sampleEveryMs } from '../lag-history.ts'
 import type { MainApi } from '../main-api.ts'
@@ -42,20 +43,6 @@ const topicFields = {
 const topic = Type.Object(topicFields, { title: 'Topic' })
 const topics = Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' })
 
-const perSecond = (description: string) =>
-  orNull(Type.Number(), `${description} a second, over the last two minutes; null: not known yet.`)
-const pace = {
-  behind_s: orNull(
-    Type.Number(),
-    'How long the oldest record that waits has waited; null: nothing waits, or it is not known yet.',
-  ),
-  in_per_s: perSecond('Records that come'),
-  out_per_s: perSecond('Records that are read'),
-  clears_in_s: orNull(
-    Type.Number(),
-    'When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet.',
-  ),
-}
 const partitionFacts = Type.Object(
   {
     partitions: Type.Array(
@@ -75,44 +62,6 @@ const partitionFacts = Type.Object(
   { title: 'PartitionFacts' },
 )
 
-const groupFields = {
-  group: Type.String({ description: 'The same before and after a rebuild.' }),
-  group_id: Type.String({ description: 'As the log knows it.' }),
-  topic: Type.String(),
-  state: Type.Enum(['reading', 'idle', 'stuck', 'away'], {
-    type: 'string',
-    description:
-      'reading: it has something left; idle: it has not; stuck: a record does not get through; away: it has no members.',
-  }),
-  members: Type.Integer(),
-  lag: Type.Integer({ description: 'Over all partitions: end − max(committed, start).' }),
-  ...pace,
-}
-const partitionLag = Type.Object({
-  partition: Type.Integer(),
-  committed: orNull(Type.Integer(), 'The next offset to be read; null: none was ever committed.'),
-  start: Type.Integer(),
-  end: Type.Integer(),
-  lag: Type.Integer(),
-  owner: orNull(Type.String(), 'The client that reads it now; null: none does.'),
-  ...pace,
-})
-const stuckRecord = Type.Object({}, { additionalProperties: true })
-const groups = Type.Object(
-  { groups: Type.Array(Type.Object(groupFields)), as_of: time },
-  { title: 'ReaderGroups' },
-)
-const group = Type.Object(
-  {
-    ...groupFields,
-    partitions: Type.Array(partitionLag),
-    stuck: Type.Array(stuckRecord, {
-      description: 'Records that the writer of an index cannot get through.',
-    }),
-    as_of: time,
-  },
-  { title: 'ReaderGroup' },
-)
 const history = Type.Object(
   {
     group: Type.String(),
@@ -293,8 +242,9 @@ function findGroup(groups: readonly LookedGroup[], asked: string): LookedGroup {
   throw new AppError('not_found', `There is no group ${asked.slice(0, 64)}. There are: ${names}.`)
 }
 
-function summaryOf({ partitions: _, stuck, ...group }: LookedGroup) {
+function summaryOf({ partitions, stuck, ...group }: LookedGroup) {
   const { members, lag } = group
   const state = stuck.length > 0 ? 'stuck' : members === 0 ? 'away' : lag > 0 ? 'reading' : 'idle'
-  return { ...group, state } as const
+  const expired = partitions.reduce((sum, one) => sum + one.expired, 0)
+  return { ...group, expired, state } as const
 }

@@ -153,3 +153,15 @@ test('main API, gateway, dispatcher and command line of runs read one nodes file
     'AXON',
   ])
 })
+
+test('what starts the platform in containers and by systemd is the command that sets its memory', () => {
+  expect(dockerfile).toContain('\nENTRYPOINT ["node", "bin/flotilla.js"]\n')
+  for (const container of Object.values(containers).filter(({ build }) => build !== undefined)) {
+    expect(container).not.toHaveProperty('entrypoint')
+  }
+  for (const unit of ['flotilla.service', 'flotilla@.service']) {
+    expect(read(`packaging/systemd/${unit}`)).toMatch(/^ExecStart=\S+ \S+\/bin\/flotilla\.js start/m)
+  }
+  // A container's `command` would replace the entrypoint.
+  expect(read('charts/flotilla/templates/deployments.yaml')).not.toMatch(/^\s*command: .*(main\.ts|node)/m)
+})
