@@ -8,7 +8,7 @@ import { observe } from './observations.ts'
 import type { Stack } from './stack.ts'
 
 const perSecond = 10
-const secondsOfKind = 20
+const secondsOfKind = 10
 /** The platform is at rest when it uses less than this share of a core, and is waited for so long. */
 const restShare = 0.05
 const lookSeconds = 5
