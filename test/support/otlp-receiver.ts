@@ -2,6 +2,10 @@
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import { openTracing } from '#runtime/tracing/open-tracing.ts'
+import type { Tracing } from '#runtime/tracing/tracing.ts'
 import { eventually } from './eventually.ts'
 import { fieldsOf, type ProtobufField, textOf } from './protobuf.ts'
 
@@ -29,6 +33,8 @@ export interface OtlpReceiver {
   readonly requests: Record<string, unknown>[]
   /** What it does with requests: takes them, refuses them with 503, or never answers. */
   mode: 'take' | 'refuse' | 'hang'
+  /** Tracing that sends its spans here. */
+  openTracing(): Promise<Tracing>
   /** Waits for a span that fits. */
   spanOf(what: string, fits: (span: ReceivedSpan) => boolean): Promise<ReceivedSpan>
   /** Waits for a span that fits and for all above it, up to one of the name `root`; the outermost comes first. */
@@ -53,6 +59,14 @@ export async function openOtlpReceiver(): Promise<OtlpReceiver> {
     spans,
     requests,
     mode: 'take',
+    openTracing: async () =>
+      (await openTracing({
+        env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
+        serviceName: 'test',
+        instanceId: 'one',
+        log: pino({ level: 'silent' }),
+        metrics: new Registry(),
+      })) as Tracing,
     spanOf: (what, fits) => eventually(what, async () => spans.find(fits)),
     chainTo: (what, root, fits) =>
       eventually(what, async () => {

@@ -11,12 +11,13 @@ import { createConnections } from '#services/runs/nodes/adk/connections.ts'
 import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
 import { createNodeSessions } from '#services/runs/nodes/adk/sessions.ts'
 import type { NodeSet } from '#services/runs/nodes/types.ts'
-import { acceptRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
+import { acceptRun, type NewRun } from '#services/runs/state/accept.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Run, StoredEvent } from '#services/runs/state/types.ts'
 import { eventually } from './eventually.ts'
 import { silentLog } from './relational.ts'
 import { nodesAt, shortTimes } from './run-nodes.ts'
+import { newRun } from './run-rows.ts'
 import type { ScriptedNode } from './scripted-node.ts'
 
 export interface RunWorld {
@@ -49,6 +50,8 @@ export interface DispatcherGiven {
   nodes?: NodeSet
   drainMs?: number
 }
+
+const said = (text: string): NewRun['message'] => ({ role: 'user', parts: [{ text }] })
 
 export function openRunWorld(relational: Relational, node: ScriptedNode): RunWorld {
   const dispatchers: Dispatcher[] = []
@@ -102,11 +105,12 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
       return dispatcher
     },
     async accept(text, given = {}) {
-      const run = await acceptRun(relational, newRun(text, given))
+      const run = await acceptRun(relational, newRun({ message: said(text), ...given }))
       for (const dispatcher of dispatchers) dispatcher.run(run.slug, null)
       return run
     },
-    acceptAtOnce: (dispatcher, text, given = {}) => acceptRun(faulty, newRun(text, given), dispatcher),
+    acceptAtOnce: (dispatcher, text, given = {}) =>
+      acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher),
     ended: (runId) =>
       eventually(`run ${runId} ends`, async () => {
         const run = await readRun(relational, runId)
@@ -131,23 +135,6 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     },
   }
   return world
-}
-
-function newRun(text: string, given: Partial<NewRun>): NewRun {
-  const slug = given.slug ?? 'whale'
-  return {
-    runId: newRunId(),
-    slug,
-    agent: slug.toUpperCase(),
-    userId: 'ada',
-    sessionId: 's1',
-    trigger: 'api',
-    callerUid: 'uid-ada',
-    requestId: null,
-    message: { role: 'user', parts: [{ text }] },
-    streaming: false,
-    ...given,
-  }
 }
 
 function spoken({ event }: StoredEvent): string {

@@ -1,11 +1,8 @@
 /** Calls of engines as spans: named without a value of the call, and only for work that is traced. */
 
-import pino from 'pino'
-import { Registry } from 'prom-client'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { OpenEngines } from '#engines/open.ts'
 import { AppError } from '#lib/errors.ts'
-import { openTracing } from '#runtime/tracing/open-tracing.ts'
 import { tracedEngines } from '#runtime/tracing/traced-engines.ts'
 import type { OpenSpan, Tracing } from '#runtime/tracing/tracing.ts'
 import { type OtlpReceiver, openOtlpReceiver } from '../../../support/otlp-receiver.ts'
@@ -42,13 +39,7 @@ let engines: Pick<OpenEngines, 'relational' | 'embedder'>
 let work: OpenSpan
 beforeEach(async () => {
   receiver = await openOtlpReceiver()
-  tracing = (await openTracing({
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
-    serviceName: 'test',
-    instanceId: 'one',
-    log: pino({ level: 'silent' }),
-    metrics: new Registry(),
-  })) as Tracing
+  tracing = await receiver.openTracing()
   const plain: Partial<Record<keyof OpenEngines, unknown>> = { relational: new Database(), embedder }
   engines = tracedEngines(plain as Partial<OpenEngines>, tracing) as OpenEngines
   work = tracing.begin('work', { kind: 'internal' })

@@ -1,12 +1,9 @@
 /** Handlers as spans: how they end, what is none, and what others may have written into the log. */
 
-import pino from 'pino'
-import { Registry } from 'prom-client'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type BatchOutcome, done, keepTrying, type LaneOutcome, park, postpone } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consumer.ts'
 import type { Message } from '#runtime/messages.ts'
-import { openTracing } from '#runtime/tracing/open-tracing.ts'
 import { tracedBatches, tracedLanes } from '#runtime/tracing/traced-handlers.ts'
 import type { Tracing } from '#runtime/tracing/tracing.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
@@ -33,13 +30,7 @@ let receiver: OtlpReceiver
 let tracing: Tracing
 beforeEach(async () => {
   receiver = await openOtlpReceiver()
-  tracing = (await openTracing({
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
-    serviceName: 'test',
-    instanceId: 'one',
-    log: pino({ level: 'silent' }),
-    metrics: new Registry(),
-  })) as Tracing
+  tracing = await receiver.openTracing()
 })
 afterEach(async () => {
   await tracing.close()

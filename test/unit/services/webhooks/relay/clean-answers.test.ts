@@ -4,7 +4,6 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createHttpApp, recordHeaders } from '#runtime/http.ts'
-import { openTracing } from '#runtime/tracing/open-tracing.ts'
 import type { Tracing } from '#runtime/tracing/tracing.ts'
 import { keepSecretsOut } from '#services/webhooks/relay/clean-answers.ts'
 import { chooseTargets, namesOf } from '#services/webhooks/relay/events/choose-targets.ts'
@@ -48,13 +47,7 @@ test.each([
 test('nor does a span hold one, whatever came of the request', async () => {
   const receiver = await openOtlpReceiver()
   onTestFinished(() => receiver.close())
-  const tracing = await openTracing({
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
-    serviceName: 'relay',
-    instanceId: 'one',
-    log: pino({ level: 'silent' }),
-    metrics: new Registry(),
-  })
+  const tracing = await receiver.openTracing()
   const { app, lines } = openApp(tracing)
   const evil = { ...headers, host: 'evil.example' }
   for (const sent of [headers, evil]) await app.inject({ url: '/fire', headers: sent })
@@ -63,7 +56,7 @@ test('nor does a span hold one, whatever came of the request', async () => {
     await app.inject({ url, headers: { host, 'x-request-id': id } })
   }
   await app.inject({ url: '/fire', headers: { host: 'evil.example', 'x-request-id': id } })
-  await tracing?.close()
+  await tracing.close()
   expect(receiver.spans.map(({ name }) => name)).toEqual(['GET /fire', 'GET', 'GET /fire'])
   expect(JSON.stringify([receiver.spans, lines])).not.toContain(secret)
 })
