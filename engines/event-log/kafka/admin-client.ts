@@ -11,10 +11,10 @@ import {
   describeGroupsV5,
   incrementalAlterConfigsV1,
   listGroupsV4,
-  metadataV12,
+  type metadataV12,
 } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
-import { type Cluster, responseOf } from './cluster.ts'
+import type { Cluster } from './cluster.ts'
 import { refusalOf } from './faults.ts'
 
 export interface AdminClient {
@@ -29,8 +29,7 @@ export interface AdminClient {
   /** All settings of a topic by name, or some; null where a broker hides the value. */
   settings(topic: string, names?: string[]): Promise<Map<string, string | null>>
   changeSetting(topic: string, setting: Setting): Promise<void>
-  /** `leader` is the node id of the partition's leader. */
-  deleteRecords(leader: number, topic: string, partition: number, before: number): Promise<void>
+  deleteRecords(topic: string, partition: number, before: number): Promise<void>
   listGroups(): Promise<string[]>
   /** None for an unknown group. */
   members(group: string): Promise<GroupMember[]>
@@ -79,22 +78,18 @@ const set = 0 as const
 
 export function createAdminClient(cluster: Cluster): AdminClient {
   const connections = cluster.connections(requestTimeoutMs)
-  const metadata = async (topics: string[] | null) =>
-    metadataV12.api
-      .async(await cluster.asking.toAny(), topics, false, false)
-      .catch(responseOf<metadataV12.MetadataResponse>)
   const toCoordinator = async (group: string) => connections.to(await cluster.coordinator('group', group))
   return {
     async describe(topic) {
-      const { brokers, topics } = await metadata(topic === undefined ? [] : [topic])
+      const { brokers, topics } = await cluster.metadata(topic === undefined ? [] : [topic])
       return {
         brokers: brokers.map(({ nodeId, host, port }) => ({ node: nodeId, address: `${host}:${port}` })),
         partitions: partitionsIn(topics[0]),
       }
     },
     async listTopics() {
-      const { topics } = await metadata(null)
-      return topics.flatMap(({ name, isInternal }) => (name && !isInternal ? [name] : []))
+      const { topics } = await cluster.metadata(null)
+      return topics.flatMap(({ name }) => name ?? [])
     },
     async createTopic({ name, partitions, replicas, settings }) {
       const topic = {
@@ -125,13 +120,15 @@ export function createAdminClient(cluster: Cluster): AdminClient {
       const change = { resourceType: ofTopic, resourceName: topic, configs }
       await incrementalAlterConfigsV1.api.async(await connections.toAny(), [change], false)
     },
-    async deleteRecords(leader, topic, partition, before) {
+    async deleteRecords(topic, partition, before) {
+      const leader = (await cluster.leaders(topic))?.find((one) => one.partition === partition)?.leader ?? -1
+      if (leader < 0) throw new Error('no leader yet')
       const partitions = [{ partitionIndex: partition, offset: BigInt(before) }]
       const to = await connections.to(leader)
       await deleteRecordsV2.api.async(to, [{ name: topic, partitions }], brokerTimeoutMs)
     },
     async listGroups() {
-      const { brokers } = await metadata([])
+      const { brokers } = await cluster.metadata([])
       const answers = brokers.map(async ({ nodeId }) =>
         listGroupsV4.api.async(await connections.to(nodeId), [], []),
       )

@@ -14,6 +14,8 @@ import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createKnownLeaders, type KnownLeaders, type PartitionLeader } from './known-leaders.ts'
 
+type MetadataResponse = metadataV12.MetadataResponse
+
 export interface KafkaOptions {
   /** `host:port` of some brokers; the others are learned from them. */
   brokers: string[]
@@ -47,13 +49,13 @@ export interface Cluster extends Closeable, KnownLeaders {
    * `inFlightMax` wait inside, and their time begins when they are sent.
    */
   connections(requestTimeoutMs: number, inFlightMax?: number): Connections
+  /** What one broker knows of the cluster and of these topics, null for all; another one is asked each time. */
+  metadata(topics: string[] | null): Promise<MetadataResponse>
   /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
   ping(timeoutMs: number): Promise<void>
   /** The node id of the coordinator; asked at each call. Throws while there is none. */
   coordinator(kind: 'group' | 'transaction', key: string): Promise<number>
 }
-
-type MetadataResponse = metadataV12.MetadataResponse
 
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
@@ -99,11 +101,15 @@ export function createCluster(options: KafkaOptions): Cluster {
     const all = [...brokers.values(), ...bootstrap]
     return all[turn % all.length] as Address
   }
-  async function learnBrokers(): Promise<void> {
-    learn(await metadataV12.api.async(await asking.toAny(), [], false, false))
+  async function metadata(topics: string[] | null): Promise<MetadataResponse> {
+    const answer = await metadataV12.api
+      .async(await asking.toAny(), topics, false, false)
+      .catch(responseOf<MetadataResponse>)
+    learn(answer)
+    return answer
   }
   async function learnBroker(node: number): Promise<Address> {
-    await learnBrokers()
+    await metadata([])
     const address = brokers.get(node)
     if (!address) throw new Error(`the cluster does not name broker ${node}`)
     return address
@@ -114,17 +120,15 @@ export function createCluster(options: KafkaOptions): Cluster {
     for (const { nodeId, host, port } of metadata.brokers) brokers.set(nodeId, { host, port })
   }
   async function askLeaders(names: string[]): Promise<Map<string, PartitionLeader[] | null>> {
-    const metadata = await metadataV12.api
-      .async(await asking.toAny(), names, false, false)
-      .catch(responseOf<MetadataResponse>)
-    learn(metadata)
-    return new Map(names.map((name) => [name, leadersIn(metadata, name)]))
+    const answer = await metadata(names)
+    return new Map(names.map((name) => [name, leadersIn(answer, name)]))
   }
   return {
     asking,
     connections,
+    metadata,
     ...createKnownLeaders(askLeaders),
-    ping: (timeoutMs) => untilAnswered(learnBrokers, timeoutMs),
+    ping: (timeoutMs) => untilAnswered(() => metadata([]), timeoutMs),
     async coordinator(kind, key) {
       const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])
       const found = answer.coordinators[0]
@@ -140,13 +144,14 @@ export function createCluster(options: KafkaOptions): Cluster {
 }
 
 /** Asks again until `timeoutMs` are over; then the last fault is the cause. */
-async function untilAnswered(ask: () => Promise<void>, timeoutMs: number): Promise<void> {
+async function untilAnswered(ask: () => Promise<unknown>, timeoutMs: number): Promise<void> {
   const end = performance.now() + timeoutMs
   let last: unknown
   const late = () => new Error('no answer in time', { cause: last })
   for (;;) {
     try {
-      return await withTimeout(ask(), end - performance.now(), late)
+      await withTimeout(ask(), end - performance.now(), late)
+      return
     } catch (error) {
       if (performance.now() + pingPauseMs >= end) throw error
       last = error

@@ -73,10 +73,7 @@ export function createTopics(
         if (!range) throw partitionNotFound(topic, partition)
         const offset = Math.min(before, range.end)
         if (offset <= range.start) return
-        const { partitions } = await client.describe(topic)
-        const leader = partitions.find((one) => one.partition === partition)?.leader ?? -1
-        if (leader < 0) throw new Error('no leader yet')
-        await client.deleteRecords(leader, topic, partition, offset)
+        await client.deleteRecords(topic, partition, offset)
       }),
   }
 }
