@@ -1,4 +1,4 @@
-/** Makes the ids of records: UUIDs of version 7, which sort by the millisecond in which they were made. */
+/** Makes the ids of records and of requests: UUIDs of version 7, which sort by the millisecond in which they were made. */
 
 import { randomUUID } from 'node:crypto'
 

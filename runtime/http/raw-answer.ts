@@ -1,8 +1,8 @@
 /** Answers what is not HTTP, or comes too slowly, with a problem document on the bare socket. */
 
 import type { Socket } from 'node:net'
-import { v7 as uuidv7 } from 'uuid'
 import { AppError } from '#lib/errors.ts'
+import { newEventId } from '#lib/event-id.ts'
 import { problemContentType, problemOf } from './problem.ts'
 
 /** Not by import: see runtime/control.ts. */
@@ -21,7 +21,7 @@ const malformed = new AppError('bad_request', 'The request is not valid HTTP.')
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const fault = faults[error.code ?? ''] ?? malformed
-  const body = JSON.stringify(problemOf(fault, uuidv7()))
+  const body = JSON.stringify(problemOf(fault, newEventId()))
   socket.end(
     `HTTP/1.1 ${fault.statusCode} ${STATUS_CODES[fault.statusCode]}\r\n` +
       `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,

@@ -2,7 +2,7 @@
 
 import { randomFillSync } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { v7 as uuidv7 } from 'uuid'
+import { newEventId } from '#lib/event-id.ts'
 import { headerNames } from '../messages.ts'
 import { isTraceparent } from '../tracing/tracing.ts'
 
@@ -11,7 +11,7 @@ const visibleAscii = /^[\x21-\x7e]{1,128}$/
 /** The caller's X-Request-Id when it has 1 to 128 visible ASCII characters, else a new one. */
 export function requestIdOf(request: { headers: Record<string, string | string[] | undefined> }): string {
   const given = request.headers['x-request-id']
-  return typeof given === 'string' && visibleAscii.test(given) ? given : uuidv7()
+  return typeof given === 'string' && visibleAscii.test(given) ? given : newEventId()
 }
 
 /** The caller's traceparent when it is valid. */
