@@ -1,6 +1,6 @@
 /**
- * A vector-writer in a process of its own, whose engine is behind HTTP. One that is named `stand` stops itself when it
- * is about to send the first point that says so.
+ * A vector-writer in a process of its own, whose engine is behind HTTP. One that is named `pauses` says so and stops
+ * itself when it is about to send the first point with `stand`.
  */
 
 import { pino } from 'pino'
@@ -38,6 +38,7 @@ async function apply(_: string, operations: PointOperation[]): Promise<void> {
   })
   if (pauses && body.includes('"stand":true')) {
     pauses = false
+    process.stdout.write('pauses\n')
     process.kill(process.pid, 'SIGSTOP')
   }
   const response = await fetch(engineUrl, { method: 'POST', body })
