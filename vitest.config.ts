@@ -2,7 +2,7 @@
 
 import { defineConfig } from 'vitest/config'
 
-/** Two cores: two workers keep them busy where servers run, three where suites wait for timers a third of their time. */
+/** Two cores: three workers keep them busy, because suites wait for timers and leases a third of their time. */
 const common = {
   pool: 'forks' as const,
   maxWorkers: 3,
@@ -43,14 +43,15 @@ const projects = [
 /** Their servers start when a test file first asks for them; the first run downloads them, which takes minutes. */
 const onServers = {
   ...common,
+  // Tests that kill and pause processes meet times that they must keep.
   maxWorkers: 2,
   globalSetup: ['./test/support/servers-setup.ts'],
   testTimeout: 120_000,
   hookTimeout: 900_000,
 }
 const serverProjects = [
-  { test: { ...onServers, name: 'engines', include: ['test/**/*.engines.test.ts'] } },
-  { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'], maxWorkers: 1 } },
+  { test: { ...onServers, name: 'engines', include: ['test/**/*.engines.test.ts'], maxWorkers: 3 } },
+  { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'] } },
 ]
 
 /**
