@@ -12,6 +12,9 @@ const common = {
   retry: process.env.CI === undefined ? 0 : 1,
 }
 
+const contractsOnServers =
+  'test/contract/*.{kafka,kafka-*,confluent,postgres,postgres-*,qdrant,firebase}.test.ts'
+
 const projects = [
   {
     test: {
@@ -27,31 +30,32 @@ const projects = [
       ...common,
       name: 'contract',
       include: ['test/contract/**/*.test.ts'],
-      exclude: ['**/*.engines.test.ts'],
+      exclude: [contractsOnServers],
     },
   },
-  {
-    test: {
-      ...common,
-      name: 'flow',
-      include: ['test/flow/**/*.test.ts'],
-      exclude: ['**/*.engines.test.ts'],
-    },
-  },
+  { test: { ...common, name: 'flow', include: ['test/flow/**/*.test.ts'] } },
 ]
 
 /** Their servers start when a test file first asks for them; the first run downloads them, which takes minutes. */
 const onServers = {
   ...common,
-  // Tests that kill and pause processes meet times that they must keep.
-  maxWorkers: 2,
   globalSetup: ['./test/support/servers-setup.ts'],
   testTimeout: 120_000,
   hookTimeout: 900_000,
 }
-const serverProjects = [
-  { test: { ...onServers, name: 'engines', include: ['test/**/*.engines.test.ts'], maxWorkers: 3 } },
-  { test: { ...onServers, name: 'faults', include: ['test/faults/**/*.test.ts'] } },
+const slowProjects = [
+  { test: { ...onServers, name: 'servers', include: ['test/servers/**/*.test.ts', contractsOnServers] } },
+  { test: { ...onServers, name: 'browser', include: ['test/browser/**/*.test.ts'] } },
+  {
+    test: {
+      ...onServers,
+      name: 'faults',
+      include: ['test/faults/**/*.test.ts'],
+      // Tests that kill and pause processes meet times that they must keep.
+      maxWorkers: 2,
+      sequence: { groupOrder: 1 },
+    },
+  },
 ]
 
 /**
@@ -74,8 +78,8 @@ const longProject = {
 }
 
 /** A plain `vitest run` needs nothing but Node and a few minutes: the other projects take part only when they are named. */
-const named = process.argv.some((argument) => /^(--project=)?(engines|faults|long)$/.test(argument))
+const named = process.argv.some((argument) => /^(--project=)?(servers|browser|faults|long)$/.test(argument))
 
 export default defineConfig({
-  test: { ...common, projects: named ? [...projects, ...serverProjects, longProject] : projects },
+  test: { ...common, projects: named ? [...projects, ...slowProjects, longProject] : projects },
 })

@@ -1,4 +1,4 @@
-/** Addresses of real servers for test files of the projects `engines` and `faults`. */
+/** Addresses of real servers for test files of the projects `servers` and `faults`. */
 
 import { inject } from 'vitest'
 

@@ -1,4 +1,4 @@
-/** Traces once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
+/** What the gateway promises through HTTP, once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
 
 import { describe, vi } from 'vitest'
 import { onDistributedServers } from '../support/distributed-stack.ts'
@@ -9,6 +9,8 @@ vi.mock('../support/gateway-platform.ts', async () => {
 })
 
 onDistributedServers()
-describe('traces', async () => {
-  await import('./tracing.test.ts')
-})
+for (const promises of ['points', 'auth', 'audit', 'hostile']) {
+  describe(promises, async () => {
+    await import(`../flow/gateway-${promises}.test.ts`)
+  })
+}

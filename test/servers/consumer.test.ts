@@ -9,7 +9,7 @@ import { readRange } from '#runtime/read-range.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
-import { describeConsumer } from './consumer.promises.ts'
+import { describeConsumer } from '../flow/consumer.promises.ts'
 
 const open = async () => {
   const log = pino({ level: process.env.LOG_LEVEL ?? 'silent' })

@@ -1,4 +1,4 @@
+import { describeRunsOnAdk } from '../flow/runs-adk.promises.ts'
 import { openGatewayPlatform } from '../support/gateway-platform.ts'
-import { describeRunsOnAdk } from './runs-adk.promises.ts'
 
 describeRunsOnAdk('embedded', openGatewayPlatform)

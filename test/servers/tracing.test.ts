@@ -1,4 +1,4 @@
-/** What the gateway promises through HTTP, once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
+/** Traces once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
 
 import { describe, vi } from 'vitest'
 import { onDistributedServers } from '../support/distributed-stack.ts'
@@ -9,8 +9,6 @@ vi.mock('../support/gateway-platform.ts', async () => {
 })
 
 onDistributedServers()
-for (const promises of ['points', 'auth', 'audit', 'hostile']) {
-  describe(promises, async () => {
-    await import(`./gateway-${promises}.test.ts`)
-  })
-}
+describe('traces', async () => {
+  await import('../flow/tracing.test.ts')
+})

@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fleetEvents, webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
+import { describeAssignment } from '../flow/webhook-assignment.promises.ts'
+import { describeRelay } from '../flow/webhook-relay.promises.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { recordsOf } from '../support/log-reading.ts'
 import { openRelayPlatform } from '../support/relay-platform.ts'
-import { describeAssignment } from './webhook-assignment.promises.ts'
-import { describeRelay } from './webhook-relay.promises.ts'
 
 let servers: DistributedServers
 beforeAll(async () => {

@@ -9,4 +9,4 @@ vi.mock('../support/gateway-platform.ts', async () => {
 })
 
 onDistributedServers()
-await import('./hub-search.engines.test.ts')
+await import('../flow/hub-search.test.ts')

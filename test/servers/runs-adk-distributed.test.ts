@@ -1,5 +1,5 @@
+import { describeRunsOnAdk } from '../flow/runs-adk.promises.ts'
 import { onDistributedServers, openDistributedGateway } from '../support/distributed-stack.ts'
-import { describeRunsOnAdk } from './runs-adk.promises.ts'
 
 onDistributedServers()
 describeRunsOnAdk('distributed', openDistributedGateway)

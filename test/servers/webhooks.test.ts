@@ -1,8 +1,8 @@
-/** Rebuilding and growing on Kafka, registry, Postgres and (where it is) Qdrant. */
+/** Webhooks on Kafka, registry and Postgres. */
 
 import { afterAll, beforeAll } from 'vitest'
+import { describeWebhooks } from '../flow/webhooks.promises.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
-import { describeRebuild } from './rebuild.promises.ts'
 
 let servers: DistributedServers
 beforeAll(async () => {
@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => servers?.close())
 
-describeRebuild('distributed', async () => {
+describeWebhooks('distributed', async () => {
   await servers.clear()
   return servers.newEnvironment()
 })

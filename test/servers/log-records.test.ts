@@ -1,7 +1,7 @@
 /** Copies of the log on Kafka and Postgres; sinks are processes of their own. */
 
+import { describeLogRecords } from '../flow/log-records.promises.ts'
 import { openDistributedServers } from '../support/distributed-servers.ts'
-import { describeLogRecords } from './log-records.promises.ts'
 
 describeLogRecords('Kafka', async () => {
   const servers = await openDistributedServers()

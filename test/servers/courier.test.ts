@@ -1,7 +1,7 @@
 /** The courier keeps its promises on Kafka. */
 
 import { openKafkaCluster } from '../../scripts/servers/kafka.ts'
-import { describeCourier } from './courier.promises.ts'
+import { describeCourier } from '../flow/courier.promises.ts'
 
 describeCourier('Kafka', async () => {
   const cluster = await openKafkaCluster(1)

@@ -1,12 +1,12 @@
 /** The relational-writer on Kafka and Postgres: the shared promises, two writers, and a database that goes away. */
 
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { describeRelationalWriter, progressOf } from '../flow/relational-writer.promises.ts'
 import { openGate } from '../support/distributed-gate.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { openMirrorPlatform } from '../support/mirror-platform.ts'
 import { temporaryFolder } from '../support/temporary.ts'
-import { describeRelationalWriter, progressOf } from './relational-writer.promises.ts'
 
 let servers: DistributedServers
 beforeAll(async () => {

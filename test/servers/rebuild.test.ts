@@ -1,8 +1,8 @@
-/** Webhooks on Kafka, registry and Postgres. */
+/** Rebuilding and growing on Kafka, registry, Postgres and (where it is) Qdrant. */
 
 import { afterAll, beforeAll } from 'vitest'
+import { describeRebuild } from '../flow/rebuild.promises.ts'
 import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
-import { describeWebhooks } from './webhooks.promises.ts'
 
 let servers: DistributedServers
 beforeAll(async () => {
@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => servers?.close())
 
-describeWebhooks('distributed', async () => {
+describeRebuild('distributed', async () => {
   await servers.clear()
   return servers.newEnvironment()
 })

@@ -2,11 +2,11 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
+import { describeRunsAtOnce } from '../flow/runs-at-once.promises.ts'
+import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 import { describeRows } from '../unit/services/runs/state/state.promises.ts'
-import { describeRunsAtOnce } from './runs-at-once.promises.ts'
-import { describeDispatcher } from './runs-dispatcher.promises.ts'
 
 async function open(): Promise<Relational> {
   const relational = await openPostgres({ url: await databaseUrl(), log: silentLog })

@@ -1,7 +1,7 @@
 /** Several couriers keep their promises on Kafka. */
 
 import { openKafkaCluster } from '../../scripts/servers/kafka.ts'
-import { describeCouriers } from './courier-members.promises.ts'
+import { describeCouriers } from '../flow/courier-members.promises.ts'
 
 describeCouriers('Kafka', async () => {
   const cluster = await openKafkaCluster(1)
