@@ -1,9 +1,9 @@
 /** Several couriers keep their promises on Kafka. */
 
-import { openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { describeCouriers } from '../flow/courier-members.promises.ts'
+import { openStack } from '../support/distributed-servers.ts'
 
 describeCouriers('Kafka', async () => {
-  const cluster = await openKafkaCluster(1)
-  return { env: { KAFKA_BROKERS: cluster.brokers.join(',') }, closed: () => cluster.close() }
+  const stack = await openStack()
+  return { env: { KAFKA_BROKERS: stack.brokers.join(',') }, closed: () => stack.close() }
 })

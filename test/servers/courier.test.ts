@@ -1,9 +1,9 @@
 /** The courier keeps its promises on Kafka. */
 
-import { openKafkaCluster } from '../../scripts/servers/kafka.ts'
 import { describeCourier } from '../flow/courier.promises.ts'
+import { openStack } from '../support/distributed-servers.ts'
 
 describeCourier('Kafka', async () => {
-  const cluster = await openKafkaCluster(1)
-  return { env: { KAFKA_BROKERS: cluster.brokers.join(',') }, closed: () => cluster.close() }
+  const stack = await openStack()
+  return { env: { KAFKA_BROKERS: stack.brokers.join(',') }, closed: () => stack.close() }
 })

@@ -123,7 +123,7 @@ test('a record that nobody can read becomes a dead letter of each writer, and an
     (await platform.command<{ dead_letters: { topic: string; recordKey: string }[] }>('dead-letters', 'list'))
       .dead_letters
   expect(await list()).toEqual([])
-  const kafka = new Kafka({ brokers: platform.servers.kafka.brokers, logLevel: logLevel.NOTHING })
+  const kafka = new Kafka({ brokers: platform.servers.brokers, logLevel: logLevel.NOTHING })
   const producer = kafka.producer()
   await producer.connect()
   await producer.send({ topic: 'vectors.commands', messages: [{ key: 'posts/junk', value: 'junk' }] })

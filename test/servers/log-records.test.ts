@@ -1,9 +1,9 @@
 /** Copies of the log on Kafka and Postgres; sinks are processes of their own. */
 
 import { describeLogRecords } from '../flow/log-records.promises.ts'
-import { openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack } from '../support/distributed-servers.ts'
 
 describeLogRecords('Kafka', async () => {
-  const servers = await openDistributedServers()
+  const servers = await openStack()
   return { env: await servers.newEnvironment(), close: servers.close }
 })

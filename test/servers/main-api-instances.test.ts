@@ -4,19 +4,19 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
 import type { Browser } from '../support/browser.ts'
 import { createProcesses, type Processes } from '../support/distributed-process.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { type EventReader, readEvents } from '../support/event-reader.ts'
 import { type Answer, call } from '../support/gateway-call.ts'
 import { exchange, trade } from '../support/main-api-platform.ts'
 import { signIn } from '../support/people.ts'
 
-let servers: DistributedServers
+let servers: Stack
 let processes: Processes
 let urls: [string, string]
 /** Token of the admin who changes the others. */
 let admin: string
 beforeAll(async () => {
-  servers = await openDistributedServers()
+  servers = await openStack()
   processes = createProcesses(await servers.newEnvironment())
   // Where no Qdrant is, one process runs all services, and is both.
   const separate = servers.qdrant !== null

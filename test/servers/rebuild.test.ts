@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll } from 'vitest'
 import { describeRebuild } from '../flow/rebuild.promises.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 
-let servers: DistributedServers
+let servers: Stack
 beforeAll(async () => {
-  servers = await openDistributedServers()
+  servers = await openStack()
 })
 afterAll(() => servers?.close())
 

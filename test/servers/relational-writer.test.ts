@@ -3,14 +3,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { describeRelationalWriter, progressOf } from '../flow/relational-writer.promises.ts'
 import { openGate } from '../support/distributed-gate.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { openMirrorPlatform } from '../support/mirror-platform.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
-let servers: DistributedServers
+let servers: Stack
 beforeAll(async () => {
-  servers = await openDistributedServers()
+  servers = await openStack()
 })
 afterAll(() => servers?.close())
 

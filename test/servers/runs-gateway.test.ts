@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { createProcesses, type Processes, type ServiceProcess } from '../support/distributed-process.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { message, type TextEvent } from '../support/runs-platform.ts'
 import { echoScript, openScriptedNode, type ScriptedNode, type Step } from '../support/scripted-node.ts'
 import { readSse, type SseReader } from '../support/sse-reader.ts'
 
-let servers: DistributedServers
+let servers: Stack
 let processes: Processes
 let node: ScriptedNode
 let folder: string
@@ -25,7 +25,7 @@ beforeAll(async () => {
   const file = join(folder, 'nodes.yaml')
   const nodes = Object.fromEntries([...node.scripts.keys()].map((slug) => [slug, { url: node.url }]))
   writeFileSync(file, JSON.stringify({ nodes }))
-  servers = await openDistributedServers()
+  servers = await openStack()
   processes = createProcesses({ ...(await servers.newEnvironment()), RUN_NODES_FILE: file })
   const base = await processes.start(
     servers.qdrant ? ['vector-gateway', 'outbox-publisher', 'run-dispatcher'] : [],

@@ -4,14 +4,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fleetEvents, webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
 import { describeAssignment } from '../flow/webhook-assignment.promises.ts'
 import { describeRelay } from '../flow/webhook-relay.promises.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { recordsOf } from '../support/log-reading.ts'
 import { openRelayPlatform } from '../support/relay-platform.ts'
 
-let servers: DistributedServers
+let servers: Stack
 beforeAll(async () => {
-  servers = await openDistributedServers()
+  servers = await openStack()
 })
 afterAll(() => servers?.close())
 

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Client, createClient } from '#client/client.ts'
 import { createProcesses, type Processes, type ServiceProcess } from './distributed-process.ts'
-import { type DistributedServers, openDistributedServers } from './distributed-servers.ts'
+import { openStack, type Stack } from './distributed-servers.ts'
 
 export interface DistributedPlatform {
-  servers: DistributedServers
+  servers: Stack
   env: Record<string, string>
   processes: Processes
   gateways: [ServiceProcess, ServiceProcess]
@@ -26,7 +26,7 @@ export interface DistributedPlatform {
 }
 
 export async function openDistributedPlatform(): Promise<DistributedPlatform> {
-  const servers = await openDistributedServers()
+  const servers = await openStack()
   const env = await servers.newEnvironment()
   const processes = createProcesses(env)
   const volumes = mkdtempSync(join(tmpdir(), 'fl-'))

@@ -1,6 +1,6 @@
 /**
- * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed
- * names, so Kafka and Qdrant are the file's own; the registry is shared, and every database is a fresh one.
+ * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed names, so no
+ * other file uses its Kafka and Qdrant at the same time; the registry is shared, and every database is a fresh one.
  */
 
 import { QdrantClient } from '@qdrant/js-client-rest'
@@ -9,12 +9,12 @@ import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka
 import { type OwnQdrant, openOwnQdrant } from './distributed-qdrant.ts'
 import { eventually } from './eventually.ts'
 import { newSecretKeyVariable } from './secret-key.ts'
-import { databaseUrl, registryUrl } from './servers.ts'
+import { databaseUrl, giveStackBack, registryUrl, takeStack } from './servers.ts'
 
-export interface DistributedServers {
-  kafka: KafkaCluster
+export interface Stack {
+  brokers: string[]
   /** Null where no Qdrant can be had: then the vector engine is embedded, and all services run in one process. */
-  qdrant: OwnQdrant | null
+  qdrant: { url: string } | null
   /** Names the engines, with an unused database. */
   newEnvironment(): Promise<Record<string, string>>
   /** Removes every topic, group and collection, for the next platform. Nothing may run on them. */
@@ -22,19 +22,44 @@ export interface DistributedServers {
   close(): Promise<void>
 }
 
+/** The servers are the file's own: it may kill them. */
+export interface DistributedServers extends Stack {
+  kafka: KafkaCluster
+  qdrant: OwnQdrant | null
+}
+
+/** Those of this worker, empty. Open it in `beforeAll`, close it in `afterAll`. */
+export async function openStack(): Promise<Stack> {
+  const [{ brokers, qdrant }, registry] = await Promise.all([takeStack(), registryUrl()])
+  const stack = stackOf(brokers, qdrant === null ? null : { url: qdrant }, registry)
+  await stack.clear()
+  return { ...stack, close: giveStackBack }
+}
+
 /** Open it in `beforeAll`, close it in `afterAll`. */
-export async function openDistributedServers(brokers: 1 | 3 = 1): Promise<DistributedServers> {
+export async function openDistributedServers(nodes: 1 | 3 = 1): Promise<DistributedServers> {
   const [kafka, qdrant, registry] = await Promise.all([
-    openKafkaCluster(brokers),
+    openKafkaCluster(nodes),
     openOwnQdrant(),
     registryUrl(),
   ])
   return {
+    ...stackOf(kafka.brokers, qdrant, registry),
     kafka,
+    qdrant,
+    async close() {
+      await Promise.all([kafka.close(), qdrant?.kill9()])
+    },
+  }
+}
+
+function stackOf(brokers: string[], qdrant: { url: string } | null, registry: string): Omit<Stack, 'close'> {
+  return {
+    brokers,
     qdrant,
     async newEnvironment() {
       return {
-        KAFKA_BROKERS: kafka.brokers.join(','),
+        KAFKA_BROKERS: brokers.join(','),
         SCHEMA_REGISTRY_URL: registry,
         DATABASE_URL: await databaseUrl(),
         ...newSecretKeyVariable(),
@@ -42,15 +67,12 @@ export async function openDistributedServers(brokers: 1 | 3 = 1): Promise<Distri
       }
     },
     async clear() {
-      await Promise.all([clearKafka(kafka), qdrant ? clearQdrant(qdrant.url) : undefined])
-    },
-    async close() {
-      await Promise.all([kafka.close(), qdrant?.kill9()])
+      await Promise.all([clearKafka(brokers), qdrant ? clearQdrant(qdrant.url) : undefined])
     },
   }
 }
 
-async function clearKafka({ brokers }: KafkaCluster): Promise<void> {
+async function clearKafka(brokers: string[]): Promise<void> {
   const admin = new Kafka({ brokers, clientId: 'clear', logLevel: logLevel.NOTHING }).admin()
   await admin.connect()
   try {

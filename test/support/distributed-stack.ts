@@ -1,15 +1,15 @@
 /** The gateway's flow tests on distributed engines: the same platform in this process, other drivers below. */
 
 import { afterAll, beforeAll, vi } from 'vitest'
-import { type DistributedServers, openDistributedServers } from './distributed-servers.ts'
+import { openStack, type Stack } from './distributed-servers.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'
 
-let servers: DistributedServers
+let servers: Stack
 
 /** Starts the servers before the file's first suite and ends them after its last. */
 export function onDistributedServers(): void {
   beforeAll(async () => {
-    servers = await openDistributedServers()
+    servers = await openStack()
   })
   afterAll(() => servers?.close())
 }

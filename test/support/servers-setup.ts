@@ -7,6 +7,7 @@ import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { createServers, type ServerName, type Servers } from '../../scripts/servers/open-servers.ts'
 import { findQdrant } from '../../scripts/servers/qdrant.ts'
+import { createStacks } from './stacks.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -22,12 +23,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
     )
   }
   const databases: string[] = []
+  const stacks = createStacks()
+  const give = async (name: string, worker: string) => {
+    if (name === 'stack') return stacks.take(worker)
+    if (name === 'stack-back') return stacks.giveBack(worker)
+    return name === 'database' ? newDatabase(servers, databases) : addressOf(servers, name)
+  }
   const server = createServer(async (request, response) => {
-    const name = (request.url ?? '/').slice(1)
+    const [name = '', worker = ''] = (request.url ?? '/').slice(1).split('/')
     try {
-      const address =
-        name === 'database' ? await newDatabase(servers, databases) : await addressOf(servers, name)
-      answer(response, 200, { address })
+      answer(response, 200, { address: (await give(name, worker)) ?? null })
     } catch (error) {
       console.error(`\n*** ${name} could not be started: ${String(error)}\n`)
       answer(response, 500, { error: String(error) })
@@ -40,7 +45,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     server.close()
     server.closeAllConnections()
     if (servers.foreign('postgres')) await dropDatabases(servers, databases)
-    await servers.close()
+    await Promise.all([servers.close(), stacks.close()])
   }
 }
 

@@ -1,6 +1,7 @@
 /** Addresses of real servers for test files of the projects `servers` and `faults`. */
 
 import { inject } from 'vitest'
+import type { StackAddress } from './stacks.ts'
 
 /** `host:port` of every broker of a Kafka with one node (or of KAFKA_BROKERS). */
 export async function kafkaBrokers(): Promise<string[]> {
@@ -22,10 +23,23 @@ export function qdrantUrl(): Promise<string | null> {
   return address('qdrant')
 }
 
+/** Kafka and Qdrant for this file alone, until it calls `giveStackBack`. The next file of this worker finds what is left on them. */
+export function takeStack(): Promise<StackAddress> {
+  return ask<StackAddress>(`stack/${process.env.VITEST_POOL_ID}`)
+}
+
+export async function giveStackBack(): Promise<void> {
+  await ask(`stack-back/${process.env.VITEST_POOL_ID}`)
+}
+
+function address(name: string): Promise<string | null> {
+  return ask<string | null>(name)
+}
+
 /** Throws when the server cannot be started: a suite that needs it must fail, not be skipped. */
-async function address(name: string): Promise<string | null> {
+async function ask<T>(name: string): Promise<T> {
   const response = await fetch(`${inject('serversUrl')}/${name}`, { signal: AbortSignal.timeout(900_000) })
-  const body = (await response.json()) as { address: string | null; error?: string }
+  const body = (await response.json()) as { address: T; error?: string }
   if (!response.ok) throw new Error(body.error)
   return body.address
 }
