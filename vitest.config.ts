@@ -1,17 +1,21 @@
 /** Which tests there are and what each kind needs. */
 
 import { defineConfig } from 'vitest/config'
+import { suitesOf } from './test/long/quarters.ts'
+import { createReport } from './test/support/report.ts'
 
 /** Two cores: three workers keep them busy, because suites wait for timers and leases a third of their time. */
 const common = {
   pool: 'forks' as const,
   maxWorkers: 3,
-  testTimeout: 30_000,
-  hookTimeout: 60_000,
+  // They end what hangs. A machine of CI may be five times as slow as this one.
+  testTimeout: 120_000,
+  hookTimeout: 300_000,
   // Machines of CI stall. `.ci/run` prints each test that needed its second try and fails when more than three did.
   retry: process.env.CI === undefined ? 0 : 1,
 }
 
+const platformTemplate = './test/support/platform-template.ts'
 const contractsOnServers =
   'test/contract/*.{kafka,kafka-*,confluent,postgres,postgres-*,qdrant,firebase}.test.ts'
 
@@ -33,14 +37,21 @@ const projects = [
       exclude: [contractsOnServers],
     },
   },
-  { test: { ...common, name: 'flow', include: ['test/flow/**/*.test.ts'] } },
+  {
+    test: {
+      ...common,
+      name: 'flow',
+      include: ['test/flow/**/*.test.ts'],
+      globalSetup: [platformTemplate],
+      isolate: false,
+    },
+  },
 ]
 
 /** Their servers start when a test file first asks for them; the first run downloads them, which takes minutes. */
 const onServers = {
   ...common,
-  globalSetup: ['./test/support/servers-setup.ts'],
-  testTimeout: 120_000,
+  globalSetup: ['./test/support/servers-setup.ts', platformTemplate],
   hookTimeout: 900_000,
 }
 const slowProjects = [
@@ -58,10 +69,7 @@ const slowProjects = [
   },
 ]
 
-/**
- * `npm run test:long`: property tests with twenty times as many cases, and the whole platform on servers with many seeds.
- * They take an hour.
- */
+/** `npm run test:long`: the second tier, property tests with twenty times as many cases, and many seeds of the whole platform. */
 const longProject = {
   test: {
     ...onServers,
@@ -77,9 +85,21 @@ const longProject = {
   },
 }
 
+/** The part of the second tier that a run of CI takes. */
+const quarter = process.env.FLOTILLA_QUARTER
+const quarterProject = {
+  test: { ...onServers, name: 'quarter', include: quarter === undefined ? [] : suitesOf(Number(quarter)) },
+}
+
 /** A plain `vitest run` needs nothing but Node and a few minutes: the other projects take part only when they are named. */
-const named = process.argv.some((argument) => /^(--project=)?(servers|browser|faults|long)$/.test(argument))
+const named = process.argv.some((argument) =>
+  /^(--project=)?(servers|browser|faults|quarter|long)$/.test(argument),
+)
 
 export default defineConfig({
-  test: { ...common, projects: named ? [...projects, ...slowProjects, longProject] : projects },
+  test: {
+    ...common,
+    projects: named ? [...projects, ...slowProjects, quarterProject, longProject] : projects,
+    reporters: ['default', createReport(import.meta.dirname, process.env.FLOTILLA_REPORT)],
+  },
 })

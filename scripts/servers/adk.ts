@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort, removeAtEnd, type ServerChild, startChild, untilReady } from './children.ts'
-import { installPythonPackage } from './install.ts'
+import { installAdk } from './tools.ts'
 
-const version = '2.13.0'
 /** On a busy machine it was seen to need half a minute. */
 const readyMs = 120_000
 const scriptedFolder = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'test', 'data', 'adk')
@@ -41,11 +40,7 @@ export interface AdkServer {
 
 /** Needs Python and pip; the first call fetches some fifty packages. */
 export async function openAdkServer(): Promise<AdkServer> {
-  const packages = await installPythonPackage(
-    'google-adk',
-    version,
-    join('google', 'adk', 'cli', '__main__.py'),
-  )
+  const packages = await installAdk()
   const folder = mkdtempSync(join(tmpdir(), 'fl-adk-'))
   removeAtEnd(folder)
   const agents = join(folder, 'agents')

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { sleep } from '#lib/backoff.ts'
-import { installPythonPackage } from '../../scripts/servers/install.ts'
+import { installConfluentKafka } from '../../scripts/servers/tools.ts'
 import { eventually } from '../support/eventually.ts'
 import {
   followNotes,
@@ -211,7 +211,7 @@ async function programsFor(
   const overHttp = { program: 'notes_copy.py', args: [baseUrl, keyFile] }
   const { KAFKA_BROKERS: brokers, SCHEMA_REGISTRY_URL: registry } = env
   if (!brokers || !registry) return [overHttp]
-  const packages = await installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
+  const packages = await installConfluentKafka()
   return [overHttp, { program: 'notes_copy_kafka.py', args: [brokers, registry, baseUrl], packages }]
 }
 

@@ -1,4 +1,4 @@
-/** The Helm chart fits the services, settings and topics that there are. test/servers/chart.test.ts has Helm render it. */
+/** The Helm chart fits the services, settings and topics that there are. test/long/chart.test.ts has Helm render it. */
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,0 +1,38 @@
+/**
+ * The second tier: suites over the whole platform that guard what rarely breaks. A run of CI takes the quarter that its commit
+ * names, and those whose files were changed lately; `npm run test:long` takes all.
+ */
+
+import { execFileSync } from 'node:child_process'
+
+/** About equally long. A file that is in none of them fails test/unit/scripts/quarters.test.ts. */
+export const quarters: readonly (readonly string[])[] = [['chart.test.ts'], ['containers.test.ts'], [], []]
+
+/** Suites that check files without running the platform, with what they read. */
+export const staticSuites: Readonly<Record<string, readonly string[]>> = {
+  'chart.test.ts': ['charts', 'test/long/chart.test.ts'],
+  'containers.test.ts': [
+    'Dockerfile',
+    'docker-compose.yml',
+    'docker',
+    'docs/reverse-proxy.md',
+    'test/long/containers.test.ts',
+  ],
+}
+
+/** What takes minutes by itself and is in no quarter: only `npm run test:long` runs it. */
+export const wholeOnly = ['fleet-faults.test.ts', 'whole-log.test.ts']
+
+/** Paths of the suites of a quarter (0 to 3). */
+export function suitesOf(quarter: number, isChanged = changedLately): string[] {
+  const files = quarters[quarter]
+  if (files === undefined) throw new Error(`there is no quarter ${quarter}: 0 to 3`)
+  const changed = Object.keys(staticSuites).filter((file) => isChanged(staticSuites[file]!))
+  return [...new Set([...files, ...changed])].map((file) => `test/long/${file}`)
+}
+
+/** Within a week: longer than a change takes from its commit to its run of CI. */
+function changedLately(paths: readonly string[]): boolean {
+  const args = ['log', '-1', '--format=%h', '--since=7.days', '--', ...paths]
+  return execFileSync('git', args, { encoding: 'utf8', cwd: import.meta.dirname + '/../..' }).trim() !== ''
+}
