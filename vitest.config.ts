@@ -1,6 +1,7 @@
 /** Which tests there are and what each kind needs. */
 
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { suitesOf } from './test/long/quarters.ts'
 import { createReport } from './test/support/report.ts'
 
@@ -96,9 +97,18 @@ const named = process.argv.some((argument) =>
   /^(--project=)?(servers|browser|faults|quarter|long)$/.test(argument),
 )
 
+/** Files of one project after the other: a worker keeps what it imported only while the next file is of the same one. */
+class ByProject extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    return [...Map.groupBy(sorted, (file) => file.project.name).values()].flat()
+  }
+}
+
 export default defineConfig({
   test: {
     ...common,
+    sequence: { sequencer: ByProject },
     projects: named ? [...projects, ...slowProjects, quarterProject, longProject] : projects,
     reporters: ['default', createReport(import.meta.dirname, process.env.FLOTILLA_REPORT)],
   },

@@ -4,7 +4,7 @@ import { describeError } from '#lib/errors.ts'
 import { tools } from './tools.ts'
 
 let failed = false
-// One after the other: what runs beside it needs the processor, and most of this waits for the network.
+// One after the other: suites run meanwhile and need the processor, and most of this waits for the network.
 for (const [name, install] of Object.entries(tools)) {
   try {
     await install()
