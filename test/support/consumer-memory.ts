@@ -16,7 +16,6 @@ const memoryChild = childFile('./consumer-memory-child.ts')
 const pinnedChild = childFile('./consumer-pinned-child.ts')
 const partitions = 4
 const rssMbMax = 200
-const buffersMbMax = 60
 const chunkRecords = 1_000
 
 export interface Waiting {
@@ -57,9 +56,17 @@ export interface PinnedGiven {
   deliveries: number
   /** How many of the first come among 150 KB of other writes each: kept as it is read, each would keep these as well. */
   amongOthers: number
+  /** Of buffers. Default 60. */
+  buffersMbMax?: number
 }
 
-export async function expectNothingPinned({ where, mode, deliveries, amongOthers }: PinnedGiven) {
+export async function expectNothingPinned({
+  where,
+  mode,
+  deliveries,
+  amongOthers,
+  buffersMbMax = 60,
+}: PinnedGiven) {
   const args = [
     where,
     `work-${randomUUID()}`,
