@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { commitEveryMs } from '#runtime/consumer/limits.ts'
 import { listDeadLetters } from '#runtime/dead-letters.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -19,8 +20,8 @@ const eventsPerTarget = 625
 const targetCount = 8
 const kills = 3
 const answerMs = 2
-/** What is in flight, and what may be done in 20 ms before a commit, at answers of 2 ms. */
-const repeatedPerKill = 1 + 20 / answerMs
+/** What is in flight, and what may be done before a commit must be made, at answers of 2 ms: it may be late twice. */
+const repeatedPerKill = 1 + (3 * commitEveryMs) / answerMs
 const patienceMs = 240_000
 
 async function embedded(): Promise<Record<string, string>> {

@@ -34,6 +34,6 @@ it('waits for it however long, and applies what waited when it answers', async (
   expect(index.eventLog.records('vectors.commands.dead-letters')).toEqual([])
   expect(failures).toEqual([])
   hangs = false
-  await eventually('it is applied', () => applied.length > 0)
+  await eventually('it is applied', () => applied.length > 0, 60_000)
   expect(applied).toEqual(['posts/a'])
 })

@@ -109,7 +109,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
   await eventually('all others are applied', () => points.size === ids.length - 1, 60_000)
   const { rows } = await relational.query('select point_id, index_name from platform.operation_failures')
   expect(rows).toEqual([{ point_id: 'slow', index_name: 'vectors' }])
-  await eventually('nothing is stuck', async () => (await groupOf()).stuck.length === 0)
+  await eventually('nothing is stuck', async () => (await groupOf()).stuck.length === 0, 60_000)
 
   await expect(skip({ partition, offset })).rejects.toMatchObject({ code: 'conflict' })
   await expect(skip({ partition, offset: 9_999 })).rejects.toMatchObject({ code: 'not_found' })
@@ -127,15 +127,15 @@ test('what lies beyond a position that was set back is not applied any more, unt
   const parts = { eventLog, codec, publisher, vectors: engine, mirror: engine, onFault() {} }
   const progress = await openProgress(parts)
   onTestFinished(() => progress.close())
-  expect(await progress.reached(written, 30_000)).toBe(true)
+  expect(await progress.reached(written, 60_000)).toBe(true)
   await worker.close()
 
   const context = operating(platform)
   await resetGroupOperation.run(context, { group: 'vector-writer', to: 'beginning' })
   const { partition } = written[0]!
-  await eventually('the gateway knows', () => progress.appliedThrough(partition) === -1)
+  await eventually('the gateway knows', () => progress.appliedThrough(partition) === -1, 60_000)
   points.clear()
   await startWriter()
-  expect(await progress.reached(written, 30_000)).toBe(true)
+  expect(await progress.reached(written, 60_000)).toBe(true)
   expect([...points]).toEqual(['a'])
 })

@@ -78,7 +78,7 @@ test('members join and leave under load: nothing is skipped, and no late commit 
           key: null,
           value: Buffer.from(String(n + i)),
         }))
-        await log.append(topic, partition, records, { timeoutMs: 30_000 })
+        await log.append(topic, partition, records, { timeoutMs: 60_000 })
         await sleep(100)
       }
     }),
@@ -86,10 +86,10 @@ test('members join and leave under load: nothing is skipped, and no late commit 
   const stays = await joinSlow('stays', topic, group, ledger)
   for (const name of ['a', 'b', 'c']) {
     const guest = await joinSlow(name, topic, group, ledger)
-    await eventually(`${name} owns its half`, () => guest.assignment().length === partitions / 2, 30_000)
+    await eventually(`${name} owns its half`, () => guest.assignment().length === partitions / 2, 60_000)
     await sleep(1_500)
     await guest.close()
-    await eventually('the other owns all', () => stays.assignment().length === partitions, 30_000)
+    await eventually('the other owns all', () => stays.assignment().length === partitions, 60_000)
   }
   await producing
   await eventually(

@@ -18,7 +18,7 @@ it('after kill -9 in mid-write the rows are what the log says, and each position
   await copyCluster(home)
   await layMirrorCluster(home)
   let written = 0
-  for (let kill = 0; kill < kills; kill++) written = await writeUntilKilled(home, written, 600 + kill * 370)
+  for (let kill = 0; kill < kills; kill++) written = await writeUntilKilled(home, written, 200 + kill * 170)
 
   const flow = await openMirrorPlatform({ FLOTILLA_HOME: home })
   await flow.drained(120_000)

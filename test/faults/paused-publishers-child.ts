@@ -1,12 +1,11 @@
 /**
- * A process to be paused: runs one worker on distributed engines. With `hold` its first send under a writer name waits
- * for a moment, notifies the parent, and afterwards says what became of it.
+ * A process to be paused: runs one worker on distributed engines. With `hold` it notifies the parent before its first
+ * send under a writer name and pauses itself there; when it goes on it prints the outcome of that send.
  */
 
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import type { EventLog } from '#engines/event-log/port.ts'
-import { sleep } from '#lib/backoff.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import { auditWriter } from '#services/audit/writer/service.ts'
@@ -14,15 +13,23 @@ import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
 
-/** What the parent hears: it is about to send, then the outcome: `stored` or the code of the error. */
+/** Messages to the parent: it is about to send and pauses itself, then the outcome: `stored` or the code of the error. */
 export type Notice = 'sending' | { outcome: string }
 
-/** Long enough for the parent to pause this process. */
-const heldMs = 500
 const workers = [auditWriter, noteIndexer, outboxPublisher]
 
 function notify(notice: Notice): void {
   process.send?.(notice)
+}
+
+/** The parent has the notice by then, however busy it is. */
+function pauseItself(): Promise<void> {
+  return new Promise((resolve) => {
+    process.send?.('sending' satisfies Notice, () => {
+      process.kill(process.pid, 'SIGSTOP')
+      resolve()
+    })
+  })
 }
 
 function holdFirst(log: EventLog): EventLog {
@@ -36,8 +43,7 @@ function holdFirst(log: EventLog): EventLog {
         async append(...args) {
           if (!first) return writer.append(...args)
           first = false
-          notify('sending')
-          await sleep(heldMs)
+          await pauseItself()
           const appended = writer.append(...args)
           appended.then(
             () => notify({ outcome: 'stored' }),

@@ -121,7 +121,7 @@ test('its late write changes nothing that is newer', { timeout: 180_000 }, async
   expect(calls.slice(before).every(({ name }) => name === 'follows')).toBe(true)
   paused.kill('SIGCONT')
   const late = () => calls.slice(before).filter(({ name }) => name === 'pauses')
-  await eventually('the late write arrives', () => late().length > 0, 30_000)
+  await eventually('the late write arrives', () => late().length > 0, 60_000)
   expect(late()[0]?.operations[0]).toMatchObject({ id: 'a', payload: { v: 1 } })
   expect(await held()).toEqual(expected)
 })

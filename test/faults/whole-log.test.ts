@@ -6,8 +6,11 @@ import { findQdrant } from '../../scripts/servers/qdrant.ts'
 import { figuresOf, reportOf, runWholePlatform } from '../support/whole-run.ts'
 import { scheduleOf } from '../support/whole-schedule.ts'
 
-const seed = Number(process.env.FLOTILLA_SEED ?? randomInt(1, 1e6))
-const faultsMs = 40_000
+/** CI tries the same faults in every run, some of each kind; elsewhere each run tries others. */
+const seedOfCi = 3_483
+const newSeed = () => (process.env.CI === undefined ? randomInt(1, 1e6) : seedOfCi)
+const seed = Number(process.env.FLOTILLA_SEED ?? newSeed())
+const faultsMs = 30_000
 
 test('log, index and mirror hold the last acknowledged value of every key, and no read was older', {
   timeout: 400_000,

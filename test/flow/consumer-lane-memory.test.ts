@@ -1,11 +1,9 @@
 /** Lane mode with more waiting than memory may hold: what is read a second time stays in proportion. */
 
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { done } from '#lib/outcome.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
+import { expectNothingPinned } from '#test/support/consumer-memory.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
@@ -48,9 +46,7 @@ test('a backlog of one lane, or of many, is read again by the chunk and not by t
 })
 
 test('a record that waits keeps nothing alive of what was read with it', async () => {
-  const child = fileURLToPath(new URL('../faults/consumer-pinned-child.ts', import.meta.url))
   // 300 deliveries, each among 150 KB of other writes: as views of these they would keep 40 MB.
-  const run = [child, temporaryFolder(), 'work', 'lanes', '300', '300']
-  const { stdout } = await promisify(execFile)(process.execPath, run)
-  expect((JSON.parse(stdout) as { arrayBuffersMb: number }).arrayBuffersMb).toBeLessThan(10)
+  const given = { mode: 'lanes', deliveries: 300, amongOthers: 300, buffersMbMax: 10 } as const
+  await expectNothingPinned({ ...given, where: temporaryFolder() })
 })

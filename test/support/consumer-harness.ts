@@ -79,7 +79,8 @@ export async function createHarness(eventLog: EventLog, options: HarnessOptions 
           headers: { 'event-id': id ?? `work-${events++}` },
         }
       })
-      await eventLog.append(topic.name, partition, records)
+      // Only ends a hang: a busy machine may take long to write.
+      await eventLog.append(topic.name, partition, records, { timeoutMs: 60_000 })
     },
     startBatches: async (given) =>
       closing(await startBatchConsumer(dependencies, { ...defaults(topic), ...batchDefaults, ...given })),

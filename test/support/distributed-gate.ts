@@ -7,6 +7,7 @@ export interface Gate {
   url: string
   /** As if the server had died: what is open breaks, what comes is refused. */
   cut(): void
+  /** Does nothing while it is not cut. */
   mend(): Promise<void>
 }
 
@@ -33,6 +34,7 @@ export async function openGate(target: string): Promise<Gate> {
     }
   }
   const mend = async () => {
+    if (server) return
     const opened = createServer(join)
     await new Promise<void>((resolve, reject) => {
       opened.once('error', reject)

@@ -23,6 +23,8 @@ export interface ProxiedKafka {
   carrying(kind: RequestKind): number
   /** Requests since the start. */
   requests(): number
+  /** Answers to requests of this kind since the start. */
+  answers(kind: RequestKind): number
   close(): Promise<void>
 }
 
@@ -52,11 +54,15 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   const ports: number[] = []
   let refusing = false
   let requests = 0
+  const answers = new Map<number, number>()
   for (let n = 0; n < count; n++) {
     const server = createServer((client) => {
       const broker = connect(targets[n]!, '127.0.0.1')
       const pair: Pair = { client, broker, seen: new Set(), held: refusing ? [] : null }
-      join(pairs, pair, () => requests++)
+      join(pairs, pair, {
+        request: () => requests++,
+        answer: (kind) => answers.set(kind, (answers.get(kind) ?? 0) + 1),
+      })
     })
     const port = await freePort()
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
@@ -85,6 +91,7 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
     },
     carrying: (kind) => open(kind).length,
     requests: () => requests,
+    answers: (kind) => answers.get(kinds[kind]) ?? 0,
     async close() {
       for (const server of servers) server.close()
       for (const { client, broker } of pairs) {
@@ -96,20 +103,38 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   }
 }
 
-function join(pairs: Set<Pair>, pair: Pair, onRequest: () => void): void {
+interface Listener {
+  request(): void
+  answer(kind: number): void
+}
+
+function join(pairs: Set<Pair>, pair: Pair, heard: Listener): void {
   const { client, broker, seen } = pair
   pairs.add(pair)
-  const readKinds = createKindReader((kind) => {
+  const kindOf = new Map<number, number>()
+  // Behind its length a request has its kind and the version of that in two bytes each, and its number in four.
+  const readRequests = createHeadReader(8, (head) => {
+    const kind = head.readInt16BE(0)
     seen.add(kind)
-    onRequest()
+    kindOf.set(head.readInt32BE(4), kind)
+    heard.request()
+  })
+  // Behind its length an answer has the number of its request.
+  const readAnswers = createHeadReader(4, (head) => {
+    const number = head.readInt32BE(0)
+    const kind = kindOf.get(number)
+    kindOf.delete(number)
+    if (kind !== undefined) heard.answer(kind)
   })
   client.on('data', (bytes) => {
-    readKinds(bytes)
+    readRequests(bytes)
     if (pair.held) pair.held.push(bytes)
     else broker.write(bytes)
   })
   broker.on('data', (bytes) => {
-    if (!pair.held) client.write(bytes)
+    if (pair.held) return
+    readAnswers(bytes)
+    client.write(bytes)
   })
   const end = (other: Socket) => () => {
     if (pair.held) return
@@ -120,8 +145,8 @@ function join(pairs: Set<Pair>, pair: Pair, onRequest: () => void): void {
   broker.on('close', end(client)).on('error', () => {})
 }
 
-/** A request is its length in four bytes, its kind in two, and the rest. */
-function createKindReader(onKind: (kind: number) => void): (bytes: Buffer) => void {
+/** Gives the first bytes behind the length of each message. */
+function createHeadReader(headBytes: number, onHead: (head: Buffer) => void): (bytes: Buffer) => void {
   let rest = Buffer.alloc(0)
   let skip = 0
   return (bytes) => {
@@ -130,8 +155,8 @@ function createKindReader(onKind: (kind: number) => void): (bytes: Buffer) => vo
       const skipped = Math.min(skip, rest.length)
       rest = rest.subarray(skipped)
       skip -= skipped
-      if (skip > 0 || rest.length < 6) return
-      onKind(rest.readInt16BE(4))
+      if (skip > 0 || rest.length < 4 + headBytes) return
+      onHead(rest.subarray(4, 4 + headBytes))
       skip = 4 + rest.readInt32BE(0)
     }
   }

@@ -51,6 +51,9 @@ export interface DispatcherGiven {
   drainMs?: number
 }
 
+/** Only ends a hang. */
+const patienceMs = 60_000
+
 const said = (text: string): NewRun['message'] => ({ role: 'user', parts: [{ text }] })
 
 export function openRunWorld(relational: Relational, node: ScriptedNode): RunWorld {
@@ -111,19 +114,22 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     },
     acceptAtOnce: (dispatcher, text, given = {}) =>
       acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher),
-    ended: (runId) =>
-      eventually(`run ${runId} ends`, async () => {
+    ended(runId) {
+      const ended = async () => {
         const run = await readRun(relational, runId)
         return run?.endedAt ? run : null
-      }),
+      }
+      return eventually(`run ${runId} ends`, ended, patienceMs)
+    },
     async talk(rootRunId) {
-      await eventually('the tree ends', async () => {
+      const ended = async () => {
         const { rows } = await relational.query<{ open_runs: number }>(
           'select open_runs from platform.run_trees where root_run_id = $1',
           [rootRunId],
         )
         return rows[0]?.open_runs === 0
-      })
+      }
+      await eventually('the tree ends', ended, patienceMs)
       const events = await readEvents(relational, { rootRunId, after: 0, limit: 1_000 })
       return events.map(spoken)
     },

@@ -13,7 +13,7 @@ export interface CheckedParts {
 }
 
 const runEndsMsMax = 60_000
-const eventsMsMax = 30_000
+const eventsMsMax = 60_000
 const runsAtOnce = 5
 /** Of the client's answers to a question for lists. */
 const pageMax = 1_000

@@ -33,7 +33,7 @@ export interface FaultResult {
   faults: string[]
 }
 
-const readyMsMax = 60_000
+const readyMsMax = 120_000
 const recoveredMsMax = 120_000
 const settleMs = 1_500
 const lookEveryMs = 200
@@ -59,9 +59,12 @@ export async function runFault(
     await sleep(settleMs)
     report(`begins: ${fault.name}`)
     const begunAt = performance.now()
-    await fault.begin(fleet)
-    await sleep(seconds * 1_000)
-    await fault.heal(fleet)
+    try {
+      await fault.begin(fleet)
+      await sleep(seconds * 1_000)
+    } finally {
+      await fault.heal(fleet)
+    }
     const healedAt = performance.now()
     report(`healed: ${fault.name}`)
     const wait = (what: string, check: () => boolean | Promise<boolean>) =>

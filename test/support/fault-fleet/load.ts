@@ -44,7 +44,7 @@ export interface FleetLoad {
 const pauseMs: Record<Kind, number> = { upsert: 100, search: 100, note: 250, run: 400, event: 200 }
 const runMsMax = 15_000
 /** Every call has a time limit. */
-const stopMsMax = 30_000
+const stopMsMax = 90_000
 
 export function createFleetLoad(platforms: readonly FleetPlatform[]): FleetLoad {
   const acknowledged: Acknowledged = {

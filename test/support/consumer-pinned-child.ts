@@ -1,6 +1,7 @@
 /**
  * A process in which one target is away: its deliveries wait, in the lane mode of the courier, while other topics are
- * written next to them. Says how much memory that took. Arguments: data directory, deliveries, of these among others.
+ * written next to them. Prints how much memory that took. Arguments: data directory or broker, topic, mode, deliveries, of
+ * these among others, and the MB of resident memory and of buffers below which it looks no further.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +17,8 @@ import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 const [where, name, mode] = process.argv.slice(2, 5) as [string, string, string]
-const [total, sparse] = process.argv.slice(5, 7).map(Number) as [number, number]
+const limits = process.argv.slice(5, 9).map(Number) as [number, number, number, number]
+const [total, sparse, rssMbEnough, arrayBuffersMbEnough] = limits
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 const log = pino({ level: 'silent' })
@@ -85,7 +87,7 @@ const bulk = Array.from({ length: 24 }, (_, n) => ({
   headers: {},
 }))
 const append = (partition: number, records: Parameters<EventLog['append']>[2]) =>
-  eventLog.append(name, partition, records, { timeoutMs: 30_000 })
+  eventLog.append(name, partition, records, { timeoutMs: 60_000 })
 
 const amongOthers = (records: Parameters<EventLog['append']>[2]) =>
   Promise.all([append(0, records), ...bulk.map((record) => append(1, [record]))])
@@ -99,17 +101,18 @@ const before = process.memoryUsage()
 while (deliveries < sparse) await amongOthers([delivery()])
 while (deliveries < total)
   await append(0, Array.from({ length: Math.min(500, total - deliveries) }, delivery))
-// What is free goes back to the system some time after it was collected: the least of some seconds counts.
-const after = { rss: Number.POSITIVE_INFINITY, arrayBuffers: Number.POSITIVE_INFINITY }
-for (let n = 0; n < 5; n++) {
+// Free memory returns to the system some time after it was collected.
+const looksMax = 30
+const megabytes = (bytes: number) => Math.round(bytes / 1_048_576)
+let rssMb = 0
+let arrayBuffersMb = 0
+for (let look = 0; look < looksMax; look++) {
   await sleep(1_000)
   collect()
   const { rss, arrayBuffers } = process.memoryUsage()
-  after.rss = Math.min(after.rss, rss)
-  after.arrayBuffers = Math.min(after.arrayBuffers, arrayBuffers)
+  rssMb = megabytes(rss - before.rss)
+  arrayBuffersMb = megabytes(arrayBuffers - before.arrayBuffers)
+  if (rssMb < rssMbEnough && arrayBuffersMb < arrayBuffersMbEnough) break
 }
-const grown = (what: 'rss' | 'arrayBuffers') => Math.round((after[what] - before[what]) / 1_048_576)
-process.stdout.write(
-  JSON.stringify({ deliveries, rssMb: grown('rss'), arrayBuffersMb: grown('arrayBuffers') }),
-)
+process.stdout.write(JSON.stringify({ deliveries, rssMb, arrayBuffersMb }))
 process.exit(0)

@@ -9,7 +9,7 @@ import { createRunNews } from '#services/runs/dispatcher/news.ts'
 import type { RunTimes } from '#services/runs/dispatcher/times.ts'
 import { callNode, prepareSession } from '#services/runs/nodes/adk/call.ts'
 import { probeNode } from '#services/runs/nodes/adk/probe.ts'
-import { nodesAt, shortTimes } from '../support/run-nodes.ts'
+import { nodesAt, shortTimes } from './run-nodes.ts'
 
 export interface ChildGiven {
   databaseUrl: string

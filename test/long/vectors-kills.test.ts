@@ -1,0 +1,9 @@
+/** kill -9 in mid-write, many times at one folder: nothing acknowledged is lost, and search finds it. */
+
+import { test } from 'vitest'
+import { temporaryFolder } from '#test/support/temporary.ts'
+import { expectNothingLost } from '#test/support/vectors-kills.ts'
+
+test('twenty-five kills at one folder lose no acknowledged point', { timeout: 600_000 }, async () => {
+  await expectNothingLost(temporaryFolder(), 25, 8)
+})
