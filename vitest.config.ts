@@ -6,8 +6,9 @@ import { defineConfig } from 'vitest/config'
 const common = {
   pool: 'forks' as const,
   maxWorkers: 3,
-  testTimeout: 30_000,
-  hookTimeout: 60_000,
+  // These only end a hang: a busy machine is five times slower than a quiet one.
+  testTimeout: 120_000,
+  hookTimeout: 180_000,
   // Machines of CI stall. `.ci/run` prints each test that needed its second try and fails when more than three did.
   retry: process.env.CI === undefined ? 0 : 1,
 }
