@@ -7,9 +7,10 @@ import pino from 'pino'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
+import { deleteAgent, type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { makeRoom } from './another-try.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -65,7 +66,9 @@ export async function openGatewayPlatform(
   })
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
-    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, {
+    const { relational } = running.platform.engines
+    await makeRoom(relational, agent.agentId, () => deleteAgent(relational, agent.agentId))
+    const { agent: made, privateKeyPem } = await provisionAgent(relational, {
       tier: 'infra-architect',
       ...agent,
     })
