@@ -19,7 +19,7 @@ const forgottenAfterMs = 60_000
 /** `clock` gives ms since 1970. */
 export function createMemoryRows(
   relational: Pick<Relational, 'query'>,
-  clock: () => number = Date.now,
+  clock: () => number = () => Date.now(),
 ): SharedLimits {
   const rows = new Map<string, MemoryRow>()
   const loading = new Map<string, Promise<MemoryRow>>()

@@ -99,27 +99,23 @@ describe('after a cut', () => {
 })
 
 describe('a right that ends', () => {
-  const over = async (reader: EventReader, since: number) => {
+  const over = async (reader: EventReader) => {
     expect(await reader.over).toBe(true)
     expect(reader.events.at(-1)).toMatchObject({ event: 'end', data: { code: 'unauthorized' } })
-    // The change reaches the stream by the outbox and a topic.
-    expect(performance.now() - since).toBeLessThan(5_000)
   }
 
   test('ends the stream when the agent is deleted', async () => {
     const reader = await follow('/fleet_notes/events', { token: await hub.keyOf('deleted') })
     await begun(reader)
-    const since = performance.now()
     await deleteAgent(hub.platform.engines.relational, 'deleted')
-    await over(reader, since)
+    await over(reader)
   })
 
   test('ends the stream when its access changes', async () => {
     const reader = await follow('/goals/events', { token: await hub.idTokenOf('lowered') })
     await begun(reader)
-    const since = performance.now()
     await updateAgent(hub.platform.engines.relational, 'lowered', { access: 'viewer' })
-    await over(reader, since)
+    await over(reader)
   })
 
   test('ends the stream when its agent key is revoked', async () => {
@@ -129,9 +125,8 @@ describe('a right that ends', () => {
     const token = await exchange(main, await trade(main, agentKey))
     const reader = await follow('/fleet_notes/events', { token })
     await begun(reader)
-    const since = performance.now()
     await revokeAgentKey(hub.platform.engines.relational, id)
-    await over(reader, since)
+    await over(reader)
   })
 })
 

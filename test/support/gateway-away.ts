@@ -8,9 +8,10 @@ import pino from 'pino'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { createHttpApp } from '#runtime/http.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import { provisionAgent } from '#services/identity/agents/agents.ts'
+import { deleteAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
+import { makeRoom } from './another-try.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -67,8 +68,9 @@ export async function openAwayGateway(): Promise<AwayGateway> {
     platform,
     away,
     async provision(agentId) {
-      return (await provisionAgent(platform.engines.relational, { agentId, tier: 'infra-architect' }))
-        .privateKeyPem
+      const { relational } = platform.engines
+      await makeRoom(relational, agentId, () => deleteAgent(relational, agentId))
+      return (await provisionAgent(relational, { agentId, tier: 'infra-architect' })).privateKeyPem
     },
     async close() {
       away.clear()

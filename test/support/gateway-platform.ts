@@ -8,9 +8,10 @@ import { inject } from 'vitest'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
+import { deleteAgent, type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { makeRoom } from './another-try.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
@@ -61,7 +62,9 @@ export async function openGatewayPlatform(
   })
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
-    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, {
+    const { relational } = running.platform.engines
+    await makeRoom(relational, agent.agentId, () => deleteAgent(relational, agent.agentId))
+    const { agent: made, privateKeyPem } = await provisionAgent(relational, {
       tier: 'infra-architect',
       ...agent,
     })

@@ -3,8 +3,9 @@
 import { expect } from 'vitest'
 import type { Access } from '#services/identity/agents/agents.ts'
 import { createPasswords } from '#services/identity/people/passwords.ts'
-import { addPerson } from '#services/identity/people/people.ts'
+import { addPerson, removePerson } from '#services/identity/people/people.ts'
 import { notedBy } from '#services/identity/people/rows.ts'
+import { makeRoom } from './another-try.ts'
 import { type Browser, createBrowser } from './browser.ts'
 import type { MainApiPlatform } from './main-api-platform.ts'
 
@@ -26,6 +27,7 @@ export async function makePerson(
 ): Promise<TestPerson> {
   const { relational } = platform.engines
   const password = `the password of ${email.split('@')[0]}`
+  await makeRoom(relational, email, () => removePerson(relational, email, notedBy(tester, 'person.remove')))
   const { person } = await addPerson(
     relational,
     { email, role, password: await cheap.hash(password, 'test') },

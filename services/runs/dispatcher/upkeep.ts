@@ -71,8 +71,10 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
   }
   for (const slug of look.queued ?? []) host.wake(slug)
   if (look.queued) {
-    await joinUnstarted(host)
-    await host.ended(await endUnstartedRuns(relational, { startMs: times.startMs, axonIsLive }))
+    // One time for both: a run whose time is over between them would end before those it names are joined.
+    const since = new Date(look.at.getTime() - times.startMs)
+    await joinUnstarted(host, since)
+    await host.ended(await endUnstartedRuns(relational, { since, axonIsLive }))
   }
   if (look.queued || look.running) await host.ended(await endOverdueRuns(relational, overdueGraceMs))
   if (look.dispatching) {
@@ -82,9 +84,9 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
 }
 
 /** Whom a message names answers also where no node takes the run itself: it is about to end. */
-async function joinUnstarted(host: RunHost): Promise<void> {
-  const { relational, nodes, times } = host
-  for (const run of await unstartedRuns(relational, times.startMs)) {
+async function joinUnstarted(host: RunHost, since: Date): Promise<void> {
+  const { relational, nodes } = host
+  for (const run of await unstartedRuns(relational, since)) {
     const known = nodes()
     const named = namingMessage(run, known)
     if (!named) continue

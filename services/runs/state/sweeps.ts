@@ -13,11 +13,13 @@ export interface Overview {
   queued: string[] | null
   running: boolean
   dispatching: boolean
+  /** When the database looked, by its clock. */
+  at: Date
 }
 
 export async function lookAtRuns(executor: SqlExecutor): Promise<Overview> {
   const { rows } = await executor.query<Overview>(
-    `select (select array_agg(distinct slug) from platform.runs where status = 'queued') as queued,
+    `select clock_timestamp() as at, (select array_agg(distinct slug) from platform.runs where status = 'queued') as queued,
        exists (select from platform.runs where status = 'running') as running,
        exists (select from platform.dispatches where status = 'running') as dispatching`,
   )
@@ -91,12 +93,12 @@ export async function restartWaiting(executor: SqlExecutor): Promise<void> {
 }
 
 /**
- * Ends runs that have waited too long at the head of their lanes. Reports do not wait for each other: while AXON is away,
- * each has its own time.
+ * Ends runs that have waited at the head of their lanes since before `since`. Reports do not wait for each other: while
+ * AXON is away, each has its own time.
  */
 export async function endUnstartedRuns(
   executor: SqlExecutor,
-  { startMs, axonIsLive }: { startMs: number; axonIsLive: boolean },
+  { since, axonIsLive }: { since: Date; axonIsLive: boolean },
 ): Promise<EndedRun[]> {
   await executor.query(
     `update platform.runs q set head_at = clock_timestamp()
@@ -105,11 +107,11 @@ export async function endUnstartedRuns(
          and (o.status = 'running' or o.id < q.id))`,
   )
   const { rows } = await executor.query<{ run_id: string }>(
-    `select run_id from platform.runs, (select clock_timestamp() - make_interval(secs => $1::float8 / 1000) as at) as since
-     where status = 'queued' and (head_at < since.at
-       or (not $2::boolean and slug = '${axon.slug}' and trigger = 'report' and created_at < since.at))
+    `select run_id from platform.runs
+     where status = 'queued' and (head_at < $1::timestamptz
+       or (not $2::boolean and slug = '${axon.slug}' and trigger = 'report' and created_at < $1::timestamptz))
      order by id limit ${batchMax}`,
-    [startMs, axonIsLive],
+    [since, axonIsLive],
   )
   return endRuns(executor, {
     runIds: rows.map((row) => row.run_id),
@@ -120,14 +122,14 @@ export async function endUnstartedRuns(
   })
 }
 
-/** Runs of callers that no node took in time, and whose messages have brought in nobody yet. */
-export async function unstartedRuns(executor: SqlExecutor, startMs: number): Promise<ClaimedRun[]> {
+/** Runs of callers that no node took since before `since`, and whose messages have brought in nobody yet. */
+export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise<ClaimedRun[]> {
   const { rows } = await executor.query<ClaimedRun>(
     `select ${claimedColumns()} from platform.runs r
      where r.status = 'queued' and r.trigger = 'api' and r.joined = '[]' and r.skipped = '[]'
-       and r.head_at < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+       and r.head_at < $1::timestamptz
      order by r.id limit ${batchMax}`,
-    [startMs],
+    [since],
   )
   return rows
 }

@@ -1,7 +1,11 @@
 /** Turns at something scarce: a circle of callers, with bounds, rests and patience. */
 
-import { expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createTurns } from '#lib/turns.ts'
+
+// Turns that a test leaves waiting end with its clock, not a minute later in another file.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+afterEach(() => void vi.useRealTimers())
 
 const late = () => new Error('late')
 const nextTick = () => new Promise((resolve) => setImmediate(resolve))
@@ -38,36 +42,26 @@ test('one caller never has more than its share, and what is free goes to the oth
 })
 
 test('a caller that rests gets no turn, the others do', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-  try {
-    const { turns, started, take, endNext } = recorder({ atOnce: 1, perCaller: 1 })
-    turns.rest('a', 1_000)
-    void take('a', 'a1')
-    void take('b', 'b1')
-    await endNext()
-    expect(started).toEqual(['b1'])
-    vi.advanceTimersByTime(1_000)
-    expect(started).toEqual(['b1', 'a1'])
-  } finally {
-    vi.useRealTimers()
-  }
+  const { turns, started, take, endNext } = recorder({ atOnce: 1, perCaller: 1 })
+  turns.rest('a', 1_000)
+  void take('a', 'a1')
+  void take('b', 'b1')
+  await endNext()
+  expect(started).toEqual(['b1'])
+  vi.advanceTimersByTime(1_000)
+  expect(started).toEqual(['b1', 'a1'])
 })
 
 test('a rest that begins while another lasts ends when the later one does', () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-  try {
-    const { turns, started, take } = recorder({ atOnce: 1, perCaller: 1 })
-    turns.rest('a', 1_000)
-    vi.advanceTimersByTime(900)
-    turns.rest('a', 1_000)
-    void take('a', 'a1')
-    vi.advanceTimersByTime(900)
-    expect(started).toEqual([])
-    vi.advanceTimersByTime(100)
-    expect(started).toEqual(['a1'])
-  } finally {
-    vi.useRealTimers()
-  }
+  const { turns, started, take } = recorder({ atOnce: 1, perCaller: 1 })
+  turns.rest('a', 1_000)
+  vi.advanceTimersByTime(900)
+  turns.rest('a', 1_000)
+  void take('a', 'a1')
+  vi.advanceTimersByTime(900)
+  expect(started).toEqual([])
+  vi.advanceTimersByTime(100)
+  expect(started).toEqual(['a1'])
 })
 
 test('who waits too long is refused and never runs; a fault of one is no matter of the next', async () => {
@@ -79,6 +73,7 @@ test('who waits too long is refused and never runs; a fault of one is no matter 
     ran = true
   })
   await expect(turns.take('c', 5, late, async () => {})).rejects.toMatchObject({ code: 'overloaded' })
+  vi.advanceTimersByTime(5)
   await expect(second).rejects.toThrow('late')
   reject(new Error('broken'))
   await expect(first).rejects.toThrow('broken')

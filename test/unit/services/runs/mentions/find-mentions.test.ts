@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { findMentions } from '#services/runs/mentions/find-mentions.ts'
+import { stepsOnText } from '#test/support/steps-on-text.ts'
 
 const names = ['WHALE', 'PULSE', 'CIPHER', 'ATLAS', 'NEXUS', 'AXON']
 
@@ -78,6 +79,8 @@ describe('findMentions', () => {
   })
 })
 
+const stepsOf = (text: string, most?: number) => stepsOnText(() => findMentions(text, names), most)
+
 /** Texts that took the square of their length, or could. */
 const hostile: Record<string, (length: number) => string> = {
   'an e-mail that never comes': (length) => 'a.'.repeat(length / 2),
@@ -106,20 +109,16 @@ const hostile: Record<string, (length: number) => string> = {
 }
 
 describe('hostile texts', () => {
-  it.each(Object.keys(hostile))('%s: four times the length takes at most six times as long', (name) => {
+  it.each(Object.keys(hostile))('%s: four times the length takes at most six times as many steps', (name) => {
     const make = hostile[name] as (length: number) => string
-    const [short, long] = [make(50_000), make(200_000)]
-    // The least of several: what else the machine does only adds. A few milliseconds say nothing.
-    expect(leastMs(long) / Math.max(leastMs(short), 5)).toBeLessThanOrEqual(6)
+    // Each takes at most ten steps for a character; the square of this length would not end.
+    const most = 6 * stepsOf(make(50_000), 20 * 50_000)
+    expect(stepsOf(make(200_000), most)).toBeLessThanOrEqual(most)
+  })
+
+  it('every character that is looked at is counted', () => {
+    const ask = (text: string) => stepsOf(text) / text.length
+    expect(ask('a'.repeat(10_000))).toBeGreaterThan(1)
+    expect(ask('\u0301'.repeat(10_000))).toBeGreaterThan(2)
   })
 })
-
-function leastMs(text: string): number {
-  let least = Number.POSITIVE_INFINITY
-  for (let n = 0; n < 9; n++) {
-    const startedAt = performance.now()
-    findMentions(text, names)
-    least = Math.min(least, performance.now() - startedAt)
-  }
-  return least
-}

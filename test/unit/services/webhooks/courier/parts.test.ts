@@ -74,7 +74,7 @@ describe('the state of a target', () => {
   })
 
   test('waits as long when the clock is set back or forth meanwhile', () => {
-    vi.useFakeTimers({ toFake: ['Date'], now: 1_000_000_000 })
+    vi.useFakeTimers({ toFake: ['Date', 'performance'], now: 1_000_000_000 })
     const state = open()
     const head = state.headOf(1, delivery(), 0)
     const now = performance.now()
@@ -82,19 +82,19 @@ describe('the state of a target', () => {
     for (const hours of [-3, 3]) {
       vi.setSystemTime(1_000_000_000 + hours * 3_600_000)
       expect(state.waitMs(head, now)).toBe(60_000)
-      expect(Math.abs((state.nextAttemptAtMs ?? 0) - Date.now() - 60_000)).toBeLessThan(5_000)
+      expect(state.nextAttemptAtMs).toBe(Date.now() + 60_000)
     }
-    vi.useRealTimers()
   })
 
   test('a new address is tried at once; another target’s change disturbs nothing', () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
     const state = open()
     const head = state.headOf(1, delivery(), 3)
     head.dueAtMs = performance.now() + 60_000
     state.away(head)
     state.nextTryAt(head, performance.now() + 60_000)
     state.renew(targetOf({ ordering: 'agent' }))
-    expect(state.waitMs(head, performance.now())).toBeGreaterThan(50_000)
+    expect(state.waitMs(head, performance.now())).toBe(60_000)
     state.renew(targetOf({ ordering: 'agent', url: new URL('http://127.0.0.1:10/') }))
     expect(state.waitMs(head, performance.now())).toBe(0)
     expect(callsPerTargetMax).toBeGreaterThan(1)
@@ -142,7 +142,17 @@ test('every record of an unknown target has its whole wait, whenever the others 
 describe('attempts', () => {
   /** A log and a registry that are away until the test says otherwise; batches keep what was added, as the real ones do. */
   function openAttempts() {
-    const state = { logAway: false, registryAway: false, published: [] as number[], batches: [] as number[] }
+    const state = {
+      logAway: false,
+      registryAway: false,
+      published: [] as number[],
+      batches: [] as number[],
+      refused: 0,
+    }
+    const refuse = () => {
+      state.refused += 1
+      throw new Error('away')
+    }
     const batch = () => {
       const added: number[] = []
       return {
@@ -150,13 +160,13 @@ describe('attempts', () => {
           return added.length
         },
         add({ value }: { value: WebhookAttempt }) {
-          if (state.registryAway) throw new Error('away')
+          if (state.registryAway) refuse()
           // As where the schema is not known yet.
           if (added.length % 7 === 0) return Promise.resolve().then(() => void added.push(value.sequence!))
           added.push(value.sequence!)
         },
         async publish() {
-          if (state.logAway) throw new Error('away')
+          if (state.logAway) refuse()
           state.batches.push(added.length)
           state.published.push(...added)
         },
@@ -175,7 +185,7 @@ describe('attempts', () => {
       const { state, attempts, add } = openAttempts()
       state[away] = true
       for (let n = 0; n < 2_500; n++) add(n)
-      await new Promise((resolve) => setTimeout(resolve, 150))
+      await eventually('it was tried', () => state.refused > 0)
       for (let n = 2_500; n < 5_000; n++) add(n)
       state[away] = false
       await eventually('all are published', () => state.published.length >= 5_000)
