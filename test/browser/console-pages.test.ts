@@ -1,130 +1,37 @@
-/** Every page of the console, light and dark, wide and narrow: nothing that axe calls serious, no breach of its policy. */
+/** What all pages of the console do alike: wrong addresses, late and failed reads, keys, and how much they ask and draw. */
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import {
   type ConsolePlatform,
-  keepPicture,
-  openConsoleOver,
+  openConsole,
   seriousFaultsOf,
   sidewaysScrollOf,
   tooWideIn,
   violationsOf,
 } from '../support/console.ts'
-import { call } from '../support/gateway-call.ts'
-import { openRunsPlatform, type RunsPlatform } from '../support/runs-platform.ts'
+import { eventually } from '../support/eventually.ts'
 
+// Only ends a hang.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 })
 
-let platform: ConsolePlatform & RunsPlatform
-let folder: string
-let ids: { run: string; dispatch: string }
+let platform: ConsolePlatform
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'fl-'))
-  const file = join(folder, 'targets.yaml')
-  // Nobody listens there: the deliveries wait.
-  const nobody = { url: 'http://127.0.0.1:9/hook', events: ['task.completed'] }
-  writeFileSync(file, JSON.stringify({ targets: { nobody } }))
-  platform = await openConsoleOver(await openRunsPlatform({ WEBHOOK_TARGETS_FILE: file }))
-  ids = await seed()
+  platform = await openConsole()
+  await platform.provision({ agentId: 'scout' })
 })
-afterAll(async () => {
-  await platform?.close()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => platform?.close())
 
-/** Something for every page to show. */
-async function seed(): Promise<typeof ids> {
-  const key = await platform.tokenFor('admin')
-  const made = async (path: string, body: object) => {
-    const answer = await call(platform.baseUrl, path, { method: 'POST', key, body })
-    expect([201, 202], answer.text).toContain(answer.status)
-    return answer.json.data as { runId: string; goalId: number }
-  }
-  await made('/api/v1/agents', { agent_id: 'scout', role: 'researcher', tier: 'research-agent' })
-  await made('/api/v1/agent-keys', { agent_id: 'scout', label: 'on the build machine' })
-  await made('/api/v1/fleet_notes', { subject: 'Deploying the courier', body: 'It runs on two machines.' })
-  await made('/api/v1/fleet_notes', { subject: 'Re: Deploying', body: 'Seen.', parent_id: 1 })
-  await made('/api/v1/goals', { title: 'Every note is answered', description: 'Within a day.' })
-  const newMessage = { role: 'user', parts: [{ text: 'Is the lamp repaired?' }] }
-  const { runId } = await made('/api/v1/runs', { appName: 'ATLAS', newMessage })
-  const { goalId } = await made('/api/v1/dispatches', { message: 'Report.' })
-  await made('/api/v1/webhooks/targets/nobody/test', {})
-  const bad = { key: Buffer.from('bad'), value: Buffer.from('bad') }
-  await platform.platform.engines.eventLog.append('audit.events', 0, [bad])
-  return { run: runId, dispatch: String(goalId) }
-}
-
-/** Address → heading, and the button of each dialog that it has. */
-const pages: [path: string | (() => string), heading: string | RegExp, dialogs?: (string | RegExp)[]][] = [
-  ['', 'Overview', ['Password']],
-  ['agents', 'Agents', ['Provision an agent']],
-  ['agents/scout', 'scout', ['Issue a key', 'Change', 'Rotate', 'Delete']],
-  ['agent-keys', 'Agent keys', ['Issue a key', /^Revoke/]],
-  ['people', 'People', ['Add a person', /^Role of vera/, /^Remove vera/]],
-  ['runs', 'Runs', ['Send a message']],
-  [() => `runs/${ids.run}`, 'Run of ATLAS'],
-  ['dispatches', 'Dispatches', ['Send to all agents']],
-  [() => `dispatches/${ids.dispatch}`, /^Dispatch/],
-  ['topics', 'Topics'],
-  ['topics/agents.changes', 'agents.changes'],
-  ['groups', 'Consumer groups'],
-  ['groups/vector-writer', 'vector-writer'],
-  ['webhooks', 'Webhook targets'],
-  ['webhooks/nobody', 'nobody', ['Give up the head']],
-  ['dead-letters?topic=audit.events', 'Dead letters', [/^Discard all/]],
-  ['search', 'Search'],
-  ['search?text=courier', 'Search'],
-  ['notes', 'Notes', ['Write a note']],
-  ['notes/1', 'Deploying the courier', ['Reply']],
-  ['goals', 'Goals', ['Set a goal']],
-  ['audit', 'Who did what'],
-  [() => `goals?goal=${ids.dispatch}`, 'Goals'],
-  ['requests', 'Follow a request'],
-  [() => `requests/${ids.run}`, 'Follow a request'],
-]
-
-const shapes = [
-  { name: 'light', options: { colorScheme: 'light' as const } },
-  { name: 'dark', options: { colorScheme: 'dark' as const } },
-  { name: 'narrow', options: { viewport: { width: 390, height: 844 } } },
-]
-
-for (const { name, options } of shapes) {
-  test(`${name}: no page and no dialog has a serious fault`, async () => {
-    const page = await platform.signedIn('admin', options)
-    const faults: Record<string, unknown> = {}
-    for (const [at, heading, dialogs = []] of pages) {
-      const path = typeof at === 'string' ? at : at()
-      await open(page, path, heading)
-      await keepPicture(page, `${name}-${pictureOf(path)}`)
-      await look(page, path, faults)
-      for (const dialog of dialogs) {
-        await page.getByRole('button', { name: dialog, exact: true }).first().click()
-        await page.getByRole('dialog').waitFor()
-        await look(page, `${path} ${dialog}`, faults)
-        await page.keyboard.press('Escape')
-        await page.getByRole('dialog').waitFor({ state: 'detached' })
-      }
-    }
-    expect(faults).toEqual({})
-    expect(await violationsOf(page)).toEqual([])
-    await page.context().close()
-  })
-}
-
-/** The same at every run: ids are no part of it. */
-function pictureOf(path: string): string {
-  return path.replace(ids.run, 'one').replace(ids.dispatch, 'one').replaceAll(/[/?=]/g, '-') || 'overview'
-}
-
-async function open(page: Page, path: string, heading: string | RegExp): Promise<void> {
-  await page.goto(platform.consoleUrl + path)
-  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
-  await page.getByText('Loading…').first().waitFor({ state: 'detached' })
+/** Steps the clock of a page, on which its timers run, until something is seen. */
+async function stepUntil(page: Page, what: string, isThere: () => Promise<boolean>): Promise<void> {
+  await eventually(
+    what,
+    async () => {
+      await page.clock.runFor(1_000)
+      return isThere()
+    },
+    90_000,
+  )
 }
 
 async function look(page: Page, what: string, faults: Record<string, unknown>): Promise<void> {
@@ -136,11 +43,13 @@ async function look(page: Page, what: string, faults: Record<string, unknown>): 
 
 test('an address that leads nowhere says so', async () => {
   const page = await platform.signedIn('viewer')
-  await open(page, 'nowhere', 'There is no such page')
+  await page.goto(`${platform.consoleUrl}nowhere`)
+  await page.getByRole('heading', { level: 1, name: 'There is no such page' }).waitFor()
 })
 
 test('what comes late, fails, or was read a while ago says so, without a serious fault', async () => {
   const page = await platform.signedIn('admin', { colorScheme: 'dark' })
+  await page.clock.install()
   const faults: Record<string, unknown> = {}
   const groups = '**/api/v1/log/groups'
   const problem = {
@@ -159,16 +68,18 @@ test('what comes late, fails, or was read a while ago says so, without a serious
     await route.fulfill(fail)
   })
   await page.goto(`${platform.consoleUrl}groups`)
+  expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
   await page.getByText('Loading…').waitFor()
   await look(page, 'loading', faults)
   goOn()
-  await page.getByRole('alert').getByText('The log is away').waitFor()
+  const alert = page.getByRole('alert').getByText('The log is away')
+  await stepUntil(page, 'it has failed', () => alert.isVisible())
   await look(page, 'failed', faults)
   await page.unroute(groups)
   await page.getByRole('button', { name: 'Try again' }).click()
   await page.getByRole('link', { name: 'vector-writer' }).waitFor()
   await page.route(groups, (route) => route.fulfill(fail))
-  await page.getByText(/^Shown as it was/).waitFor()
+  await stepUntil(page, 'it is stale', () => page.getByText(/^Shown as it was/).isVisible())
   await page.getByRole('link', { name: 'vector-writer' }).waitFor()
   await look(page, 'stale', faults)
   await page.goto(`${platform.consoleUrl}dead-letters?topic=fleet.events`)
@@ -194,4 +105,78 @@ test('with the keyboard: a page by its letters, the filter by a slash, a dialog 
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   expect(await page.evaluate('document.activeElement.textContent')).toBe('Provision an agent')
+})
+
+const readsOfAMinute = {
+  '/api/v1/brain/state': 12,
+  '/api/v1/log/groups': 12,
+  '/api/v1/webhooks/targets': 12,
+  '/api/v1/webhooks/attempts': 6,
+  '/api/v1/dead-letters': 4,
+  '/api/v1/me': 4,
+  '/api/v1/log/lag': 2,
+}
+
+/** In the page: counts calls by path. The server answers each path once; it would take the minute for a moment and answer 429. */
+const countCalls = `const real = globalThis.fetch
+const answers = new Map()
+globalThis.asked = {}
+globalThis.fetch = async (request, options) => {
+  const { pathname } = new URL(request.url ?? request, location.href)
+  asked[pathname] = (asked[pathname] ?? 0) + 1
+  if (!answers.has(pathname)) answers.set(pathname, real(request, options))
+  return (await answers.get(pathname)).clone()
+}`
+
+test('an open overview asks for little: in a minute of its clock so many reads of each kind', async () => {
+  const page = await platform.signedIn('viewer')
+  await page.addInitScript(countCalls)
+  await page.clock.install()
+  await page.goto(platform.consoleUrl)
+  await page.getByRole('link', { name: 'vector-writer' }).waitFor()
+  await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1_000'))
+  const asked = () => page.evaluate<Record<string, number>>('asked')
+  await stepUntil(page, 'every part was read', async () => {
+    const paths = Object.keys(await asked())
+    return Object.keys(readsOfAMinute).every((path) => paths.includes(path))
+  })
+  const before = await asked()
+  for (let second = 0; second < 60; second++) await page.clock.runFor(1_000)
+  const reads = Object.entries(await asked()).map(([path, count]) => [path, count - (before[path] ?? 0)])
+  expect(Object.fromEntries(reads.filter(([, count]) => count !== 0))).toEqual(readsOfAMinute)
+})
+
+test('however many records come, a tail draws four times a second, and shows a sample of at most 200', async () => {
+  const page = await platform.signedIn('admin')
+  await page.clock.install()
+  await page.goto(`${platform.consoleUrl}topics/fleet.events?from=end`)
+  await page.getByText('◐ live').waitFor()
+  await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1_000'))
+  const list = page.getByRole('list', { name: 'Records, the newest first' })
+  const entries = list.locator('> li')
+  const records = Array.from({ length: 1_000 }, (_, at) => ({
+    key: Buffer.from(`flood-${at}`),
+    value: Buffer.from('bad'),
+  }))
+  await page.evaluate(`globalThis.drawn = 0
+    new MutationObserver((changes) => {
+      if (changes.some(({ addedNodes }) => [...addedNodes].some((node) => node.nodeName === 'LI'))) drawn += 1
+    }).observe(document.querySelector('main'), { childList: true, subtree: true })`)
+  let seconds = 0
+  let most = 0
+  await eventually(
+    'the list is full of a sample',
+    async () => {
+      await platform.platform.engines.eventLog.append('fleet.events', 0, records)
+      await page.clock.runFor(1_000)
+      seconds += 1
+      most = Math.max(most, await entries.count())
+      return most >= 200 && (await page.getByText(/^1 of \d/).count()) > 0
+    },
+    120_000,
+  )
+  const drawn = await page.evaluate<number>('drawn')
+  expect(most).toBe(200)
+  expect(drawn).toBeGreaterThan(0)
+  expect(drawn).toBeLessThanOrEqual(4 * seconds)
 })

@@ -44,7 +44,8 @@ export async function openChromium() {
         ...options,
       })
       const page = await context.newPage()
-      page.setDefaultTimeout(30_000)
+      // Only ends a hang.
+      page.setDefaultTimeout(90_000)
       await page.addInitScript(collectViolations)
       return page
     },
@@ -102,19 +103,18 @@ export async function violationsOf(page: Page): Promise<string[]> {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** What axe calls serious or critical, one line for each element. */
-export async function seriousFaultsOf(page: Page): Promise<string[]> {
-  await page.evaluate(axe)
-  return page.evaluate(async () => {
-    interface Found {
-      violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]
-    }
-    const { axe } = globalThis as unknown as { axe: { run(root: unknown): Promise<Found> } }
-    const { violations } = await axe.run((globalThis as unknown as { document: unknown }).document)
-    return violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
-  })
+/** Rules that depend on the colours of a page; the others see its elements alone. */
+export const colourRules = ['cat.color']
+
+const seriousOnly = `({ violations }) => violations
+  .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+  .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary))`
+
+/** What axe calls serious or critical, one line for each element. With `tags` only rules that have one of them are tried. */
+export async function seriousFaultsOf(page: Page, tags?: readonly string[]): Promise<string[]> {
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
+  const options = { resultTypes: ['violations'], ...(tags ? { runOnly: { type: 'tag', values: tags } } : {}) }
+  return page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(${seriousOnly})`)
 }
 
 /** Pixels by which the page is wider than its window. */

@@ -5,6 +5,7 @@
 
 import { type Client, createClient } from '#client/client.ts'
 import { sleep } from '#lib/backoff.ts'
+import { eventually } from './eventually.ts'
 import { axisVector } from './points.ts'
 import type { Instance } from './rolling-platform.ts'
 
@@ -75,16 +76,12 @@ export function startTraffic(instances: readonly Instance[], agent: Agent): Traf
         kinds.map((kind) => ({ instance, kind, end: countOf(kind, instance) + count })),
       )
       const left = () => ends.filter(({ instance, kind, end }) => countOf(kind, instance) < end)
-      const until = Date.now() + 60_000
-      while (left().length > 0) {
-        if (Date.now() > until) {
-          const waiting = left().map(
-            ({ instance, kind }) => `${kind} at ${instance.name} (${instance.version})`,
-          )
-          throw new Error(`no progress: ${waiting.join(', ')}; ${surprises.slice(0, 5).join('; ')}`)
-        }
-        await sleep(50)
-      }
+      await eventually('every kind goes on', () => left().length === 0, 180_000).catch(() => {
+        const waiting = left().map(
+          ({ instance, kind }) => `${kind} at ${instance.name} (${instance.version})`,
+        )
+        throw new Error(`no progress: ${waiting.join(', ')}; ${surprises.slice(0, 5).join('; ')}`)
+      })
     },
     async stop() {
       on = false

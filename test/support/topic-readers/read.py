@@ -40,15 +40,15 @@ def plain(value):
 
 starts = []
 for topic, positions in given["topics"].items():
-    for partition in consumer.list_topics(topic, timeout=20).topics[topic].partitions:
-        low, _high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+    for partition in consumer.list_topics(topic, timeout=60).topics[topic].partitions:
+        low, _high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
         starts.append(TopicPartition(topic, partition, positions.get(str(partition), low)))
 consumer.assign(starts)
 unread = len(starts)
 while unread > 0:
-    message = consumer.poll(30)
+    message = consumer.poll(90)
     if message is None:
-        sys.exit("nothing came for 30 s")
+        sys.exit("nothing came for 90 s")
     if message.error():
         if message.error().code() != KafkaError._PARTITION_EOF:
             sys.exit(str(message.error()))

@@ -31,7 +31,8 @@ export interface Log {
 /** Where to begin: physical topic → partition → offset; a partition that is missing is read from its beginning. */
 export type Starts = Record<string, Record<number, number>>
 
-const timeoutMs = 60_000
+/** Only ends a hang. */
+const timeoutMs = 180_000
 
 /** As the platform's readers of the topics (by physical name) do; with the values as they lie in the log, too. */
 export async function readAsPlatform(
@@ -182,7 +183,7 @@ export async function readWithJava(
     ...[`-Dlog4j2.configurationFile=${logging}`, '-cp', classPath],
     'org.apache.kafka.tools.consumer.ConsoleConsumer',
     ...['--bootstrap-server', brokers.join(','), ...where],
-    ...['--max-messages', `${count}`, '--timeout-ms', '30000', '--skip-message-on-error'],
+    ...['--max-messages', `${count}`, '--timeout-ms', '90000', '--skip-message-on-error'],
     ...['--value-deserializer', 'io.apicurio.registry.serde.avro.AvroKafkaDeserializer'],
     ...Object.entries(shown).flatMap(([name, value]) => ['--formatter-property', `${name}=${value}`]),
   ])

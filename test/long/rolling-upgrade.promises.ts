@@ -1,9 +1,10 @@
 /**
- * Two versions at the same time on one Kafka, registry and Postgres: every instance of an earlier version is replaced by one
- * of this checkout, one after the other, and then by the earlier version again, while agents work at all of them.
+ * Two versions at the same time on one Kafka, registry and Postgres, while agents work at all instances. Forward: instances
+ * of an earlier version are replaced by this checkout, one after the other. Back: the other way round. A test file tries one
+ * version and one way.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -20,21 +21,37 @@ import {
 import { type Agent, type Kind, startTraffic, type Traffic } from '../support/rolling-traffic.ts'
 import { today, unpackVersion, type Version, versionNames } from '../support/rolling-version.ts'
 
-const timeout = 400_000
+/** Only ends a hang. */
+const timeout = 600_000
+const settleMs = 120_000
 /** Of one request. */
 const idsMax = 100
 
-describe.each(versionNames())('version %s and this one', { timeout }, (name) => {
+/** `back` begins with this checkout, on a database that the earlier version made. */
+export type Way = 'forward' | 'back'
+
+const ways: Way[] = ['forward', 'back']
+
+/** Declares the tests of one way between this checkout and an earlier version. */
+export function rollingUpgrade(name: string, way: Way): void {
+  describe(`${way}: version ${name} and this one`, { timeout }, () => declareTests(name, way))
+}
+
+function declareTests(name: string, way: Way): void {
   let before: Awaited<ReturnType<typeof unpackVersion>>
+  let first: Version
+  let second: Version
   let volumes: string
   let platform: RollingPlatform
   let traffic: Traffic
   let agent: Agent
   beforeAll(async () => {
     before = await unpackVersion(name)
+    ;[first, second] = way === 'forward' ? [before, today] : [today, before]
     volumes = mkdtempSync(join(tmpdir(), 'fl-'))
-    platform = await openRollingPlatform(before)
+    platform = await openRollingPlatform()
     agent = await provision(before, 'atlas')
+    await platform.startAll(first)
     traffic = startTraffic(platform.fronts, agent)
     await traffic.round()
   }, timeout)
@@ -52,64 +69,27 @@ describe.each(versionNames())('version %s and this one', { timeout }, (name) => 
     return { agentId, privateKeyFile: private_key_file }
   }
 
-  /** Workers first, as docs/upgrading.md has it; `halfway` both versions serve requests. */
-  async function replaceAll(version: Version, halfway: () => Promise<void>): Promise<void> {
-    const [front, otherFront] = platform.fronts
-    for (const one of [...platform.workers, front]) {
-      await one.replace(version)
-      await traffic.round()
-    }
-    await halfway()
-    await otherFront.replace(version)
-    await traffic.round()
-  }
-
-  /** What one instance gave is good at the other: keys, tokens, idempotency keys, ids of operations. */
-  async function holdsAt(giver: Instance, taker: Instance): Promise<void> {
-    const title = `from ${giver.version} to ${taker.version}`
-    const { key: agentKey } = await platform.command<{ key: string }>(before, 'agent-keys', 'issue', 'atlas')
-    const [atGiver, atTaker] = [giver, taker].map((one) => createClient({ ...one, ...agent })) as [
-      Client,
-      Client,
-    ]
-    const api = createMainApi({ baseUrl: giver.baseUrl, agentKey })
-    try {
-      const id = title.replaceAll(' ', '-')
-      const point = { id, vector: axisVector(1), payload: { title } }
-      const given = await atGiver.upsert('posts', [point], { idempotencyKey: id })
-      const repeated = await atTaker.upsert('posts', [point], { idempotencyKey: id })
-      expect(repeated.operation_id, title).toBe(given.operation_id)
-      const after = given.operation_id
-      expect((await atTaker.get('posts', id, { after })).payload, title).toEqual({ title })
-      const key = await atGiver.apiKey()
-      expect((await call(taker.vectorUrl, '/v1/vectors/count?collection=posts', { key })).status, title).toBe(
-        200,
-      )
-      const me = await call(taker.baseUrl, '/api/v1/me', { key: await api.idToken() })
-      expect([me.status, me.json.data], title).toEqual([200, expect.objectContaining({ slug: 'atlas' })])
-    } finally {
-      await Promise.all([atGiver, atTaker, api].map((one) => one.close()))
-    }
-  }
-
-  test('instance after instance is replaced by this version while agents work', async () => {
-    await replaceAll(today, async () => {
-      const [ofToday, ofBefore] = platform.fronts
-      expect([ofToday.version, ofBefore.version]).toEqual([today.name, before.name])
-      await holdsAt(ofToday, ofBefore)
-      await holdsAt(ofBefore, ofToday)
-    })
+  test('a file tries each packed version each way', () => {
+    const fileOf = (one: string, other: Way) => `rolling-upgrade-${one}-${other}.test.ts`
+    const wanted = versionNames().flatMap((one) => ways.map((other) => fileOf(one, other)))
+    expect(wanted.filter((file) => !existsSync(new URL(file, import.meta.url)))).toEqual([])
   })
 
-  test('and back again: the earlier version goes on with what this one wrote', async () => {
-    const scout = await provision(today, 'scout')
-    await replaceAll(before, async () => {
-      const [ofBefore, ofToday] = platform.fronts
-      expect([ofBefore.version, ofToday.version]).toEqual([before.name, today.name])
-      await holdsAt(ofToday, ofBefore)
-      await holdsAt(ofBefore, ofToday)
-    })
-    const client = createClient({ ...platform.fronts[0], ...scout })
+  test('instance after instance is replaced while agents work', async () => {
+    const { fronts, workers } = platform
+    const [front, otherFront] = fronts
+    // Workers first, as docs/upgrading.md has it.
+    for (const one of [...workers, front]) {
+      await one.replace(second)
+      await traffic.round()
+    }
+    expect([front.version, otherFront.version]).toEqual([second.name, first.name])
+    const { key } = await platform.command<{ key: string }>(before, 'agent-keys', 'issue', 'atlas')
+    await Promise.all([holdsAt(front, otherFront, agent, key), holdsAt(otherFront, front, agent, key)])
+    const scout = await provision(first, 'scout')
+    await otherFront.replace(second)
+    await traffic.round()
+    const client = createClient({ ...front, ...scout })
     expect(await client.count('posts')).toBeGreaterThan(0)
     await client.close()
   })
@@ -124,29 +104,56 @@ describe.each(versionNames())('version %s and this one', { timeout }, (name) => 
     await expectEvents(platform, traffic)
   })
 
-  test('no instance ended by itself or wrote of a fault, nothing was parked, every group has read all', async () => {
+  test('no instance ended by itself or logged a fault, nothing was parked, every group has read all', async () => {
     expect(platform.faults()).toEqual([])
-    for (const version of [before, today]) {
-      const parked = await platform.command<{ dead_letters: unknown[] }>(version, 'dead-letters', 'list')
-      expect(parked.dead_letters).toEqual([])
-      const given = await platform.command<{ dead_letters: unknown[] }>(
-        version,
-        'webhooks',
-        'dead-letters',
-        'list',
-      )
-      expect(given.dead_letters).toEqual([])
-      await eventually(
-        `every group has read all, says ${version.name}`,
-        async () => {
-          const { groups } = await platform.command<{ groups: { lag: number }[] }>(version, 'lag')
-          return groups.every(({ lag }) => lag === 0)
-        },
-        60_000,
-      )
-    }
+    const said = await Promise.all([before, today].map((version) => aftermath(platform, version)))
+    expect(said).toEqual([nothingLeft, nothingLeft])
   })
-})
+}
+
+/** What one instance gave is good at the other: keys, tokens, idempotency keys, ids of operations. */
+async function holdsAt(giver: Instance, taker: Instance, agent: Agent, agentKey: string): Promise<void> {
+  const title = `from ${giver.version} to ${taker.version}`
+  const [atGiver, atTaker] = [giver, taker].map((one) => createClient({ ...one, ...agent })) as [
+    Client,
+    Client,
+  ]
+  const api = createMainApi({ baseUrl: giver.baseUrl, agentKey })
+  try {
+    const id = title.replaceAll(' ', '-')
+    const point = { id, vector: axisVector(1), payload: { title } }
+    const given = await atGiver.upsert('posts', [point], { idempotencyKey: id })
+    const repeated = await atTaker.upsert('posts', [point], { idempotencyKey: id })
+    expect(repeated.operation_id, title).toBe(given.operation_id)
+    const after = given.operation_id
+    expect((await atTaker.get('posts', id, { after })).payload, title).toEqual({ title })
+    const key = await atGiver.apiKey()
+    const counted = await call(taker.vectorUrl, '/v1/vectors/count?collection=posts', { key })
+    expect(counted.status, title).toBe(200)
+    const me = await call(taker.baseUrl, '/api/v1/me', { key: await api.idToken() })
+    expect([me.status, me.json.data], title).toEqual([200, expect.objectContaining({ slug: 'atlas' })])
+  } finally {
+    await Promise.all([atGiver, atTaker, api].map((one) => one.close()))
+  }
+}
+
+const nothingLeft = { parked: [], undelivered: [] }
+
+/** Waits until every group has read all, then lists dead letters: both with the commands of a version. */
+async function aftermath(platform: RollingPlatform, version: Version): Promise<typeof nothingLeft> {
+  await eventually(
+    `every group has read all, says ${version.name}`,
+    async () => {
+      const { groups } = await platform.command<{ groups: { lag: number }[] }>(version, 'lag')
+      return groups.every(({ lag }) => lag === 0)
+    },
+    settleMs,
+  )
+  type Letters = { dead_letters: never[] }
+  const parked = await platform.command<Letters>(version, 'dead-letters', 'list')
+  const undelivered = await platform.command<Letters>(version, 'webhooks', 'dead-letters', 'list')
+  return { parked: parked.dead_letters, undelivered: undelivered.dead_letters }
+}
 
 function idsOf({ acknowledged }: Traffic, kind: Kind): string[] {
   return acknowledged.filter((one) => one.kind === kind).map(({ id }) => id)
@@ -163,7 +170,7 @@ async function pointsOf(client: Client, collection: string, ids: string[]) {
       for (const { id, payload } of points) found.set(id, payload)
       return found.size === ids.length
     },
-    60_000,
+    settleMs,
   )
   return found
 }
@@ -203,7 +210,7 @@ async function expectRuns(client: Client, traffic: Traffic): Promise<void> {
       const { runs } = await client.runs.list({ status: 'queued', limit: 1 })
       return runs.length === 0 && (await client.runs.list({ status: 'running', limit: 1 })).runs.length === 0
     },
-    60_000,
+    settleMs,
   )
   const left = new Set(idsOf(traffic, 'run'))
   const otherwise: string[] = []
@@ -225,8 +232,8 @@ async function expectEvents({ sink }: RollingPlatform, traffic: Traffic): Promis
       const tasks = new Set(tasksOf())
       return fired.map(({ id }) => id).filter((id) => !tasks.has(id))
     }
-    await eventually(`every event is at ${target}`, () => missing().length === 0, 60_000).catch(() => {})
-    expect(missing(), `${arrived().length} arrived at ${target}`).toEqual([])
+    const all = eventually(`every event is at ${target}`, () => missing().length === 0, settleMs)
+    expect(await all.then(() => [], missing), `${arrived().length} arrived at ${target}`).toEqual([])
     const sequences = arrived().map(({ sequence }) => sequence)
     expect(sequences).toEqual([...sequences].sort((a, b) => a - b))
     for (const instance of new Set(fired.map((one) => one.instance))) {

@@ -1,0 +1,3 @@
+import { rollingUpgrade } from './rolling-upgrade.promises.ts'
+
+rollingUpgrade('1d37966', 'forward')
