@@ -6,7 +6,17 @@
 import { execFileSync } from 'node:child_process'
 
 /** About equally long. A file that is in none of them fails test/unit/scripts/quarters.test.ts. */
-export const quarters: readonly (readonly string[])[] = [['chart.test.ts'], ['containers.test.ts'], [], []]
+export const quarters: readonly (readonly string[])[] = [
+  ['rolling-upgrade-1d37966-forward.test.ts', 'consumer-memory.test.ts', 'chart.test.ts'],
+  ['rolling-upgrade-1d37966-back.test.ts', 'vectors-kills.test.ts', 'containers.test.ts'],
+  ['rolling-upgrade-6a6b61e-forward.test.ts', 'console-pictures.test.ts', 'event-log-embedded.test.ts'],
+  [
+    'rolling-upgrade-6a6b61e-back.test.ts',
+    'api-clients.test.ts',
+    'platform-kills.test.ts',
+    'runs-dispatchers.test.ts',
+  ],
+]
 
 /** Suites that check files without running the platform, with what they read. */
 export const staticSuites: Readonly<Record<string, readonly string[]>> = {

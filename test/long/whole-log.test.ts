@@ -5,7 +5,7 @@ import { findQdrant } from '../../scripts/servers/qdrant.ts'
 import { addFigures, type Figures, figuresOf, reportOf, runWholePlatform } from '../support/whole-run.ts'
 import { scheduleOf } from '../support/whole-schedule.ts'
 
-const minutes = Number(process.env.FLOTILLA_MINUTES ?? 60)
+const minutes = Number(process.env.FLOTILLA_MINUTES ?? 10)
 const firstSeed = Number(process.env.FLOTILLA_SEED ?? Math.floor(Math.random() * 1e6))
 const faultsMs = 60_000
 /** Every so many seeds one runs on the embedded index, in one process: a seed alone gives the same run again. */

@@ -13,7 +13,7 @@ import { ensureTopics } from '#runtime/topics.ts'
 import { catalog } from '#topics/catalog.ts'
 import { commonHeaders } from '#topics/headers.ts'
 import type { Topic } from '#topics/topic.ts'
-import { type DistributedServers, openDistributedServers } from '../support/distributed-servers.ts'
+import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { silentLog } from '../support/relational.ts'
 import { type FillingPlatform, openFillingPlatform } from '../support/topic-readers/fill.ts'
 import {
@@ -29,16 +29,16 @@ import {
 
 const publicTopics = catalog.filter((topic) => topic.public)
 
-let servers: DistributedServers
+let servers: Stack
 let platform: FillingPlatform
 let log: Log
 let env: Record<string, string>
 /** What the platform's own reader reads after the first round. */
 let read: Awaited<ReturnType<typeof readAsPlatform>>
 beforeAll(async () => {
-  servers = await openDistributedServers()
+  servers = await openStack()
   env = await servers.newEnvironment()
-  log = { brokers: servers.kafka.brokers, registry: env.SCHEMA_REGISTRY_URL! }
+  log = { brokers: servers.brokers, registry: env.SCHEMA_REGISTRY_URL! }
   platform = await openFillingPlatform(env)
   await platform.fill('first')
   // No group reads this one: what it had left to read would stop the topic's growth.
