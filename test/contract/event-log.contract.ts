@@ -24,7 +24,7 @@ export function describeEventLog(driverName: string, start: () => Promise<EventL
     }, 120_000)
     afterAll(async () => {
       await harness?.close?.()
-    }, 60_000)
+    })
     const world = createWorld(`c${randomBytes(4).toString('hex')}`, () => harness as EventLogHarness)
     describeTopics(world)
     describeAppending(world)

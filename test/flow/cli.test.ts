@@ -31,7 +31,7 @@ it('warns who forgot FLOTILLA_HOME that the platform of this folder is new', asy
   const { code, stderr } = await spawnFlotilla(['agents', 'list'], {}, { cwd: temporaryFolder() }).finished
   expect(code).toBe(0)
   expect(stderr).toMatch(/"data-directory.new"/)
-}, 60_000)
+})
 
 describe('flotilla with a running platform', () => {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))

@@ -142,7 +142,7 @@ async function run(drawn: Job[], disturbances: Disturbance[], shape: Shape) {
   }
   await harness.add(0, entries.slice(half))
   const state = () => JSON.stringify({ settled: world.settled.size, committed: committed() })
-  await eventually('all are committed', () => committed() === jobs.length, 15_000).catch((error) => {
+  await eventually('all are committed', () => committed() === jobs.length).catch((error) => {
     throw new Error(`${error} ${state()}`)
   })
   const letters = await harness.deadLetters()

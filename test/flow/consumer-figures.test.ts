@@ -58,4 +58,4 @@ test('batches: while the engine is away the first record has an age', async () =
   away = false
   await eventually('nothing waits', async () => (await figuresOf(harness)).lag === 0, 60_000)
   expect(await figuresOf(harness)).toEqual({ lag: 0, oldest: 0, ahead: 0 })
-}, 90_000)
+})

@@ -34,7 +34,7 @@ export function describeCouriers(
     await world?.close()
     await Promise.all(sinks.map((sink) => sink.close()))
     await closed()
-  }, 60_000)
+  })
 
   const nameOf = (n: number) => `target-${n}`
   const many = (count: number) => Array.from({ length: count }, () => ({}))

@@ -54,7 +54,7 @@ export function describeCourier(
     await world?.close()
     for (const sink of sinks.values()) await sink.close()
     await closed()
-  }, 60_000)
+  })
 
   /** Of a target that is there from the start. */
   function sinkOf(name: string, answer: WebhookSink['answer'] = () => ({})): WebhookSink {

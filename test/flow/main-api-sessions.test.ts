@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
 import { asking, makePerson, newBrowser, signIn } from '../support/people.ts'
@@ -144,17 +144,20 @@ test('behind a proxy with TLS the cookie is Secure and the origin is the one of 
   expect(asked.status).toBe(200)
 })
 
-test('a sign-out ends the session and its tokens within a second', async () => {
+test('a sign-out ends the session, and its tokens as soon as the change comes', async () => {
   const { browser, half, ask } = await signIn(platform, await makePerson(platform, 'out@x'))
   expect((await ask('GET', '/api/v1/me')).status).toBe(200)
   const cookie = browser.cookies.get('flotilla_session')!
+  // What is remembered of callers is not checked again: only the change drops it.
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+  onTestFinished(() => clock.mockRestore())
   const ended = await browser.ask('/api/v1/session', { method: 'DELETE' })
   expect([ended.status, ended.data, browser.cookies.has('flotilla_session')]).toEqual([
     200,
     { ended: true },
     false,
   ])
-  await eventually('its tokens end', async () => (await ask('GET', '/api/v1/me')).status === 401, 3_000)
+  await eventually('its tokens end', async () => (await ask('GET', '/api/v1/me')).status === 401)
   browser.cookies.set('flotilla_session', cookie)
   expect((await browser.ask('/api/v1/session/token', buy(half))).status).toBe(401)
   expect((await browser.ask('/api/v1/session', { method: 'DELETE' })).data).toEqual({ ended: false })

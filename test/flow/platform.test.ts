@@ -93,11 +93,11 @@ describe('flotilla start', () => {
     const home = temporaryFolder()
     const env = { ...anyPorts, FLOTILLA_HOME: home, DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none' }
     const waiting = spawnFlotilla(['start'], env)
-    await eventually('it waits', () => waiting.stderr().includes('start.waiting'), 30_000)
+    await eventually('it waits', () => waiting.stderr().includes('start.waiting'))
     waiting.child.kill('SIGTERM')
     expect((await waiting.finished).code).toBe(0)
     expect(waiting.stdout()).toBe('')
-  }, 60_000)
+  }, 120_000)
 
   it('refuses services that would share an embedded engine, naming the variables', async () => {
     const alone = await runFlotilla(['start', 'vector-writer'], { FLOTILLA_HOME: temporaryFolder() })
@@ -198,6 +198,6 @@ describe('flotilla start', () => {
     onTestFinished(() => void (isAlive(platform) && process.kill(platform, 'SIGKILL')))
     expect(isAlive(platform)).toBe(true)
     npm.kill('SIGTERM')
-    await eventually('the platform has ended', () => !isAlive(platform), 15_000)
+    await eventually('the platform has ended', () => !isAlive(platform))
   }, 120_000)
 })

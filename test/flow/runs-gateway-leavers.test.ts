@@ -8,7 +8,7 @@ let platform: RunsPlatform
 
 beforeAll(async () => {
   platform = await openRunsPlatform()
-}, 60_000)
+})
 afterAll(() => platform?.close())
 
 it('places and runs survive two hundred callers that leave', async () => {

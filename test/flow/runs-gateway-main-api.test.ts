@@ -14,7 +14,7 @@ let key: string
 beforeAll(async () => {
   platform = await openRunsPlatform()
   key = await platform.tokenFor('member')
-}, 60_000)
+})
 afterAll(() => platform?.close())
 
 async function api(

@@ -10,7 +10,7 @@ let platform: RunsPlatform
 
 beforeAll(async () => {
   platform = await openRunsPlatform()
-}, 60_000)
+})
 afterAll(() => platform?.close())
 afterEach(() => {
   for (const slug of agents) platform.script(slug, echoScript)

@@ -8,7 +8,7 @@ let platform: RunsPlatform
 
 beforeAll(async () => {
   platform = await openRunsPlatform()
-}, 60_000)
+})
 afterAll(() => platform?.close())
 
 const post = (body: unknown, headers: Record<string, string> = {}) =>

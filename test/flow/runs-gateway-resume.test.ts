@@ -14,7 +14,7 @@ let second: SecondRunGateway
 beforeAll(async () => {
   platform = await openRunsPlatform()
   second = await openSecondRunGateway(platform.platform)
-}, 60_000)
+})
 afterAll(async () => {
   await second?.close()
   await platform?.close()

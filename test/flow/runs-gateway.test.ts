@@ -10,7 +10,7 @@ let platform: RunsPlatform
 
 beforeAll(async () => {
   platform = await openRunsPlatform()
-}, 60_000)
+})
 afterAll(() => platform?.close())
 
 /** What an agent was asked; reports go to the orchestrator at the same node. */

@@ -33,7 +33,7 @@ beforeAll(async () => {
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     WEBHOOK_TARGETS_FILE: targets,
   })
-}, 60_000)
+})
 afterAll(async () => {
   await platform?.close()
   await sink?.close()

@@ -259,7 +259,7 @@ ${more}`
         expect(lines).toContain(line)
       }
       expect(lines.filter((line) => line.includes('nobody-knows'))).toEqual([])
-    }, 90_000)
+    })
 
     it('fires what arrives in fleet.events, and parks what it may not send', async () => {
       const value = (change: Partial<FleetEvent>): FleetEvent => ({
@@ -301,7 +301,7 @@ ${more}`
       expect(kept.join()).not.toContain(secret)
       expect(kept.some((text) => text.includes('{"token":"[cut]"}'))).toBe(true)
       expect(relay.lines.join('')).not.toContain(secret)
-    }, 90_000)
+    })
 
     it('sends targets the event that an agent was deleted', async () => {
       const { relational } = relay.platform.engines
@@ -313,7 +313,7 @@ ${more}`
       })
       expect(found.map(({ key }) => key).sort()).toEqual(['audit', 'pulses'])
       expect(found[0]!.value!.idempotency_key).toMatch(/^Kraken-[0-9A-Z]{26}-agent\.terminated$/)
-    }, 60_000)
+    })
 
     it('answers 503 when one of the deliveries is not stored, and 202 again when the log is back', async () => {
       const { publisher } = relay.platform

@@ -2,6 +2,7 @@
 
 import { TestRunner } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
+import { deleteAgent } from '#services/identity/agents/agents.ts'
 
 interface Maker {
   test: unknown
@@ -26,6 +27,16 @@ export async function makeRoom(
   if (isLeftByFormerTry(relational, name)) await remove()
   const now = maker()
   if (now) makers.set(relational, (makers.get(relational) ?? new Map()).set(name, now))
+}
+
+/** As `makeRoom`, for an agent; the former try may have deleted it. */
+export function makeRoomForAgent(relational: Relational, agentId: string): Promise<void> {
+  return makeRoom(relational, agentId, async () => {
+    const { rows } = await relational.query('select from platform.agents where lower(agent_id) = lower($1)', [
+      agentId,
+    ])
+    if (rows.length > 0) await deleteAgent(relational, agentId)
+  })
 }
 
 function maker(): Maker | undefined {

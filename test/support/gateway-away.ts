@@ -8,10 +8,10 @@ import pino from 'pino'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { createHttpApp } from '#runtime/http.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
-import { deleteAgent, provisionAgent } from '#services/identity/agents/agents.ts'
+import { provisionAgent } from '#services/identity/agents/agents.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
-import { makeRoom } from './another-try.ts'
+import { makeRoomForAgent } from './another-try.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -69,7 +69,7 @@ export async function openAwayGateway(): Promise<AwayGateway> {
     away,
     async provision(agentId) {
       const { relational } = platform.engines
-      await makeRoom(relational, agentId, () => deleteAgent(relational, agentId))
+      await makeRoomForAgent(relational, agentId)
       return (await provisionAgent(relational, { agentId, tier: 'infra-architect' })).privateKeyPem
     },
     async close() {

@@ -8,10 +8,10 @@ import { inject } from 'vitest'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
 import type { Platform } from '#runtime/platform.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { deleteAgent, type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
+import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { makeRoom } from './another-try.ts'
+import { makeRoomForAgent } from './another-try.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
@@ -63,7 +63,7 @@ export async function openGatewayPlatform(
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
     const { relational } = running.platform.engines
-    await makeRoom(relational, agent.agentId, () => deleteAgent(relational, agent.agentId))
+    await makeRoomForAgent(relational, agent.agentId)
     const { agent: made, privateKeyPem } = await provisionAgent(relational, {
       tier: 'infra-architect',
       ...agent,

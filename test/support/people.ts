@@ -27,7 +27,12 @@ export async function makePerson(
 ): Promise<TestPerson> {
   const { relational } = platform.engines
   const password = `the password of ${email.split('@')[0]}`
-  await makeRoom(relational, email, () => removePerson(relational, email, notedBy(tester, 'person.remove')))
+  await makeRoom(relational, email, async () => {
+    const { rows } = await relational.query('select from platform.people where lower(email) = lower($1)', [
+      email,
+    ])
+    if (rows.length > 0) await removePerson(relational, email, notedBy(tester, 'person.remove'))
+  })
   const { person } = await addPerson(
     relational,
     { email, role, password: await cheap.hash(password, 'test') },

@@ -96,7 +96,7 @@ function describeOrderThrough(world: World): void {
       expect(offsets).toEqual(range(one.committed?.offset ?? 0, offsets.at(-1)! + 1))
     }
     expect(first.lost.toSorted()).toEqual(second.consumer.assignment().toSorted())
-  }, 90_000)
+  })
 
   test('when a member leaves, the other takes over what it had and goes on from its commits', async () => {
     const log = await world.client()
@@ -116,7 +116,7 @@ function describeOrderThrough(world: World): void {
       expect(first.offsets(partition)).toEqual(range(0, first.offsets(partition).length))
     }
     expect((await log.groupState(options.group, options.topic)).members).toBe(1)
-  }, 90_000)
+  })
 
   test('members that come and go under load: every record is seen, each key in order', async () => {
     const log = await world.client()
@@ -251,7 +251,7 @@ function describeOwnership(world: World): void {
       expect(member.consumer.assignment()).toEqual(expect.arrayContaining(before[i]!.had))
       expect(member.lost).toHaveLength(before[i]!.lost)
     }
-  }, 90_000)
+  })
 
   test('a member too many owns nothing, and takes over when another leaves', async () => {
     const log = await world.client()

@@ -10,6 +10,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { createCodec } from '#runtime/codec.ts'
 import { acquireLease } from '#runtime/leases.ts'
+import { lookSeldomMs } from '#runtime/notices.ts'
 import { RefusedKeys } from '#runtime/outbox/refused-keys.ts'
 import { type OutboxParts, outboxLeaseName, withOutbox, writeOutbox } from '#runtime/outbox.ts'
 import { createPublisher } from '#runtime/publisher.ts'
@@ -344,6 +345,11 @@ test('the service counts refused keys in a metric, and not any more once their r
 
 test('the service hears of a row at once, and asks for none while there is nothing', async () => {
   const { partsOf, changes } = await openWorld()
+  // No regular look: only a notice brings a row.
+  const { setTimeout: wait } = globalThis
+  const withoutLooks = (run: () => void, ms?: number) => wait(run, ms === lookSeldomMs ? 86_400_000 : ms)
+  vi.stubGlobal('setTimeout', withoutLooks)
+  onTestFinished(() => void vi.unstubAllGlobals())
   let asked = 0
   const query: Relational['query'] = (text, params) => {
     if (text.includes('platform.outbox')) asked++
@@ -356,7 +362,7 @@ test('the service hears of a row at once, and asks for none while there is nothi
   await new Promise((resolve) => setTimeout(resolve, 1_000))
   expect(asked - before).toBeLessThanOrEqual(1)
   await write('pulse', 1)
-  await eventually('it is published', async () => (await changes()).length === 1, 3_000)
+  await eventually('it is published', async () => (await changes()).length === 1)
 })
 
 async function startPublisher(

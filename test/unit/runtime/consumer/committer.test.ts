@@ -1,12 +1,20 @@
 /** When a partition commits: at once while that is seldom, few times a second else, and never late. */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
 import { Committer } from '#runtime/consumer/committer.ts'
 import { commitEveryMs, knownCommitEveryMs } from '#runtime/consumer/limits.ts'
-import { eventually } from '#test/support/eventually.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
+/** Steps the clock; in each millisecond turns of the event loop do what is due. */
+async function pass(ms: number): Promise<void> {
+  for (let n = 0; n < ms; n++) {
+    await vi.advanceTimersByTimeAsync(1)
+    for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
 
 function open({
   commit = async () => 'committed' as const,
@@ -44,34 +52,30 @@ function open({
 
 test('the first commit goes at once, those of a steady stream share a few, and the last state is among them', async () => {
   const { commits, settle } = open({})
-  const begunAt = performance.now()
   for (let n = 0; n < 50; n++) {
     settle()
-    await sleep(2)
+    await pass(2)
   }
-  await eventually('all are committed', () => commits.at(-1) === 50)
+  await pass(commitEveryMs)
+  expect(commits.at(-1)).toBe(50)
   expect(commits[0]).toBe(1)
-  expect(commits.length).toBeLessThanOrEqual((performance.now() - begunAt) / commitEveryMs + 2)
+  expect(commits.length).toBeLessThanOrEqual(100 / commitEveryMs + 2)
 })
 
 test('partitions that work at the same time commit in the same turn of the event loop', async () => {
   const turns: number[] = []
-  let turn = 0
   const note = async () => {
-    if (turns.at(-1) !== turn) turns.push(turn)
+    if (turns.at(-1) !== performance.now()) turns.push(performance.now())
     return 'committed' as const
   }
-  const counting = setInterval(() => turn++, 1)
-  onTestFinished(() => clearInterval(counting))
   const partitions = Array.from({ length: 20 }, () => open({ commit: note }))
   for (let n = 0; n < 100; n++) {
     partitions[n % 20]!.settle()
     partitions[(n * 7) % 20]!.settle()
-    await sleep(1)
+    await pass(1)
   }
-  await eventually('all are committed', () =>
-    partitions.every(({ commits, settled }) => commits.at(-1) === settled()),
-  )
+  await pass(commitEveryMs)
+  for (const { commits, settled } of partitions) expect(commits.at(-1)).toBe(settled())
   const all = partitions.reduce((sum, { commits }) => sum + commits.length, 0)
   // Each by itself would take nearly as many turns as there are commits.
   expect(turns.length).toBeLessThan(0.7 * all)
@@ -79,14 +83,12 @@ test('partitions that work at the same time commit in the same turn of the event
 
 test('a flush does not wait for its time, and says when it is written', async () => {
   const { committer, commits, settle } = open({})
-  const intervals = new Set<number>()
+  // The clock stands still.
   for (let n = 1; n <= 20; n++) {
     settle()
     expect(await committer.flush()).toBe(true)
     expect(commits.at(-1)).toBe(n)
-    intervals.add(Math.floor(performance.now() / commitEveryMs))
   }
-  expect(intervals.size).toBeLessThan(20)
 })
 
 test('while a commit does not get through, what was settled holds work back; then it goes on', async () => {
@@ -95,10 +97,11 @@ test('while a commit does not get through, what was settled holds work back; the
   expect(committer.behind).toBe(false)
   settle()
   expect(committer.behind).toBe(false)
-  await sleep(4 * commitEveryMs)
+  await pass(4 * commitEveryMs)
   expect(committer.behind).toBe(true)
   stuck.resolve()
-  await eventually('it is through', () => !committer.behind)
+  await pass(commitEveryMs)
+  expect(committer.behind).toBe(false)
   expect(commits).toEqual([1])
 })
 
@@ -106,13 +109,14 @@ test('what is made known at the usual times is committed less often; the last st
   const known: number[] = []
   const beforeCommit = async (_partition: number, through: number) => void known.push(through + 1)
   const { committer, commits, settle } = open({ beforeCommit })
-  const begunAt = performance.now()
   for (let n = 1; n <= 20; n++) {
     settle()
-    await eventually('it is known', () => known.at(-1) === n)
+    await pass(commitEveryMs + 5)
+    expect(known.at(-1)).toBe(n)
   }
-  expect(commits.length).toBeLessThanOrEqual((performance.now() - begunAt) / knownCommitEveryMs + 2)
-  await eventually('all are committed', () => commits.at(-1) === 20)
+  expect(commits.length).toBeLessThanOrEqual((20 * (commitEveryMs + 5)) / knownCommitEveryMs + 2)
+  await pass(knownCommitEveryMs)
+  expect(commits.at(-1)).toBe(20)
   settle()
   expect(await committer.flush()).toBe(true)
   expect(commits.at(-1)).toBe(21)
@@ -121,9 +125,11 @@ test('what is made known at the usual times is committed less often; the last st
 test('what is known holds no work back while its commit waits', async () => {
   const { committer, commits, settle } = open({ beforeCommit: async () => {} })
   settle()
-  await eventually('the first is committed', () => commits.at(-1) === 1)
+  await pass(commitEveryMs)
+  expect(commits.at(-1)).toBe(1)
   settle()
-  await sleep(knownCommitEveryMs / 2)
+  await pass(knownCommitEveryMs / 2)
   expect(committer.behind).toBe(false)
-  await eventually('the second is committed', () => commits.at(-1) === 2)
+  await pass(knownCommitEveryMs + commitEveryMs)
+  expect(commits.at(-1)).toBe(2)
 })

@@ -98,14 +98,16 @@ test('a reader that takes nothing fills the buffer, and is cut off after a while
     roomy = true
   })
   expect(stream.closed.aborted).toBe(false)
-  await eventually('it is cut off', () => stream.closed.aborted, 5_000)
+  await eventually('it is cut off', () => stream.closed.aborted)
   await eventually('who waited for room goes on', () => roomy)
 })
 
 test('a reader that left before it began closes it, too', async () => {
   let stream: EventStream | undefined
   const app = fastify()
+  const arrived = Promise.withResolvers<void>()
   app.get('/', async (_request, reply) => {
+    arrived.resolve()
     await eventually('the reader has left', () => reply.raw.destroyed)
     stream = openEventStream(reply)
     return reply.send(stream.body)
@@ -113,7 +115,7 @@ test('a reader that left before it began closes it, too', async () => {
   onTestFinished(() => app.close())
   const cut = new AbortController()
   const asked = fetch(await app.listen({ port: 0 }), { signal: cut.signal }).catch(() => {})
-  await sleep(100)
+  await arrived.promise
   cut.abort()
   await asked
   await eventually('it is closed', () => stream?.closed.aborted === true)

@@ -1,8 +1,12 @@
 /** What many look at is read once for all of them, and again when it is too old. */
 
-import { expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
 import { createCached } from '#services/main-api/cached.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms)
 
 const limits = { keptMs: 1_000, timeoutMs: 100, late: () => new Error('late') }
 
@@ -17,10 +21,14 @@ test('who asks while it is read, or soon after, costs no further reading', async
       return reads
     },
   })
-  expect(await Promise.all([cached.get(), cached.get(), cached.get()])).toEqual([1, 1, 1])
+  const asked = Promise.all([cached.get(), cached.get(), cached.get()])
+  await pass(20)
+  expect(await asked).toEqual([1, 1, 1])
   expect(await cached.get()).toBe(1)
-  await sleep(220)
-  expect(await cached.get()).toBe(2)
+  await pass(200)
+  const again = cached.get()
+  await pass(20)
+  expect(await again).toBe(2)
 })
 
 test('a reading that failed is not kept', async () => {
@@ -43,7 +51,9 @@ test('a reading that takes too long is given up, and the next one who asks begin
     ...limits,
     read: () => (hangs ? new Promise<string>(() => {}) : Promise.resolve('here')),
   })
-  await expect(cached.get()).rejects.toThrow('late')
+  const asked = expect(cached.get()).rejects.toThrow('late')
+  await pass(limits.timeoutMs)
+  await asked
   hangs = false
   expect(await cached.get()).toBe('here')
 })

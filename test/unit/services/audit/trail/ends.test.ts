@@ -1,6 +1,6 @@
 /** The ends of audited requests, which nobody waits for, are gathered and written in order. */
 
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createEnds, type EndMessage } from '../../../../../services/audit/trail/ends.ts'
 
 const end = (id: string) => ({ key: 'scout', value: null, eventId: id }) as EndMessage
@@ -32,12 +32,15 @@ describe('ends of audited requests', () => {
   })
 
   test('go by themselves after some tenths of a second, all that came meanwhile together', async () => {
-    const sent = new Promise<number>((resolve) => {
-      const { ends } = harness(async (messages) => resolve(messages.length))
-      ends.add(0, end('a'))
-      setTimeout(() => ends.add(0, end('b')), 60)
-    })
-    await expect(sent).resolves.toBe(2)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const sent: number[] = []
+    const { ends } = harness(async (messages) => sent.push(messages.length))
+    ends.add(0, end('a'))
+    await vi.advanceTimersByTimeAsync(60)
+    ends.add(0, end('b'))
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(sent).toEqual([2])
   })
 
   test('are bounded while the log does not answer; what is given up is counted', async () => {

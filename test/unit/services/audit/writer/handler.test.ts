@@ -1,7 +1,7 @@
 /** Audit notes: what they hold, which record of an event wins, how they yield, which ones are pruned. */
 
 import { v7 as uuidv7 } from 'uuid'
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/messages.ts'
@@ -101,41 +101,48 @@ describe('the pace', () => {
     expect(held).toEqual([1])
   })
 
-  it('holds back over all callers together while busy, and not at all otherwise', async () => {
-    let busy = true
-    const released = new AbortController()
-    const pace = createPace({ busyPerSecond: 100, busy: async () => busy, released: released.signal })
-    const startedAt = performance.now()
-    await Promise.all([pace.take(10, signal), pace.take(10, signal), pace.take(10, signal)])
-    expect(performance.now() - startedAt).toBeGreaterThan(180)
-    busy = false
-    const freeAt = performance.now()
-    await pace.take(1_000_000, signal)
-    await pace.take(1, signal)
-    busy = true
-    released.abort()
-    await pace.take(1_000_000, signal)
-    await pace.take(1, signal)
-    expect(performance.now() - freeAt).toBeLessThan(1_000)
-  })
+  describe('by a clock that is stepped', () => {
+    beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+    afterEach(() => void vi.useRealTimers())
 
-  it('gathers the work of all callers at shared times while busy, as much as the rate allows', async () => {
-    const pace = createPace({
-      busyPerSecond: 100,
-      togetherEveryMs: 200,
-      busy: async () => true,
-      released: signal,
-    })
-    const endedAt: number[] = []
-    const take = async (units: number) => {
-      await pace.take(units, signal)
-      endedAt.push(performance.now())
+    /** When each of them may begin, in ms from now. */
+    async function begins(takes: (() => Promise<void>)[]): Promise<number[]> {
+      const from = performance.now()
+      const begunAt: number[] = []
+      const all = Promise.all(takes.map((take) => take().then(() => begunAt.push(performance.now() - from))))
+      while (begunAt.length < takes.length) await vi.advanceTimersByTimeAsync(1)
+      await all
+      return begunAt
     }
-    await Promise.all([take(10), take(10), take(10)])
-    // The first two fill a time; timers come some ms late, never early by more than two.
-    expect(endedAt[1]! - endedAt[0]!).toBeLessThan(100)
-    expect(endedAt[2]! - endedAt[0]!).toBeGreaterThan(100)
-    for (const at of endedAt) expect((at + 2) % 200).toBeLessThan(100)
+
+    it('holds back over all callers together while busy, and not at all otherwise', async () => {
+      let busy = true
+      const released = new AbortController()
+      const pace = createPace({ busyPerSecond: 100, busy: async () => busy, released: released.signal })
+      const ten = () => pace.take(10, signal)
+      expect(await begins([ten, ten, ten])).toEqual([0, 100, 200])
+      // None of these waits for a clock that stands.
+      busy = false
+      await pace.take(1_000_000, signal)
+      await pace.take(1, signal)
+      busy = true
+      released.abort()
+      await pace.take(1_000_000, signal)
+      await pace.take(1, signal)
+    })
+
+    it('gathers the work of all callers at shared times while busy, as much as the rate allows', async () => {
+      const pace = createPace({
+        busyPerSecond: 100,
+        togetherEveryMs: 200,
+        busy: async () => true,
+        released: signal,
+      })
+      await vi.advanceTimersByTimeAsync(50)
+      const ten = () => pace.take(10, signal)
+      // The first two fill a time.
+      expect(await begins([ten, ten, ten])).toEqual([150, 150, 350])
+    })
   })
 })
 

@@ -54,7 +54,7 @@ test('a mark of an operator reaches the writer, and goes with the record', async
   const { records, rows, of } = open('b')
   await markSkipped(relational, of, { partition: 0, offset: 5, key: 'posts/\0' })
   // Sooner than the writer looks by itself.
-  await eventually('it is known', () => records.isSkipped(0, 5), 3_000)
+  await eventually('it is known', () => records.isSkipped(0, 5))
   expect([records.isSkipped(0, 6), records.isSkipped(1, 5)]).toEqual([false, false])
   records.settled(0, 5)
   await eventually('it is forgotten', async () => (await rows()).length === 0)

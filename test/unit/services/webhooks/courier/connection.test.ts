@@ -49,7 +49,7 @@ describe('a call', () => {
   })
 
   test('has its own time, also behind others on the same connection', async () => {
-    const callMs = 400
+    const callMs = 1_500
     let calls = 0
     const sink = await sinkOf(() => (++calls < 3 ? { status: 200 } : { hang: true }))
     const connection = connect(sink.url, { callMs })
@@ -63,7 +63,7 @@ describe('a call', () => {
   })
 
   test('has its whole time, and ends by it, also after the connection was idle for longer than a call may take', async () => {
-    const callMs = 200
+    const callMs = 1_000
     let calls = 0
     const sink = await sinkOf(() => (++calls < 2 ? { status: 200 } : { hang: true }))
     const connection = connect(sink.url, { callMs })
@@ -77,9 +77,10 @@ describe('a call', () => {
 
   test('reads no more of an answer than its limit, and the status counts', async () => {
     const sink = await sinkOf(() => ({ floodBytes: 512 * 1024 * 1024, status: 200 }))
-    const { status, tookMs } = await post(connect(sink.url), request())
+    const { status, fault } = await post(connect(sink.url), request())
     expect(status).toBe(200)
-    expect(tookMs).toBeLessThan(9_000)
+    // Its limit ended the call, not its time.
+    expect(fault).toBeNull()
     await eventually('its connection is gone', () => sink.inFlight === 0)
   })
 
