@@ -4,6 +4,8 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { expect } from 'vitest'
+import { sourceFiles } from '../../scripts/source-files.ts'
 import { eventually } from './eventually.ts'
 import { projectFolder } from './pages.ts'
 
@@ -29,13 +31,12 @@ export interface Newcomer {
 export function openNewcomer(env: Record<string, string>): Newcomer {
   const folder = mkdtempSync(join(tmpdir(), 'fl-newcomer-'))
   const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: projectFolder })
+  // npm puts some into a workspace's own folder. In a worktree both are links, which git does not ignore.
+  const packages = ['node_modules', 'console/node_modules']
   for (const file of listed.toString().split('\n').filter(Boolean)) {
-    cpSync(join(projectFolder, file), join(folder, file))
+    if (!packages.includes(file)) cpSync(join(projectFolder, file), join(folder, file))
   }
-  // What npm puts into a workspace's own folder as well.
-  for (const modules of ['node_modules', 'console/node_modules']) {
-    symlinkSync(join(projectFolder, modules), join(folder, modules))
-  }
+  for (const modules of packages) symlinkSync(join(projectFolder, modules), join(folder, modules))
   git(folder, 'init', '--quiet')
   git(folder, 'add', '.')
   const { PATH = '', HOME = '' } = process.env
@@ -63,7 +64,7 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
 
   return {
     folder,
-    async run(block, { seconds = 120 } = {}) {
+    async run(block, { seconds = 300 } = {}) {
       const shell = open(block)
       const limit = setTimeout(() => endGroup(shell.child, 'SIGTERM'), seconds * 1000)
       const code = await shell.ended
@@ -94,6 +95,22 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
       rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
     },
   }
+}
+
+/**
+ * No file of the project was changed, and what was made is seen neither by git, by which `npm run words` goes, nor by the
+ * compiler, by Biome, or by the other checks: so `npm run check` says what it says without it.
+ */
+export async function expectTidy(newcomer: Newcomer): Promise<void> {
+  const changed =
+    'git status --short --untracked-files=all | sed "/^A  /d; / \\(console.\\)\\?node_modules$/d"'
+  expect(await newcomer.run(changed)).toBe('')
+  const made = (file: string) => /[/](playground|[.]flotilla)[/]/.test(file)
+  const compiled = await newcomer.run('npx tsc -p tsconfig.json --listFilesOnly')
+  expect(compiled.split('\n').filter(made)).toEqual([])
+  expect(sourceFiles(newcomer.folder).filter(made)).toEqual([])
+  const linted = 'npx biome check --no-errors-on-unmatched playground .flotilla'
+  expect(await newcomer.run(linted)).toMatch(/^Checked 0 files/m)
 }
 
 function endGroup(child: ChildProcess, signal: NodeJS.Signals): void {

@@ -26,3 +26,9 @@ export function codeBlocks(page: string): CodeBlock[] {
     },
   )
 }
+
+/** The blocks of one section in one language. */
+export function blocksOf(page: CodeBlock[], heading: string, language: string): string[] {
+  const found = page.filter((block) => block.heading === heading && block.language === language)
+  return found.map(({ code }) => code)
+}

@@ -1,24 +1,19 @@
 /**
- * The README and the quick starts, followed to the letter against one running platform: their own blocks, in their order.
- * Only `npm ci` is left out (whoever runs this has run it), and ports are free ones.
+ * The README, followed to the letter against one running platform: its own blocks, in their order. Only `npm ci` is left out
+ * (whoever runs this has run it), and ports are free ones.
  */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freePort } from '../../scripts/servers/children.ts'
-import { installPythonPackage } from '../../scripts/servers/install.ts'
-import { anyPorts, type Newcomer, openNewcomer } from '../support/newcomer.ts'
-import { type CodeBlock, codeBlocks, projectFolder } from '../support/pages.ts'
+import { anyPorts, expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { blocksOf, codeBlocks, projectFolder } from '../support/pages.ts'
+
+// Only ends a hang.
+vi.setConfig({ testTimeout: 300_000 })
 
 const readme = codeBlocks('README.md')
-const quickStart = codeBlocks('docs/quick-start.md')
-
-/** The blocks of one section in one language. */
-function blocksOf(page: CodeBlock[], heading: string, language: string): string[] {
-  const found = page.filter((block) => block.heading === heading && block.language === language)
-  return found.map(({ code }) => code)
-}
 
 const [install, otherPorts, tour] = blocksOf(readme, 'Start', 'sh') as [string, string, string]
 const [provision, runFirst] = blocksOf(readme, 'Your first agent', 'sh') as [string, string]
@@ -87,7 +82,7 @@ describe('the README', () => {
     const receiver = await newcomer.leaveRunning(receiverBlock.replace('7001', port), /listens on/)
     const printed = await newcomer.run(fireBlock.replace('7001', port))
     expect(printed).toContain('ATLAS-t-1-task.completed')
-    await expect.poll(() => receiver.output(), { timeout: 30_000 }).toContain('task.completed ATLAS t-1')
+    await expect.poll(() => receiver.output(), { timeout: 90_000 }).toContain('task.completed ATLAS t-1')
     await receiver.end()
   })
 
@@ -107,47 +102,7 @@ describe('the README', () => {
   })
 })
 
-describe('the quick starts', () => {
-  test('begin as the README does', () => {
-    expect(quickStart.slice(0, 2).map(({ code }) => code)).toEqual([install, provision])
-  })
-
-  test('curl and openssl', async () => {
-    const parts = blocksOf(quickStart, 'curl and openssl', 'sh')
-    expect(parts).toHaveLength(4)
-    const printed = await newcomer.run(parts.join(''))
-    expect(printed).toContain('"status":"applied"')
-    expect(printed).toMatch(/"results":\[\{"id":"curl-2"/)
-    const used = parts
-      .join('')
-      .match(/\b(curl|openssl|sed|od|tr|mktemp|rm|echo|printf|node|npx|python3|jq|xxd)\b/g)
-    expect(used).not.toEqual(expect.arrayContaining([expect.stringMatching(/^(node|npx|python3|jq|xxd)$/)]))
-  })
-
-  test('Python, in at most 20 lines', { timeout: 600_000 }, async () => {
-    const [code] = blocksOf(quickStart, 'Python', 'py')
-    expect(code!.split('\n').filter((line) => line.trim() !== '').length).toBeLessThanOrEqual(20)
-    save('playground/quick_start.py', code!)
-    const packages = await installPythonPackage('cryptography', '50.0.2')
-    const printed = await newcomer.run(`PYTHONPATH=${packages} python3 playground/quick_start.py`)
-    expect(printed).toMatch(/^\[\{'id': 'py-1'/)
-  })
-
-  test('TypeScript', async () => {
-    const [code] = blocksOf(quickStart, 'TypeScript', 'ts')
-    save('playground/quick-start.ts', code!)
-    const printed = await newcomer.run('npx node playground/quick-start.ts')
-    expect(printed).toContain("id: 'ts-2'")
-    expect(printed).not.toContain("id: 'ts-1'")
-  })
-})
-
-test('the platform starts on other ports, and its checks pass over all that was made', {
-  timeout: 600_000,
-}, async () => {
-  for (const file of ['first.ts', 'quick-start.ts', 'knowledgebase.jsonl', 'index.stidx']) {
-    expect(existsSync(join(newcomer.folder, 'playground', file))).toBe(true)
-  }
+test('the platform starts on other ports', async () => {
   await platform.end()
   const [vectorPort, webhookPort] = [String(await freePort()), String(await freePort())]
   platform = await newcomer.leaveRunning(
@@ -158,6 +113,11 @@ test('the platform starts on other ports, and its checks pass over all that was 
     vector_url: `http://127.0.0.1:${vectorPort}`,
     webhook_url: `http://127.0.0.1:${webhookPort}`,
   })
-  await newcomer.run('npm run check', { seconds: 500 })
-  expect(await newcomer.run('git status --short --untracked-files=all | sed "/^A  /d"')).toBe('')
+})
+
+test('what was made is in the playground, where git and the checks ignore it', async () => {
+  for (const file of ['first.ts', 'knowledgebase.jsonl', 'index.stidx']) {
+    expect(existsSync(join(newcomer.folder, 'playground', file))).toBe(true)
+  }
+  await expectTidy(newcomer)
 })
