@@ -156,10 +156,10 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       const old = await first.client.upsert('posts', pointsOf(2, 1), { wait: true })
       await publishPoison(first.platform)
       await eventually('the failure row', async () => (await failureRows(first.platform))[0])
+      await eventually('everything is read', async () => (await lagOf(first.platform)) === 0)
       await expect(grow(first.platform, 'vectors.commands', 20)).rejects.toMatchObject({
         code: 'group_active',
       })
-      await eventually('everything is read', async () => (await lagOf(first.platform)) === 0)
       await first.close()
 
       const offline = await openPlatform({
