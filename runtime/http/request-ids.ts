@@ -1,8 +1,8 @@
 /** The ids that follow a request through the log: taken from its headers, or made. */
 
-import { randomFillSync } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { newEventId } from '#lib/event-id.ts'
+import { randomHex } from '#lib/random-hex.ts'
 import { headerNames } from '../messages.ts'
 import { isTraceparent } from '../tracing/tracing.ts'
 
@@ -23,24 +23,11 @@ export function givenTraceparent(given: string | string[] | undefined): string |
 export function traceparentOf(given: string | string[] | undefined): string {
   const valid = givenTraceparent(given)
   if (valid !== undefined) return valid
-  const random = randomHex48()
+  const random = randomHex(24)
   return `00-${random.slice(0, 32)}-${random.slice(32)}-00`
 }
 
 /** Headers that let one id find the whole way of a request through the log. */
 export function recordHeaders(request: Pick<FastifyRequest, 'id' | 'traceparent'>): Record<string, string> {
   return { [headerNames.requestId]: request.id, [headerNames.traceparent]: request.traceparent }
-}
-
-const pool = Buffer.alloc(24 * 512)
-let used = pool.length
-
-/** 24 random bytes as hex, from a pool: one system call serves 512 requests. */
-function randomHex48(): string {
-  if (used === pool.length) {
-    randomFillSync(pool)
-    used = 0
-  }
-  used += 24
-  return pool.toString('hex', used - 24, used)
 }

@@ -52,7 +52,7 @@ async function tokenOf(agentId: string) {
   return { id, uid, token: await exchange(api.call, await trade(api.call, key)) }
 }
 
-/** The time stands still for what is remembered of callers: it is not checked again, and only a change drops it. */
+/** Stops the clock by which cached callers are checked again: only a change drops them. */
 function standStill(): void {
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
   onTestFinished(() => clock.mockRestore())

@@ -1,4 +1,4 @@
-/** A test that failed is tried again beside the agents and people that its first try left: they make room. */
+/** A test that failed is tried again and meets the agents and people that its first try left: they are removed first. */
 
 import { TestRunner } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'

@@ -83,7 +83,7 @@ test('partitions that work at the same time commit in the same turn of the event
 
 test('a flush does not wait for its time, and says when it is written', async () => {
   const { committer, commits, settle } = open({})
-  // The clock stands still.
+  // The clock is stopped.
   for (let n = 1; n <= 20; n++) {
     settle()
     expect(await committer.flush()).toBe(true)
