@@ -95,7 +95,7 @@ describe('kill -9 in mid-work', () => {
       }
       const wanted = Array(partitions).fill(records)
       let state = await lookAt(directory)
-      // A process that stands still for seconds looks as if it were done: another one goes on then.
+      // A process that is paused for seconds looks as if it were done: another one goes on then.
       for (let n = 0; n < 5 && String(state.committed) !== String(wanted); n++) {
         const { noted } = await live(directory, mode, () => false)
         for (const at of of(noted, 'end')) ended.add(at)

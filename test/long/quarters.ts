@@ -4,11 +4,17 @@
  */
 
 import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 
 /** About equally long. A file that is in none of them fails test/unit/scripts/quarters.test.ts. */
 export const quarters: readonly (readonly string[])[] = [
   ['rolling-upgrade-1d37966-forward.test.ts', 'consumer-memory.test.ts', 'chart.test.ts'],
-  ['rolling-upgrade-1d37966-back.test.ts', 'vectors-kills.test.ts', 'containers.test.ts'],
+  [
+    'rolling-upgrade-1d37966-back.test.ts',
+    'vectors-kills.test.ts',
+    'courier-kill.test.ts',
+    'containers.test.ts',
+  ],
   ['rolling-upgrade-6a6b61e-forward.test.ts', 'console-pictures.test.ts', 'event-log-embedded.test.ts'],
   [
     'rolling-upgrade-6a6b61e-back.test.ts',
@@ -44,5 +50,7 @@ export function suitesOf(quarter: number, isChanged = changedLately): string[] {
 /** Within a week: longer than a change takes from its commit to its run of CI. */
 function changedLately(paths: readonly string[]): boolean {
   const args = ['log', '-1', '--format=%h', '--since=7.days', '--', ...paths]
-  return execFileSync('git', args, { encoding: 'utf8', cwd: import.meta.dirname + '/../..' }).trim() !== ''
+  return (
+    execFileSync('git', args, { encoding: 'utf8', cwd: join(import.meta.dirname, '../..') }).trim() !== ''
+  )
 }

@@ -121,7 +121,7 @@ describe('the pace', () => {
       const pace = createPace({ busyPerSecond: 100, busy: async () => busy, released: released.signal })
       const ten = () => pace.take(10, signal)
       expect(await begins([ten, ten, ten])).toEqual([0, 100, 200])
-      // None of these waits for a clock that is.
+      // None of these waits for a clock that is stopped.
       busy = false
       await pace.take(1_000_000, signal)
       await pace.take(1, signal)
