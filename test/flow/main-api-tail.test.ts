@@ -127,9 +127,11 @@ test('a heartbeat carries the id, so that a stream of what is rare does not begi
 })
 
 test('shows what is asked for: a partition, key, header, text, and from where', async () => {
-  const numbers = await write(8, { agent: 'FILTERED', result: '{"summary":"Needle in It"}' })
+  const agent = `FILTERED-${written}`
+  const needle = `needle${written}`
+  const numbers = await write(8, { agent, result: `{"summary":"N${needle.slice(1)} in It"}` })
   const n = numbers[0]!
-  const key = `FILTERED-${n % 20}`
+  const key = `${agent}-${n % 20}`
   const of = async (query: string, count: number) => {
     const reader = await tail(query)
     await eventually(`${query} shows ${count}`, () => records(reader).length >= count)
@@ -138,14 +140,14 @@ test('shows what is asked for: a partition, key, header, text, and from where', 
     return sorted(numbersOf(reader))
   }
   expect(await of(`?from=beginning&key=${key}`, 1)).toEqual(numbers.filter((one) => one % 20 === n % 20))
-  expect(await of('?from=beginning&header=agent:FILTERED', 8)).toEqual(numbers)
-  expect(await of('?from=beginning&q=needle%20IN', 8)).toEqual(numbers)
-  expect(await of(`?from=beginning&q=req-${n}&header=agent:FILTERED`, 1)).toContain(n)
+  expect(await of(`?from=beginning&header=agent:${agent}`, 8)).toEqual(numbers)
+  expect(await of(`?from=beginning&q=${needle}%20IN`, 8)).toEqual(numbers)
+  expect(await of(`?from=beginning&q=req-${n}&header=agent:${agent}`, 1)).toContain(n)
   const reader = await tail(`?from=beginning&key=${key}`)
   await eventually('it is shown', () => records(reader).length > 0)
   const { partition, offset } = records(reader).at(-1)!.data
   expect(await of(`?partition=${partition}&from=${offset}&key=${key}`, 1)).toHaveLength(1)
-  expect(await of('?from=-1&header=agent:FILTERED', 1)).not.toHaveLength(0)
+  expect(await of(`?from=-1&header=agent:${agent}`, 1)).not.toHaveLength(0)
 })
 
 test('shows a burst whole, while fewer come in a second than are shown', async () => {
@@ -159,8 +161,9 @@ test('shows a burst whole, while fewer come in a second than are shown', async (
 })
 
 test('cuts what is long, with a mark', async () => {
-  const [number] = await write(1, { agent: 'LONG', result: JSON.stringify('x'.repeat(100_000)) })
-  const reader = await tail('?from=beginning&header=agent:LONG')
+  const agent = `LONG-${written}`
+  const [number] = await write(1, { agent, result: JSON.stringify('x'.repeat(100_000)) })
+  const reader = await tail(`?from=beginning&header=agent:${agent}`)
   await eventually('it is shown', () => records(reader).length === 1)
   const { value, cut } = records(reader)[0]!.data
   expect(value).toHaveLength(8_192)

@@ -387,10 +387,8 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       world.start()
       const silent = await world.accept('go')
       const said = await world.accept('go', { slug: 'pulse' })
-      await eventually(
-        'both run',
-        async () => (await world.talkSoFar(said.runId)) === 1 && node.inFlight === 2,
-      )
+      const bothRun = async () => (await world.talkSoFar(said.runId)) === 1 && node.inFlight === 2
+      await eventually('both run', bothRun)
       await world.close()
       expect((await world.ended(said.runId)).error?.code).toBe('node_lost')
       world.start()
