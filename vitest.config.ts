@@ -17,6 +17,7 @@ const common = {
 }
 
 const platformTemplate = './test/support/platform-template.ts'
+const cheapPasswords = './test/support/cheap-passwords.ts'
 const contractsOnServers =
   'test/contract/*.{kafka,kafka-*,confluent,postgres,postgres-*,qdrant,firebase}.test.ts'
 
@@ -44,6 +45,7 @@ const projects = [
       name: 'flow',
       include: ['test/flow/**/*.test.ts'],
       globalSetup: [platformTemplate],
+      setupFiles: [cheapPasswords],
       isolate: false,
     },
   },
@@ -57,7 +59,14 @@ const onServers = {
 }
 const slowProjects = [
   { test: { ...onServers, name: 'servers', include: ['test/servers/**/*.test.ts', contractsOnServers] } },
-  { test: { ...onServers, name: 'browser', include: ['test/browser/**/*.test.ts'] } },
+  {
+    test: {
+      ...onServers,
+      name: 'browser',
+      include: ['test/browser/**/*.test.ts'],
+      setupFiles: [cheapPasswords],
+    },
+  },
   {
     test: {
       ...onServers,
