@@ -7,6 +7,7 @@ import {
   openConsole,
   seriousFaultsOf,
   sidewaysScrollOf,
+  stepUntil,
   tooWideIn,
   violationsOf,
 } from '../support/console.ts'
@@ -21,18 +22,6 @@ beforeAll(async () => {
   await platform.provision({ agentId: 'scout' })
 })
 afterAll(() => platform?.close())
-
-/** Steps the clock of a page, on which its timers run, until something is seen. */
-async function stepUntil(page: Page, what: string, isThere: () => Promise<boolean>): Promise<void> {
-  await eventually(
-    what,
-    async () => {
-      await page.clock.runFor(1_000)
-      return isThere()
-    },
-    90_000,
-  )
-}
 
 async function look(page: Page, what: string, faults: Record<string, unknown>): Promise<void> {
   const found = [...(await seriousFaultsOf(page)), ...(await violationsOf(page))]

@@ -14,6 +14,7 @@ import {
   fillSignIn,
   keepPicture,
   openConsole,
+  stepUntil,
   violationsOf,
 } from '../support/console.ts'
 import { eventually } from '../support/eventually.ts'
@@ -46,6 +47,7 @@ async function goTo(page: Page, path: string, heading: string): Promise<void> {
 
 test('an agent is provisioned, and its key opens the vector gateway', async () => {
   const page = await platform.signedIn('admin')
+  await page.clock.install()
   await goTo(page, 'agents', 'Agents')
   await page.getByRole('button', { name: 'Provision an agent' }).click()
   await page.getByLabel('Agent id').fill('whale')
@@ -66,7 +68,8 @@ test('an agent is provisioned, and its key opens the vector gateway', async () =
 
   const client = createClient({ vectorUrl: platform.vectorUrl, agentId: 'whale', privateKeyPem })
   await client.count('posts')
-  await page.getByText('1 of 1\u2009234').waitFor()
+  const used = page.getByText('1 of 1\u2009234')
+  await stepUntil(page, 'the call is counted', () => used.isVisible())
 
   await page.getByRole('button', { name: 'Delete' }).click()
   await page.getByLabel(/Type whale/).fill('whale')
@@ -108,11 +111,15 @@ test('a member writes a note, answers it, and finds it', async () => {
   await page.getByText('And at dawn.').waitFor()
   await page.getByRole('button', { name: 'Resolve The lighthouse keeper' }).click()
   await page.getByText('resolved').waitFor()
-  await eventually('it is found', async () => {
-    await goTo(page, 'search?in=fleet_notes&text=lighthouse+keeper', 'Search')
-    await page.getByRole('status').filter({ hasText: 'hit' }).waitFor()
-    return (await page.getByText('The lighthouse keeper', { exact: true }).count()) > 0
-  })
+  await eventually(
+    'it is found',
+    async () => {
+      await goTo(page, 'search?in=fleet_notes&text=lighthouse+keeper', 'Search')
+      await page.getByRole('status').filter({ hasText: 'hit' }).waitFor()
+      return (await page.getByText('The lighthouse keeper', { exact: true }).count()) > 0
+    },
+    90_000,
+  )
   await keepPicture(page, 'search')
 })
 
@@ -127,9 +134,10 @@ async function park(count: number): Promise<string> {
 test('dead letters: one is replayed, the others discarded by filter, each after a dry run', async () => {
   const key = await park(3)
   const page = await platform.signedIn('admin')
+  await page.clock.install()
   await goTo(page, `dead-letters?topic=audit.events&key=${key}`, 'Dead letters')
   const rows = page.locator('tbody tr')
-  await eventually('all are listed', async () => (await rows.count()) === 3)
+  await stepUntil(page, 'all are listed', async () => (await rows.count()) === 3)
   await rows.first().getByRole('checkbox').check()
   await page.getByRole('button', { name: 'Replay 1 chosen one' }).click()
   await page.getByText('Dry run: 1 record would be replayed').waitFor()
@@ -238,14 +246,8 @@ test('each role sees what it may, the server agrees, and a role that changes sho
   const change = { token, body: { role: 'admin' } }
   expect((await platform.call('PATCH', `/api/v1/users/${person.uid}`, change)).status).toBe(200)
   // The page reads the role again after 15 seconds of its clock.
-  await eventually(
-    'the new role shows',
-    async () => {
-      await page.clock.runFor(5_000)
-      return page.getByRole('button', { name: 'Provision an agent' }).isVisible()
-    },
-    90_000,
-  )
+  const provision = page.getByRole('button', { name: 'Provision an agent' })
+  await stepUntil(page, 'the new role shows', () => provision.isVisible())
   // And back, while a dialog is open: the server decides.
   await page.getByRole('button', { name: 'Provision an agent' }).click()
   await page.getByLabel('Agent id').fill('late')
@@ -267,10 +269,14 @@ test('a request is followed: what it changed, its records, and that they were ha
   await page.getByRole('button', { name: 'Follow' }).click()
   await page.getByText('note.create').waitFor()
   await page.getByRole('link', { name: /^hub\.records/ }).waitFor()
-  await eventually('the note is indexed', async () => {
-    await page.getByRole('button', { name: 'Look again' }).click()
-    return (await page.getByText('note-indexer ● handled').count()) > 0
-  })
+  await eventually(
+    'the note is indexed',
+    async () => {
+      await page.getByRole('button', { name: 'Look again' }).click()
+      return (await page.getByText('note-indexer ● handled').count()) > 0
+    },
+    90_000,
+  )
   await page
     .getByRole('link', { name: /^vectors\.commands/ })
     .first()
@@ -295,7 +301,7 @@ test('a tail goes on without a gap when its connection is cut', async () => {
     if (n === 10 || n === 20) cut.cutAll()
   }
   const entries = page.getByRole('list', { name: 'Records, the newest first' }).locator('> li')
-  await eventually('all are there', async () => (await entries.count()) >= 30)
+  await eventually('all are there', async () => (await entries.count()) >= 30, 90_000)
   // What is out of sight has no inner text.
   const texts = await entries.allTextContents()
   const numbers = texts.map((text) => Number(/tailed (\d+) of all/.exec(text)?.[1])).sort((a, b) => a - b)

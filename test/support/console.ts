@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import type { Access } from '#services/identity/agents/agents.ts'
+import { eventually } from './eventually.ts'
 import { type MainApiPlatform, openMainApiPlatform } from './main-api-platform.ts'
 import { makePerson, type TestPerson } from './people.ts'
 
@@ -115,6 +116,21 @@ export async function seriousFaultsOf(page: Page, tags?: readonly string[]): Pro
   if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
   const options = { resultTypes: ['violations'], ...(tags ? { runOnly: { type: 'tag', values: tags } } : {}) }
   return page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(${seriousOnly})`)
+}
+
+/**
+ * Steps the clock of a page (`page.clock.install()` comes before its load) until something is seen: the page reads again when
+ * its timers say so, without a wait.
+ */
+export async function stepUntil(page: Page, what: string, isThere: () => Promise<boolean>): Promise<void> {
+  await eventually(
+    what,
+    async () => {
+      await page.clock.runFor(1_000)
+      return isThere()
+    },
+    90_000,
+  )
 }
 
 /** Pixels by which the page is wider than its window. */
