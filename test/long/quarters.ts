@@ -11,14 +11,19 @@ export const quarters: readonly (readonly string[])[] = [
   ['rolling-upgrade-1d37966-forward.test.ts', 'consumer-memory.test.ts', 'chart.test.ts'],
   [
     'rolling-upgrade-1d37966-back.test.ts',
-    'vectors-kills.test.ts',
+    'api-clients-python.test.ts',
     'courier-kill.test.ts',
     'containers.test.ts',
   ],
-  ['rolling-upgrade-6a6b61e-forward.test.ts', 'console-pictures.test.ts', 'event-log-embedded.test.ts'],
+  [
+    'rolling-upgrade-6a6b61e-forward.test.ts',
+    'console-pictures.test.ts',
+    'event-log-embedded.test.ts',
+    'vectors-kills.test.ts',
+  ],
   [
     'rolling-upgrade-6a6b61e-back.test.ts',
-    'api-clients.test.ts',
+    'api-clients-typescript.test.ts',
     'platform-kills.test.ts',
     'runs-dispatchers.test.ts',
   ],
