@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operationsOf } from '#runtime/http/api/document.ts'
-import { installPythonPackage } from '../../scripts/servers/install.ts'
+import { installOpenapiPythonClient } from '../../scripts/servers/tools.ts'
 import {
   callsWithAnEnd,
   type DescribedFiles,
@@ -26,7 +26,7 @@ afterAll(() => world?.close())
 
 test('a client of openapi-python-client contains every operation and reads every answer whole', async () => {
   const { folder } = world
-  const generator = await installPythonPackage('openapi-python-client', '0.29.1')
+  const generator = await installOpenapiPythonClient()
   const env = {
     ...process.env,
     PYTHONPATH: `${generator}:${folder}`,

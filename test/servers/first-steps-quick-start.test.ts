@@ -6,7 +6,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { installPythonPackage } from '../../scripts/servers/install.ts'
+import { installCryptography } from '../../scripts/servers/tools.ts'
 import { anyPorts, expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
 import { blocksOf, codeBlocks } from '../support/pages.ts'
 
@@ -52,7 +52,7 @@ describe('the quick starts', () => {
     const [code] = blocksOf(quickStart, 'Python', 'py')
     expect(code!.split('\n').filter((line) => line.trim() !== '').length).toBeLessThanOrEqual(20)
     save('playground/quick_start.py', code!)
-    const packages = await installPythonPackage('cryptography', '50.0.2')
+    const packages = await installCryptography()
     const printed = await newcomer.run(`PYTHONPATH=${packages} python3 playground/quick_start.py`)
     expect(printed).toMatch(/^\[\{'id': 'py-1'/)
   })

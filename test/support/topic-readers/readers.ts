@@ -9,7 +9,8 @@ import { openConfluentRegistry } from '#engines/schema-registry/confluent.ts'
 import { createCodec } from '#runtime/codec.ts'
 import { fence } from '#topics/rules.ts'
 import type { Topic } from '#topics/topic.ts'
-import { installKafka, installPythonPackage, installRegistrySerde } from '../../../scripts/servers/install.ts'
+import { installKafka, installRegistrySerde } from '../../../scripts/servers/install.ts'
+import { installConfluentKafka } from '../../../scripts/servers/tools.ts'
 import { silentLog } from '../relational.ts'
 
 export interface ReadRecord {
@@ -80,13 +81,9 @@ export async function runPage(
   )
   const program = blocks.find((block) => block.includes(containing))
   if (program === undefined) throw new Error(`the page has no ${language} with ${containing}`)
-  const env = { BROKERS: brokers.join(','), REGISTRY: registry, PYTHONPATH: await confluentKafka() }
+  const env = { BROKERS: brokers.join(','), REGISTRY: registry, PYTHONPATH: await installConfluentKafka() }
   const output = await run(language === 'sh' ? 'sh' : 'python3', ['-c', program], { env })
   return output.toString('utf8')
-}
-
-function confluentKafka(): Promise<string> {
-  return installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
 }
 
 function plain(value: unknown): unknown {
@@ -105,7 +102,7 @@ export async function readWithPython(
   const given = JSON.stringify({ brokers: brokers.join(','), registry, config, topics })
   const output = await run('python3', [program], {
     input: given,
-    env: { PYTHONPATH: await confluentKafka() },
+    env: { PYTHONPATH: await installConfluentKafka() },
   })
   return linesOf(output).map((line) => JSON.parse(line) as ReadRecord)
 }
