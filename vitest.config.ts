@@ -1,5 +1,6 @@
 /** Which tests there are and what each kind needs. */
 
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { suitesOf } from './test/long/quarters.ts'
@@ -15,6 +16,9 @@ const common = {
   // Machines of CI stall. `.ci/run` prints each test that needed its second try and fails when more than three did.
   retry: process.env.CI === undefined ? 0 : 1,
 }
+
+// As bin/flotilla.js does: threads of the platform, which run its sources as they are, start from compiled code.
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('./node_modules/.cache/compiled/', import.meta.url))
 
 const platformTemplate = './test/support/platform-template.ts'
 const cheapPasswords = './test/support/cheap-passwords.ts'
