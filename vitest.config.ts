@@ -13,8 +13,6 @@ const common = {
   // They end what hangs. A machine of CI may be five times as slow as this one.
   testTimeout: 120_000,
   hookTimeout: 300_000,
-  // Machines of CI stall. `.ci/run` prints each test that needed its second try and fails when more than three did.
-  retry: process.env.CI === undefined ? 0 : 1,
 }
 
 // As bin/flotilla.js does: threads of the platform, which run its sources as they are, start from compiled code.

@@ -1,16 +1,16 @@
 /**
  * Adds up what the steps of `.ci/run` reported.
  *
- *   node scripts/ci/report.ts died FOLDER STEP   the files of a step whose worker died, in one line
- *   node scripts/ci/report.ts sum FOLDER         the table of steps, the slowest files, failures; exits 1 when something failed
+ *   node scripts/ci/report.ts again FOLDER STEP   the files of a step that get a second try, in one line
+ *   node scripts/ci/report.ts sum FOLDER          the table of steps, the slowest files, failures; exits 1 when something failed
  */
 
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type FileReport, type RunReport, slowestOf } from '../../test/support/report.ts'
 
-/** A test may need its second try when the machine stalls. When more do, something is wrong. */
+/** A test may need a second try when a machine stalls, or V8 aborts its worker (nodejs/node#64500). When more do, something is wrong. */
 const secondTriesMax = 3
 
 export interface Step {
@@ -26,64 +26,56 @@ export interface Sum {
   failed: number
 }
 
-/** `reports` by the name of their step. A file that died counts as failed unless a later step ran it whole. */
+/** `reports` by the name of their step, in the order of the steps. Of a file that ran twice the last run counts. */
 export function sumUp(steps: readonly Step[], reports: ReadonlyMap<string, RunReport>): Sum {
-  const runs = [...reports.values()]
-  const files = lastOf(runs)
-  const failures = files.flatMap(({ file, failures, died }) => [
-    ...failures.map(({ test, message }) => `FAILED ${file}: ${test}\n  ${message}`),
-    ...(died ? [`FAILED ${file}: its worker died`] : []),
-  ])
-  const secondTries = files.flatMap(({ file, secondTries }) =>
-    secondTries.map(({ test, message }) => `SECOND TRY ${file}: ${test}\n  ${message}`),
-  )
-  const broken = steps.filter((step) => isBroken(step, reports, files))
-  const brokenLines = broken.flatMap(({ name, exitCode }) => [
-    `FAILED step ${name}: it ended with ${exitCode}`,
-    ...(reports.get(name)?.unhandled ?? []),
-  ])
-  const failed =
-    failures.length + broken.length + (secondTries.length > secondTriesMax ? secondTries.length : 0)
+  const last = new Map<string, FileReport>()
+  const secondTries: string[] = []
+  for (const { files } of reports.values()) {
+    for (const one of files) {
+      const first = last.get(keyOf(one))
+      if (first && one.failures.length === 0) secondTries.push(...linesOf('SECOND TRY', first))
+      last.set(keyOf(one), one)
+    }
+  }
+  const files = [...last.values()]
+  const failures = files.flatMap((file) => linesOf('FAILED', file))
+  const broken = steps.filter((step) => isBroken(step, reports.get(step.name)))
+  const tooMany = secondTries.length > secondTriesMax ? secondTries.length : 0
   return {
-    passed: runs.reduce((sum, { passed }) => sum + passed, 0),
-    failed,
+    passed: files.reduce((sum, { passed }) => sum + passed, 0),
+    failed: failures.length + broken.length + tooMany,
     text: [
       table(steps),
       slowestOf(files),
       `${secondTries.length} tests needed a second try (at most ${secondTriesMax})`,
       ...secondTries,
       ...failures,
-      ...brokenLines,
+      ...broken.flatMap(({ name, exitCode }) => [
+        `FAILED step ${name}: it ended with ${exitCode}`,
+        ...(reports.get(name)?.unhandled ?? []),
+      ]),
     ].join('\n'),
   }
 }
 
-/** Files of a step whose worker died. */
-export function diedIn(report: RunReport): string[] {
-  return report.files.filter(({ died }) => died).map(({ file }) => file)
+/** Files whose tests failed, or whose worker died: all of them or, where they are too many for a second try, none. */
+export function toTryAgain({ files }: RunReport): string[] {
+  const failed = files.filter(({ failures }) => failures.length > 0)
+  const tests = failed.reduce((sum, { failures }) => sum + failures.length, 0)
+  return tests > secondTriesMax ? [] : failed.map(({ file }) => file)
 }
 
-/** Each file once, as the last step that ran it says. */
-function lastOf(runs: readonly RunReport[]): FileReport[] {
-  const last = new Map<string, FileReport>()
-  for (const { files } of runs) for (const one of files) last.set(`${one.project} ${one.file}`, one)
-  return [...last.values()]
+function keyOf({ project, file }: FileReport): string {
+  return `${project} ${file}`
 }
 
-/** It ended badly, and no failed test says why. */
-function isBroken(
-  { name, exitCode }: Step,
-  reports: ReadonlyMap<string, RunReport>,
-  files: readonly FileReport[],
-): boolean {
-  if (exitCode === 0) return false
-  const report = reports.get(name)
-  if (report === undefined) return true
-  const ran = (one: FileReport) =>
-    report.files.some((own) => own.project === one.project && own.file === one.file)
-  const failed = files.some((one) => ran(one) && (one.failures.length > 0 || one.died))
-  const ranAgain = diedIn(report).length > 0
-  return !failed && !ranAgain
+function linesOf(what: string, { file, failures }: FileReport): string[] {
+  return failures.map(({ test, message }) => `${what} ${file}: ${test}\n  ${message}`)
+}
+
+/** It ended badly, and no test of it says why. */
+function isBroken({ exitCode }: Step, report: RunReport | undefined): boolean {
+  return exitCode !== 0 && !report?.files.some(({ failures }) => failures.length > 0)
 }
 
 function table(steps: readonly Step[]): string {
@@ -114,9 +106,9 @@ function readReport(folder: string, step: string): RunReport | undefined {
 }
 
 function main([what, folder = '', step = '']: string[]): number {
-  if (what === 'died') {
+  if (what === 'again') {
     const report = readReport(folder, step)
-    console.log(report === undefined ? '' : diedIn(report).join(' '))
+    console.log(report ? toTryAgain(report).join(' ') : '')
     return 0
   }
   const steps = readSteps(folder)
@@ -125,14 +117,10 @@ function main([what, folder = '', step = '']: string[]): number {
     const report = readReport(folder, name)
     if (report) reports.set(name, report)
   }
-  const stray = readdirSync(folder).filter(
-    (file) => file.endsWith('.json') && !reports.has(file.slice(0, -5)),
-  )
-  if (stray.length > 0) console.log(`Reports of no step: ${stray.join(', ')}`)
   const { text, passed, failed } = sumUp(steps, reports)
-  const nothing = passed === 0 ? 1 : 0
-  console.log(`${text}\n${passed} passed, ${failed + nothing} failed`)
-  return failed + nothing > 0 ? 1 : 0
+  const all = failed + (passed === 0 ? 1 : 0)
+  console.log(`${text}\n${passed} passed, ${all} failed`)
+  return all > 0 ? 1 : 0
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = main(process.argv.slice(2))

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { writeOutbox } from '#runtime/outbox.ts'
 import { openPlatform, type Platform } from '#runtime/platform.ts'
 import type { AgentChange, AuditEvent, HubRecord } from '#schemas/types.ts'
@@ -45,12 +45,6 @@ async function open(): Promise<void> {
 }
 
 beforeAll(open)
-beforeEach(async ({ task }) => {
-  // What a first try wrote would be among the records of the second.
-  if (!task.result?.retryCount) return
-  await platform.close()
-  await open()
-})
 
 afterAll(async () => {
   await platform?.close()

@@ -6,7 +6,7 @@ import { notedBy } from '#services/identity/people/rows.ts'
 import type { Browser } from '../support/browser.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
 import { oidcClient, openTestProvider, type TestProvider } from '../support/oidc-provider.ts'
-import { asking, makePerson, makeRoomForPerson, newBrowser, tester } from '../support/people.ts'
+import { asking, makePerson, newBrowser, tester } from '../support/people.ts'
 
 // Each password costs a good part of a second, on a busy machine several.
 vi.setConfig({ testTimeout: 120_000 })
@@ -52,7 +52,6 @@ const trade = (browser: Browser, code: string) => browser.ask('/api/v1/session',
 async function added(email: string, account: { subject: string } | null = null) {
   const issuer = new URL(provider.issuer).href
   const { relational } = platform.platform.engines
-  await makeRoomForPerson(relational, email)
   const { person } = await addPerson(
     relational,
     { email, role: 'viewer', ...(account ? { account: { issuer, ...account } } : {}) },

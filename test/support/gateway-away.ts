@@ -11,7 +11,6 @@ import { openPlatform, type Platform } from '#runtime/platform.ts'
 import { provisionAgent } from '#services/identity/agents/agents.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { vectorGateway } from '#services/vectors/gateway/service.ts'
-import { makeRoomForAgent } from './another-try.ts'
 import { layMirrorCluster } from './mirror.ts'
 import { copyCluster } from './relational.ts'
 
@@ -68,9 +67,8 @@ export async function openAwayGateway(): Promise<AwayGateway> {
     platform,
     away,
     async provision(agentId) {
-      const { relational } = platform.engines
-      await makeRoomForAgent(relational, agentId)
-      return (await provisionAgent(relational, { agentId, tier: 'infra-architect' })).privateKeyPem
+      return (await provisionAgent(platform.engines.relational, { agentId, tier: 'infra-architect' }))
+        .privateKeyPem
     },
     async close() {
       away.clear()

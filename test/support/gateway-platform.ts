@@ -11,7 +11,6 @@ import { startPlatform } from '#runtime/start.ts'
 import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { makeRoomForAgent } from './another-try.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
@@ -62,9 +61,7 @@ export async function openGatewayPlatform(
   })
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
-    const { relational } = running.platform.engines
-    await makeRoomForAgent(relational, agent.agentId)
-    const { agent: made, privateKeyPem } = await provisionAgent(relational, {
+    const { agent: made, privateKeyPem } = await provisionAgent(running.platform.engines.relational, {
       tier: 'infra-architect',
       ...agent,
     })

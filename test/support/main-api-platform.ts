@@ -2,7 +2,6 @@
 
 import { issueAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
 import { type Access, type NewAgent, showAgent } from '#services/identity/agents/agents.ts'
-import { isLeftByFormerTry } from './another-try.ts'
 import { type Answer, type BareCall, call as bareCall } from './gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from './gateway-platform.ts'
 
@@ -36,9 +35,7 @@ export async function openMainApiPlatform(
   }
 
   async function issueKey(agentId: string, agent: Partial<NewAgent> = {}) {
-    const known = isLeftByFormerTry(relational, agentId)
-      ? null
-      : await showAgent(relational, agentId).catch(() => null)
+    const known = await showAgent(relational, agentId).catch(() => null)
     const { uid } = known ?? (await platform.provision({ agentId, ...agent }))
     const { record, key } = await issueAgentKey(relational, { agentId })
     return { key, id: record.id, uid }

@@ -1,12 +1,10 @@
 /** People for flow tests of the main API, and signing them in over HTTP. */
 
 import { expect } from 'vitest'
-import type { Relational } from '#engines/relational/port.ts'
 import type { Access } from '#services/identity/agents/agents.ts'
 import { createPasswords } from '#services/identity/people/passwords.ts'
-import { addPerson, removePerson } from '#services/identity/people/people.ts'
+import { addPerson } from '#services/identity/people/people.ts'
 import { notedBy } from '#services/identity/people/rows.ts'
-import { makeRoom } from './another-try.ts'
 import { type Browser, createBrowser } from './browser.ts'
 import type { MainApiPlatform } from './main-api-platform.ts'
 
@@ -28,7 +26,6 @@ export async function makePerson(
 ): Promise<TestPerson> {
   const { relational } = platform.engines
   const password = `the password of ${email.split('@')[0]}`
-  await makeRoomForPerson(relational, email)
   const { person } = await addPerson(
     relational,
     { email, role, password: await cheap.hash(password, 'test') },
@@ -38,16 +35,6 @@ export async function makePerson(
     person.uid,
   ])
   return { uid: person.uid, email, password }
-}
-
-/** Removes the person that a former try of this test made. */
-export function makeRoomForPerson(relational: Relational, email: string): Promise<void> {
-  return makeRoom(relational, email, async () => {
-    const { rows } = await relational.query('select from platform.people where lower(email) = lower($1)', [
-      email,
-    ])
-    if (rows.length > 0) await removePerson(relational, email, notedBy(tester, 'person.remove'))
-  })
 }
 
 export interface SignedInBrowser {

@@ -9,8 +9,6 @@ import type { SerializedError } from 'vitest'
 import type { Reporter, TestModule } from 'vitest/node'
 
 export interface RunReport {
-  passed: number
-  skipped: number
   files: FileReport[]
   /** Errors that belong to no test. */
   unhandled: string[]
@@ -21,11 +19,8 @@ export interface FileReport {
   file: string
   /** Wall time of imports, hooks and tests. */
   seconds: number
-  /** Its worker ended before it did: V8 aborts a process at times (nodejs/node#64500). */
-  died: boolean
+  passed: number
   failures: Failure[]
-  /** Tests that passed only when they were tried again. */
-  secondTries: Failure[]
 }
 
 export interface Failure {
@@ -34,6 +29,7 @@ export interface Failure {
 }
 
 const slowestCount = 20
+const wholeFile = 'the file itself'
 const messageLengthMax = 600
 
 export function createReport(root: string, path: string | undefined): Reporter {
@@ -60,11 +56,7 @@ function reportOf(
   modules: readonly TestModule[],
   unhandledErrors: readonly SerializedError[],
 ): RunReport {
-  const tests = modules.flatMap((module) => [...module.children.allTests()])
-  const count = (state: string) => tests.filter((test) => test.result().state === state).length
   return {
-    passed: count('passed'),
-    skipped: count('skipped'),
     files: modules.map((module) => fileReportOf(root, module)),
     unhandled: unhandledErrors.map((error) => error.stack ?? error.message),
   }
@@ -76,22 +68,22 @@ function fileReportOf(root: string, module: TestModule): FileReport {
     project: module.project.name,
     file: relative(root, module.moduleId),
     seconds: (collectDuration + duration) / 1_000,
-    died: ['queued', 'pending'].includes(module.state()),
+    passed: 0,
     failures: [],
-    secondTries: [],
   }
   for (const suite of [module, ...module.children.allSuites()]) {
     const errors = suite.errors()
-    const test = suite.type === 'module' ? 'the file itself' : suite.fullName
+    const test = suite.type === 'module' ? wholeFile : suite.fullName
     if (errors.length > 0) file.failures.push({ test, message: messageOf(errors) })
   }
+  let ended = !['queued', 'pending'].includes(module.state())
   for (const test of module.children.allTests()) {
     const { state, errors } = test.result()
-    const tries = { test: test.fullName, message: messageOf(errors ?? []) }
-    if (state === 'failed') file.failures.push(tries)
-    else if ((test.diagnostic()?.retryCount ?? 0) > 0) file.secondTries.push(tries)
-    else if (state === 'pending') file.died = true
+    if (state === 'passed') file.passed++
+    if (state === 'failed') file.failures.push({ test: test.fullName, message: messageOf(errors ?? []) })
+    if (state === 'pending') ended = false
   }
+  if (!ended) file.failures.push({ test: wholeFile, message: 'its worker died' })
   return file
 }
 
