@@ -59,14 +59,26 @@ const onServers = {
   globalSetup: ['./test/support/servers-setup.ts', platformTemplate],
   hookTimeout: 900_000,
 }
+/** They replace a module of suites that they run once more, which files of one worker would share. */
+const replacing = ['gateway', 'hub-search', 'tracing'].map((name) => `test/servers/${name}.test.ts`)
 const slowProjects = [
-  { test: { ...onServers, name: 'servers', include: ['test/servers/**/*.test.ts', contractsOnServers] } },
+  {
+    test: {
+      ...onServers,
+      name: 'servers',
+      include: ['test/servers/**/*.test.ts', contractsOnServers],
+      exclude: replacing,
+      isolate: false,
+    },
+  },
+  { test: { ...onServers, name: 'servers-replacing', include: replacing } },
   {
     test: {
       ...onServers,
       name: 'browser',
       include: ['test/browser/**/*.test.ts'],
       setupFiles: [cheapPasswords],
+      isolate: false,
     },
   },
   {
@@ -74,9 +86,6 @@ const slowProjects = [
       ...onServers,
       name: 'faults',
       include: ['test/faults/**/*.test.ts'],
-      // Tests that kill and pause processes meet times that they must keep.
-      maxWorkers: 2,
-      sequence: { groupOrder: 1 },
     },
   },
 ]
@@ -105,7 +114,7 @@ const quarterProject = {
 
 /** A plain `vitest run` needs nothing but Node and a few minutes: the other projects take part only when they are named. */
 const named = process.argv.some((argument) =>
-  /^(--project=)?(servers|browser|faults|quarter|long)$/.test(argument),
+  /^(--project=)?(servers.*|browser|faults|quarter|long)$/.test(argument),
 )
 
 /** Files of one project after the other: a worker keeps what it imported only while the next file is of the same one. */

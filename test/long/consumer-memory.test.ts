@@ -14,7 +14,7 @@ test.each(['batch', 'lanes'] as const)(
   600_000,
 )
 
-const given = { deliveries: 200_000, amongOthers: 3_000 }
+const given = { deliveries: 200_000, amongOthers: 3_000, rssMbMax: 240 }
 
 test.each([
   ['embedded', 'lanes', async () => temporaryFolder()],

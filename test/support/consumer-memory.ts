@@ -15,7 +15,6 @@ const childFile = (name: string) => fileURLToPath(new URL(name, import.meta.url)
 const memoryChild = childFile('./consumer-memory-child.ts')
 const pinnedChild = childFile('./consumer-pinned-child.ts')
 const partitions = 4
-const rssMbMax = 200
 const chunkRecords = 1_000
 
 export interface Waiting {
@@ -56,6 +55,8 @@ export interface PinnedGiven {
   deliveries: number
   /** How many of the first come among 150 KB of other writes each: kept as it is read, each would keep these as well. */
   amongOthers: number
+  /** Of resident memory. Default 200: with what is read next to them the deliveries would keep 450. */
+  rssMbMax?: number
   /** Of buffers. Default 60. */
   buffersMbMax?: number
 }
@@ -65,6 +66,7 @@ export async function expectNothingPinned({
   mode,
   deliveries,
   amongOthers,
+  rssMbMax = 200,
   buffersMbMax = 60,
 }: PinnedGiven) {
   const args = [
