@@ -59,19 +59,23 @@ const onServers = {
   globalSetup: ['./test/support/servers-setup.ts', platformTemplate],
   hookTimeout: 900_000,
 }
-/** They replace a module of suites that they run once more, which files of one worker would share. */
-const replacing = ['gateway', 'hub-search', 'tracing'].map((name) => `test/servers/${name}.test.ts`)
+/** They replace modules, or set variables of the process for Google's library: files of one worker would share both. */
+const alone = [
+  'test/servers/{gateway,hub-search,tracing}.test.ts',
+  'test/servers/main-api-firebase*.test.ts',
+  'test/contract/identity.firebase.test.ts',
+]
 const slowProjects = [
   {
     test: {
       ...onServers,
       name: 'servers',
       include: ['test/servers/**/*.test.ts', contractsOnServers],
-      exclude: replacing,
+      exclude: alone,
       isolate: false,
     },
   },
-  { test: { ...onServers, name: 'servers-replacing', include: replacing } },
+  { test: { ...onServers, name: 'servers-alone', include: alone } },
   {
     test: {
       ...onServers,
