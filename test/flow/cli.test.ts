@@ -249,9 +249,17 @@ describe('flotilla with a running platform', () => {
       return collections.find(({ collection }) => collection === 'knowledgebase')?.points
     }
     const agents = async () => (await json<{ agents: AgentDocument[] }>(['agents', 'list'], home)).agents
+    const { private_key_file } = await json<AgentDocument>(
+      ['agents', 'provision', '--agent-id', 'watcher', '--tier', 'infra-architect'],
+      home,
+    )
+    const watcher = createClient({ vectorUrl, agentId: 'watcher', privateKeyFile: private_key_file })
+    onTestFinished(() => watcher.close())
     const before = (await agents()).length
+    // A tour may be over before a command has looked twice.
+    expect(await watcher.count('knowledgebase')).toBe(0)
     const interrupted = spawnFlotilla(['tour'], { FLOTILLA_HOME: home })
-    await eventually('it has stored some', async () => (await pointsOf()) !== 0)
+    await eventually('it has stored some', async () => (await watcher.count('knowledgebase')) > 0)
     interrupted.child.kill('SIGINT')
     expect(await interrupted.finished).toMatchObject({
       code: 1,
