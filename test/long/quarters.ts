@@ -52,9 +52,9 @@ export function suitesOf(quarter: number, isChanged = changedLately): string[] {
   return [...new Set([...files, ...changed])].map((file) => `test/long/${file}`)
 }
 
-/** Within a week: longer than a change takes from its commit to its run of CI. */
+/** Within a day: longer than a change takes from its commit to its run of CI. */
 function changedLately(paths: readonly string[]): boolean {
-  const args = ['log', '-1', '--format=%h', '--since=7.days', '--', ...paths]
+  const args = ['log', '-1', '--format=%h', '--since=1.day', '--', ...paths]
   return (
     execFileSync('git', args, { encoding: 'utf8', cwd: join(import.meta.dirname, '../..') }).trim() !== ''
   )

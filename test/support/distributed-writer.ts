@@ -15,6 +15,8 @@ export interface Writer {
   acknowledged(): number
   /** Operations that were accepted only (202). */
   accepted: AcceptedOperation[]
+  /** Rejects with the fault that ended it; else it stays pending. */
+  broken: Promise<never>
   /** Ends after the operation under way. */
   stop(): Promise<void>
   /** Ids of this writer that must or may be there. */
@@ -81,7 +83,10 @@ export function startWriter({ client, name, collection, wait, exact, pauseMs = 0
   const writing = write()
   // The caller that stops it sees the fault.
   writing.catch(() => {})
+  const broken = writing.then(() => new Promise<never>(() => {}))
+  broken.catch(() => {})
   return {
+    broken,
     acknowledged: () => acknowledged,
     accepted,
     stop() {

@@ -34,11 +34,14 @@ export async function expectPlatformSurvives(kills: number): Promise<void> {
   const writers = Array.from({ length: writersCount }, (_, n) =>
     startWriter({ client, name: `w${n}`, collection, wait: true, exact: true }),
   )
+  // A writer that ends would let the waiting go on to its limit, and say nothing.
+  const broken = Promise.race(writers.map((writer) => writer.broken))
   const acknowledged = () => writers.reduce((sum, writer) => sum + writer.acknowledged(), 0)
 
   for (let kill = 1; kill <= kills; kill++) {
     const least = acknowledged() + acknowledgedPerKill * (0.5 + Math.random())
-    await eventually(`kill ${kill} is under load`, () => acknowledged() >= least, 60_000)
+    const isUnderLoad = eventually(`kill ${kill} is under load`, () => acknowledged() >= least, 120_000)
+    await Promise.race([isUnderLoad, broken])
     await sleep(Math.random() * 50)
     platform.child.kill('SIGKILL')
     await platform.finished
