@@ -57,15 +57,23 @@ export function createLog(options: LogOptions = {}): Logger {
     return pino(settings, lines)
   }
   // Requests must not wait for a pipe; lines that are still buffered are written at the exit.
-  const destination = pino.destination({ dest: 2, sync: false })
-  process.once('exit', () => flush(destination))
-  return pino(settings, destination)
+  return pino(settings, buffered())
 }
 
-function flush(destination: { flushSync(): void }): void {
-  try {
-    destination.flushSync()
-  } catch {
-    // Standard error is closed already.
-  }
+type Destination = ReturnType<typeof pino.destination>
+let shared: Destination | undefined
+
+/** Standard error, of which a process needs one: each would add a listener to the process for good. */
+function buffered(): Destination {
+  if (shared) return shared
+  const destination = pino.destination({ dest: 2, sync: false })
+  process.once('exit', () => {
+    try {
+      destination.flushSync()
+    } catch {
+      // Standard error is closed already.
+    }
+  })
+  shared = destination
+  return destination
 }

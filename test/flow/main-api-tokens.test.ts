@@ -224,12 +224,13 @@ test('a 401 does not say whether a key was ever issued: the same answer, after t
     // What is written and looked up of other keys meanwhile has nothing to do with it.
     const isOfKey = (params: unknown) =>
       JSON.stringify(params ?? []).includes(JSON.stringify(hashAgentKey(key)))
-    const statements = query.mock.calls.filter(([, params]) => isOfKey(params)).map(([text]) => text)
-    return { status, code: json.code, detail: json.detail, statements }
+    // A look-up that meets a change of agents or keys is made again: each statement once.
+    const statements = new Set(query.mock.calls.filter(([, params]) => isOfKey(params)).map(([text]) => text))
+    return { status, code: json.code, detail: json.detail, statements: [...statements] }
   }
   for (let n = 0; n < 3; n++) {
     const work = await workOf(revoked, `10.8.0.${n}`)
-    expect([work.status, work.statements.length]).toEqual([401, 1])
+    expect([work.status, work.statements]).toEqual([401, [expect.stringContaining('agent_keys')]])
     expect(await workOf(unknown, `10.8.1.${n}`)).toEqual(work)
   }
 })
