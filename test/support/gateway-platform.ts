@@ -26,13 +26,30 @@ export interface GatewayPlatform {
   close(): Promise<void>
 }
 
+/** Any free ports. */
+export const anyPorts = {
+  VECTOR_GATEWAY_PORT: '0',
+  MAIN_API_PORT: '0',
+  HUB_PORT: '0',
+  RUN_GATEWAY_PORT: '0',
+  WEBHOOK_GATEWAY: '127.0.0.1:0',
+  OPS_PORT: '0',
+}
+
+/** As `openGatewayPlatform` runs them. */
+export function servicesOf({ mirror = false, agents = false }: { mirror?: boolean; agents?: boolean } = {}) {
+  return services.filter(
+    ({ name }) => (mirror || name !== 'relational-writer') && (agents || name !== 'reference-nodes'),
+  )
+}
+
 /**
  * `mirror` runs the relational-writer, too: it opens a second database, for which most tests need not wait. `agents` runs
  * the reference nodes, too, which provision six agents.
  */
 export async function openGatewayPlatform(
   env: Record<string, string> = {},
-  { mirror = false, agents = false }: { mirror?: boolean; agents?: boolean } = {},
+  runs: { mirror?: boolean; agents?: boolean } = {},
 ): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   // One that was started before, on the same engines and with the same key: a first start takes twice the time.
@@ -41,18 +58,11 @@ export async function openGatewayPlatform(
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
     migrations: migrationFolders,
-    services: services.filter(
-      ({ name }) => (mirror || name !== 'relational-writer') && (agents || name !== 'reference-nodes'),
-    ),
+    services: servicesOf(runs),
     chosen: [],
     env: {
       FLOTILLA_HOME: home,
-      VECTOR_GATEWAY_PORT: '0',
-      MAIN_API_PORT: '0',
-      HUB_PORT: '0',
-      RUN_GATEWAY_PORT: '0',
-      WEBHOOK_GATEWAY: '127.0.0.1:0',
-      OPS_PORT: '0',
+      ...anyPorts,
       ...env,
     },
     log,
