@@ -89,6 +89,9 @@ const slowProjects = [
     test: {
       ...onServers,
       name: 'faults',
+      // They wait for leases and sessions half of their time. Vitest runs projects with other workers after each other.
+      maxWorkers: 4,
+      sequence: { groupOrder: 1 },
       include: ['test/faults/**/*.test.ts'],
     },
   },

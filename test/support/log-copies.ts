@@ -1,7 +1,7 @@
 /** A platform as one process that is killed and started again on its port, notes that are written meanwhile, and copies. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -65,6 +65,7 @@ export async function openKilledPlatform(env: Record<string, string>): Promise<K
     async close() {
       await api.close()
       await processes.close()
+      rmSync(home, { recursive: true, force: true })
     },
   }
 }

@@ -43,7 +43,8 @@ export interface Passwords {
   ): Promise<{ matches: boolean; upgraded?: string }>
 }
 
-export function createPasswords(cost: ScryptCost = todaysCost): Passwords {
+/** `runs` derives the 32 bytes of a hash. */
+export function createPasswords(cost: ScryptCost = todaysCost, runs = runScrypt): Passwords {
   const queue = createTurns(turns)
   /** Nobody's password: what unknown accounts are compared with. */
   const nobodys = { cost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes) }
@@ -56,7 +57,7 @@ export function createPasswords(cost: ScryptCost = todaysCost): Passwords {
     if (before >= perCallerMax) throw tooMany()
     pending.set(caller, before + 1)
     try {
-      return await queue.take(caller, patienceMs, overloaded, () => runScrypt(password, salt, of))
+      return await queue.take(caller, patienceMs, overloaded, () => runs(password, salt, of))
     } finally {
       const left = pending.get(caller)! - 1
       if (left === 0) pending.delete(caller)
