@@ -31,9 +31,17 @@ const spec = {
   recordBytesMax: 2_097_152,
 }
 
-/** Written before the next call: what is there was acknowledged before the kill. */
+/** Written before the next call: what is there was acknowledged before the kill. A pipe whose reader is busy may be full. */
 function tell(line: Acknowledged): void {
-  writeSync(1, `${JSON.stringify(line)}\n`)
+  const bytes = Buffer.from(`${JSON.stringify(line)}\n`)
+  for (let from = 0; from < bytes.length; ) {
+    try {
+      from += writeSync(1, bytes, from)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
+    }
+  }
 }
 
 function recordsOf(key: string, first: number, count: number): NewRecord[] {

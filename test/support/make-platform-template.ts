@@ -18,3 +18,5 @@ const running = await startPlatform({
   control: () => async () => null,
 })
 await running.close()
+// Timers of what was asked last may go on for seconds.
+process.exit()

@@ -20,11 +20,20 @@ declare module 'vitest' {
 
 const makeTimeoutMs = 180_000
 
+/** Of this run: each project has a set-up of its own, and module state is theirs. */
+const made = 'FLOTILLA_TEST_TEMPLATE'
+
 export default async function setup(project: TestProject): Promise<() => void> {
+  const before = process.env[made]
+  if (before !== undefined) {
+    project.provide('platformTemplate', before)
+    return () => {}
+  }
   const folder = mkdtempSync(join(tmpdir(), 'fl-'))
   const program = join(import.meta.dirname, 'make-platform-template.ts')
   // In a process of its own: this one runs until the last test has ended, and needs its memory for that.
   await promisify(execFile)(process.execPath, [program, folder], { timeout: makeTimeoutMs })
+  process.env[made] = folder
   project.provide('platformTemplate', folder)
   return () => rmSync(folder, { recursive: true, force: true })
 }
