@@ -55,7 +55,6 @@ export interface PgSearch {
   search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound>
 }
 
-const timeoutMs = deadlines.request.searchPgMs
 /**
  * How long a statement may take before it counts as slow and is run as such. The embedded engine measures all of a
  * table for everybody, so there it may take longer the larger the table is.
@@ -91,10 +90,11 @@ interface Row {
   eligible?: number
 }
 
-/** Loads the parser of filters. */
+/** Loads the parser of filters. A search ends after `timeoutMs`. */
 export async function loadPgSearch(
   mirror: Pick<Mirror, 'driver' | 'read'>,
   quick: QuickLimit = quickLimits[mirror.driver],
+  timeoutMs: number = deadlines.request.searchPgMs,
 ): Promise<PgSearch> {
   const settings = mirror.driver === 'postgres' ? serverSettings : everywhere
   const readWith =

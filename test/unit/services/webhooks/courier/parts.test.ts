@@ -50,6 +50,8 @@ describe('the state of a target', () => {
   const open = () => new TargetState(targetOf({ ordering: 'agent' }), 0, noLookup)
 
   test('in an outage one head tries on; when it is settled another one does; an answer ends it', () => {
+    // Whole milliseconds: sums of others are not exact.
+    vi.useFakeTimers({ toFake: ['performance'], now: 1_000 })
     const state = open()
     const [one, other] = [state.headOf(1, delivery(), 0), state.headOf(2, delivery(), 0)]
     const now = performance.now()
