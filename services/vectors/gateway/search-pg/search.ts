@@ -122,8 +122,10 @@ export async function loadPgSearch(
     const attempt = () => tryQuickly(parts, query, endAt)
     const alone = parts.filter !== undefined && (mirror.driver === 'embedded' || suspects.has(query.caller))
     const late = () => queryTimeout(timeoutMs)
-    const found = await (alone ? tries.take(query.caller, leftUntil(endAt), late, attempt) : attempt())
-    return found ?? searches.slowly(parts, query, endAt)
+    const first = await (alone ? tries.take(query.caller, leftUntil(endAt), late, attempt) : attempt())
+    const found = first ?? (await searches.slowly(parts, query, endAt))
+    if (found === undefined) throw late()
+    return found
   }
   async function tryQuickly(parts: StatementParts, query: PgQuery, endAt: number) {
     const { caller } = query
@@ -163,8 +165,8 @@ interface Searches {
   /** Whether `quickly` may give up on it: with a time-out of less than the request's, or as over its limit. */
   canBeSlow(parts: StatementParts): boolean
   quickly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound>
-  /** As often and as much as others have no use for the engine. */
-  slowly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound>
+  /** As often and as much as others have no use for the engine. Undefined when the time is over. */
+  slowly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound | undefined>
 }
 
 type ReadWith = (options: ReadOptions) => ReadRows
@@ -228,7 +230,7 @@ function createEmbeddedSearch(readWith: ReadWith, quick: QuickLimit): Searches {
       const read: ReadRows = (text, params) =>
         readWith({ caller, timeoutMs: leftUntil(endAt), slow: true })(text, params)
       const found = await nearestKeys(read, { filter: parts.filter!, vector, limit }, endAt)
-      if (found === undefined) throw queryTimeout(timeoutMs)
+      if (found === undefined) return undefined
       const { keys, eligible } = found
       if (keys.length === 0) return { hits: [], eligible }
       const filter = keysFilter(keys)
