@@ -68,6 +68,9 @@ export async function openGatewayPlatform(
     log,
     print() {},
     control: () => async () => null,
+  }).catch((error: unknown) => {
+    rmSync(home, { recursive: true, force: true })
+    throw error
   })
   const vectorUrl = running.addresses.vector_url as string
   async function provision(agent: NewAgent) {
