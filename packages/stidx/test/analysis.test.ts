@@ -26,7 +26,7 @@ function emitted(text: string, field: TextField = 'body'): Emitted[] {
 
 const terms = (text: string, field?: TextField) => emitted(text, field).map(({ term }) => term)
 
-describe('the Porter stemmer', { timeout: 180_000 }, () => {
+describe('the Porter stemmer', () => {
   const text = readFileSync(new URL('./cranfield/docs.jsonl', import.meta.url), 'utf8')
 
   it('gives the stems of an established implementation for every word of the Cranfield abstracts', () => {
@@ -55,7 +55,7 @@ describe('the Porter stemmer', { timeout: 180_000 }, () => {
   })
 })
 
-describe('the analyser', { timeout: 180_000 }, () => {
+describe('the analyser', () => {
   it('stems English and leaves names with digits or underscores as they are', () => {
     expect(terms('Running shoes, utf8 and user_names!')).toEqual([
       ...['run', 'shoe', 'utf8', 'and', 'user_names', 'user', 'name'],
@@ -162,7 +162,7 @@ describe('the analyser', { timeout: 180_000 }, () => {
   })
 })
 
-describe('every engine', { timeout: 180_000 }, () => {
+describe('every engine', () => {
   it('has the classes of the frozen table where Unicode 14 had the characters', () => {
     const samples: [number, number][] = [
       ...[

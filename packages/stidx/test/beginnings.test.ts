@@ -20,7 +20,7 @@ const records = sampleRecords(600, 3).map((record, i) => ({
   body: `${record.body} ${further[i % 7] ?? ''} n${i % 50}`,
 }))
 
-describe('a list of a beginning', { timeout: 180_000 }, () => {
+describe('a list of a beginning', () => {
   it.each([
     ['of all that have two words', 1],
     ['of the broad ones', 900],

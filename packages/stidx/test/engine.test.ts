@@ -133,7 +133,7 @@ describe('a search', () => {
       ),
       { numRuns: propertyRuns(60) },
     )
-  }, 120_000)
+  })
 
   it('ranks by the literal sum when it is asked to, ties newest first', () => {
     const index = openSample()

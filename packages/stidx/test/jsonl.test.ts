@@ -25,7 +25,7 @@ function read(content: string | Buffer) {
 
 const faultOf = (line: string | Buffer) => read(line).faults[0]?.message
 
-describe('reading JSON lines', { timeout: 180_000 }, () => {
+describe('reading JSON lines', () => {
   it('gives the searchable fields, the time, and the object as it was', () => {
     const source = {
       id: 'a',

@@ -39,7 +39,7 @@ const words =
 /** Without what an exact title, slug or id adds; in whole numbers. */
 const unlifted = (score: number) => Math.round(score * 10_000) % 100_000_000
 
-describe('a phrase', { timeout: 180_000 }, () => {
+describe('a phrase', () => {
   it.each([
     ['one run', {}],
     ['many runs', { listBytesHeldMax: 20_000 }],

@@ -11,7 +11,7 @@ const known = new Set(['id', 'collection', 'status', 'tags', 'a.b'])
 const parse = (text: string) => parseQuery(text, analyzer, (name) => known.has(name))
 const words = ({ words }: ParsedQuery) => words.map(({ text }) => text)
 
-describe('a query', { timeout: 180_000 }, () => {
+describe('a query', () => {
   it('is words, each with the terms that a record may hold', () => {
     const query = parse('Running getUserName')
     expect(query.words).toEqual([

@@ -34,7 +34,7 @@ const find = (query: string, options = {}) => {
   return { ids: results.map(({ id }) => id), relaxed, total }
 }
 
-describe('a question', { timeout: 180_000 }, () => {
+describe('a question', () => {
   it('finds by its words what it quotes and no record holds, and says so', () => {
     expect(find('"deployment green"')).toEqual({ ids: ['deploy', 'boat', 'whale'], relaxed: true, total: 3 })
     expect(find('"whale xyzzy" green')).toEqual(expect.objectContaining({ relaxed: true, total: 3 }))

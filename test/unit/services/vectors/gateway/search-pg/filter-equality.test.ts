@@ -189,4 +189,4 @@ test('accepted conditions select the same rows as plain SQL, or fail the same wa
   expect(seen.accepted).toBeGreaterThan(300)
   expect(seen.selecting).toBeGreaterThan(100)
   expect(seen.limited).toBeGreaterThan(50)
-}, 120_000)
+})
