@@ -3,9 +3,10 @@
 import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { anyPorts } from '../support/any-ports.ts'
 import { fillSignIn, keepPictures, openChromium, violationsOf } from '../support/console.ts'
 import { eventually } from '../support/eventually.ts'
-import { anyPorts, type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { type Newcomer, openNewcomer } from '../support/newcomer.ts'
 import { projectFolder } from '../support/pages.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })

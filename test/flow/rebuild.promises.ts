@@ -15,6 +15,7 @@ import { migrationFolders } from '#services/migrations.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'
 import { deadLettersOf, topicByName, vectorsCommands } from '#topics/catalog.ts'
+import { anyPorts } from '../support/any-ports.ts'
 import { eventually } from '../support/eventually.ts'
 import { operating } from '../support/operator.ts'
 import { axisVector } from '../support/points.ts'
@@ -31,12 +32,7 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
     services: services.filter((service) => mirror || service.name !== 'relational-writer'),
     chosen: [],
     env: {
-      VECTOR_GATEWAY_PORT: '0',
-      MAIN_API_PORT: '0',
-      HUB_PORT: '0',
-      RUN_GATEWAY_PORT: '0',
-      WEBHOOK_GATEWAY: '127.0.0.1:0',
-      OPS_PORT: '0',
+      ...anyPorts,
       ...env,
     },
     log,

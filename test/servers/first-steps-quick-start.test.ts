@@ -7,7 +7,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { installCryptography } from '../../scripts/servers/tools.ts'
-import { anyPorts, expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { anyPorts } from '../support/any-ports.ts'
+import { expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
 import { blocksOf, codeBlocks } from '../support/pages.ts'
 
 vi.setConfig({ testTimeout: 300_000 })

@@ -7,7 +7,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freePort } from '../../scripts/servers/children.ts'
-import { anyPorts, expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { anyPorts } from '../support/any-ports.ts'
+import { expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
 import { blocksOf, codeBlocks, projectFolder } from '../support/pages.ts'
 
 // Only ends a hang.

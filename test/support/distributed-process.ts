@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { anyPorts } from './any-ports.ts'
 import { eventually } from './eventually.ts'
 
 /** The `flotilla` command of this checkout. */
@@ -60,12 +61,7 @@ export function createProcesses(env: Record<string, string>, command = commandOf
         ...(TMPDIR === undefined ? {} : { TMPDIR }),
         FLOTILLA_LAUNCHED: '1',
         FLOTILLA_HOME: home,
-        VECTOR_GATEWAY_PORT: '0',
-        MAIN_API_PORT: '0',
-        HUB_PORT: '0',
-        RUN_GATEWAY_PORT: '0',
-        WEBHOOK_GATEWAY: '127.0.0.1:0',
-        OPS_PORT: '0',
+        ...anyPorts,
         LOG_LEVEL: 'info',
         ...env,
         ...more,

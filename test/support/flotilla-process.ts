@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { anyPorts } from './any-ports.ts'
 import { eventually } from './eventually.ts'
 
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
@@ -96,12 +97,7 @@ export async function startFlotilla(
 ): Promise<RunningProcess & { addresses: Addresses }> {
   const env = {
     FLOTILLA_HOME: home,
-    VECTOR_GATEWAY_PORT: '0',
-    MAIN_API_PORT: '0',
-    HUB_PORT: '0',
-    RUN_GATEWAY_PORT: '0',
-    WEBHOOK_GATEWAY: '127.0.0.1:0',
-    OPS_PORT: '0',
+    ...anyPorts,
     LOG_LEVEL: 'warn',
     ...options.env,
   }

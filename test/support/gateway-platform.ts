@@ -11,6 +11,7 @@ import { startPlatform } from '#runtime/start.ts'
 import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { anyPorts } from './any-ports.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
@@ -24,16 +25,6 @@ export interface GatewayPlatform {
   /** Provisions the agent and gives its client. */
   clientOf(agentId: string, options?: Partial<ClientOptions>): Promise<Client>
   close(): Promise<void>
-}
-
-/** Any free ports. */
-export const anyPorts = {
-  VECTOR_GATEWAY_PORT: '0',
-  MAIN_API_PORT: '0',
-  HUB_PORT: '0',
-  RUN_GATEWAY_PORT: '0',
-  WEBHOOK_GATEWAY: '127.0.0.1:0',
-  OPS_PORT: '0',
 }
 
 /** As `openGatewayPlatform` runs them. */

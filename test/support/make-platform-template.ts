@@ -3,7 +3,8 @@
 import { pino } from 'pino'
 import { startPlatform } from '#runtime/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { anyPorts, servicesOf } from './gateway-platform.ts'
+import { anyPorts } from './any-ports.ts'
+import { servicesOf } from './gateway-platform.ts'
 import { layMirrorCluster } from './mirror.ts'
 
 const home = process.argv[2] as string

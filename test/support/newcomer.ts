@@ -9,15 +9,6 @@ import { sourceFiles } from '../../scripts/source-files.ts'
 import { eventually } from './eventually.ts'
 import { projectFolder } from './pages.ts'
 
-/** Every interface takes any free port. */
-export const anyPorts = {
-  VECTOR_GATEWAY_PORT: '0',
-  MAIN_API_PORT: '0',
-  HUB_PORT: '0',
-  RUN_GATEWAY_PORT: '0',
-  WEBHOOK_GATEWAY: '127.0.0.1:0',
-}
-
 export interface Newcomer {
   folder: string
   /** Runs a block to its end, as if pasted into a shell; resolves with what it printed. Rejects when it fails. */

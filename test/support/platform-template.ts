@@ -35,5 +35,8 @@ export default async function setup(project: TestProject): Promise<() => void> {
   await promisify(execFile)(process.execPath, [program, folder], { timeout: makeTimeoutMs })
   process.env[made] = folder
   project.provide('platformTemplate', folder)
-  return () => rmSync(folder, { recursive: true, force: true })
+  return () => {
+    delete process.env[made]
+    rmSync(folder, { recursive: true, force: true })
+  }
 }
