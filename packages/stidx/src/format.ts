@@ -8,8 +8,8 @@ export const magic = 'STIDX001'
 /** Of everything behind the magic; a reader takes this one only. */
 export const layoutVersion = 1
 export const headerBytes = 512
-/** Features that a reader must know; this version has none. */
-const requiredFeatures = 0
+/** Features that a reader must know. 1: every checksum is mixed with the place of what it covers (`placeMark`). */
+const placesFeature = 1
 /** Features that a reader may ignore, one bit each. 1: long posting lists are followed by the positions of their term. */
 const positionsFeature = 1
 /** 2: broad beginnings have lists of their own, in two more sections. */
@@ -80,8 +80,18 @@ const sectionNames = [
 /** Every file has these; the others come with the feature of beginnings. */
 const sectionsMin = 6
 export type SectionName = (typeof sectionNames)[number]
+/** Sections whose parts carry their own checksums. */
+export type PlacedSection = Exclude<SectionName, 'joined'>
 const sectionsAt = 160
 const sectionBytes = 32
+
+/**
+ * What the checksum of a page or record is mixed with (XOR): a sound one that lies where another belongs, as after a
+ * write to a wrong place, would be taken for that one. `place`: number of the page, else bytes from the section's start.
+ */
+export function placeMark(section: PlacedSection, place: number): number {
+  return Math.imul(place * sectionNames.length + sectionNames.indexOf(section), 0x9e3779b1) >>> 0
+}
 
 export interface Section {
   offset: number
@@ -107,16 +117,18 @@ export interface Header {
   k1Hundredths: number
   /** Whether positions follow the posting lists of more than one block. */
   hasPositions: boolean
+  /** Whether its checksums are mixed with places; files of before are not. */
+  hasPlaces: boolean
   analyzer: { id: string; version: number }
   sections: Record<SectionName, Section>
 }
 
-export function encodeHeader(header: Omit<Header, 'hasPositions'>): Buffer {
+export function encodeHeader(header: Omit<Header, 'hasPositions' | 'hasPlaces'>): Buffer {
   const bytes = Buffer.alloc(headerBytes)
   bytes.write(magic, 0, 'latin1')
   bytes.writeUInt16LE(layoutVersion, 8)
   bytes.writeUInt16LE(headerBytes, 10)
-  bytes.writeUInt32LE(requiredFeatures, 12)
+  bytes.writeUInt32LE(placesFeature, 12)
   const present = header.sections.beginnings.count > 0 ? sectionNames : sectionNames.slice(0, sectionsMin)
   bytes.writeUInt32LE(positionsFeature | (present === sectionNames ? beginningsFeature : 0), 16)
   bytes.writeUInt32LE(sectionsMin, 20)
@@ -163,7 +175,7 @@ export function decodeHeader(bytes: Buffer, fileBytes: number): Header {
   if (bytes.readUInt32LE(headerBytes - 4) !== crc32(bytes.subarray(0, headerBytes - 4))) {
     throw badIndex('is damaged (header)')
   }
-  if (bytes.readUInt32LE(12) !== requiredFeatures) throw badIndex('uses features that are not known here')
+  if (bytes.readUInt32LE(12) & ~placesFeature) throw badIndex('uses features that are not known here')
   const header = readFields(bytes)
   if (header.fileBytes !== fileBytes) {
     throw badIndex(`is damaged: ${fileBytes} bytes long where ${header.fileBytes} are due`)
@@ -205,6 +217,7 @@ function readFields(bytes: Buffer): Header {
     fieldWords: textFields.map((_, i) => readU64(bytes, 56 + i * 8)),
     k1Hundredths: bytes.readUInt16LE(96),
     hasPositions: (features & positionsFeature) !== 0,
+    hasPlaces: (bytes.readUInt32LE(12) & placesFeature) !== 0,
     analyzer: { version: bytes.readUInt16LE(104), id },
     sections,
   }

@@ -4,8 +4,9 @@ import { existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { crc32 } from '../src/checksum.ts'
+import { placeMark } from '../src/format.ts'
 import { openIndex } from '../src/index-file.ts'
-import { fuzzIndex } from './support/fuzz.ts'
+import { checksumsOf, fuzzIndex } from './support/fuzz.ts'
 import { buildFrom, sampleRecords } from './support/index.ts'
 import { temporaryFolder } from './support/temporary.ts'
 
@@ -32,7 +33,7 @@ describe('a file that cannot be used', () => {
       () => forged(bytes(), 8, 0),
       /has layout 0, older than the 1 read here: index again$/,
     ],
-    ['an unknown feature', () => forged(bytes(), 12, 1), /uses features that are not known here$/],
+    ['an unknown feature', () => forged(bytes(), 12, 3), /uses features that are not known here$/],
     [
       'another analyser',
       () => forged(bytes(), 104, 999),
@@ -77,4 +78,19 @@ describe('a file that cannot be used', () => {
     expect(report.refused).toBeGreaterThan(500)
     expect(readFileSync(file).equals(before)).toBe(true)
   }, 240_000)
+})
+
+describe('an index of before, whose checksums say nothing of places', () => {
+  it('is read as it was', () => {
+    const { file, bytes, open } = buildFrom(sampleRecords(100))
+    const truth = open().search('whale gateway').results
+    const old = forged(bytes(), 12, 0)
+    for (const { at, section, place } of checksumsOf(old)) {
+      old.writeUInt32LE((old.readUInt32LE(at) ^ placeMark(section, place)) >>> 0, at)
+    }
+    expect(old.equals(bytes())).toBe(false)
+    writeFileSync(file, old)
+    expect(openIndex(file).search('whale gateway').results).toEqual(truth)
+    expect(openIndex(file).get('rec-40')).toMatchObject({ id: 'rec-40' })
+  })
 })

@@ -28,7 +28,7 @@ export interface BeginningsInput {
 export function writeBeginnings(input: BeginningsInput): { joined: Section; beginnings: Section } {
   const { sink, beginnings, impacts } = input
   const pages: Buffer[] = []
-  const tree = new TreeWriter({ write: (page) => pages.push(Buffer.from(page)) })
+  const tree = new TreeWriter({ write: (page) => pages.push(Buffer.from(page)) }, 'beginnings')
   const value = new ByteWriter(256)
   const at = sink.position()
   eachList(input, beginnings, (beginning, list, count) => {

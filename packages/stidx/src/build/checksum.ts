@@ -2,8 +2,14 @@
 
 import * as zlib from 'node:zlib'
 import { crc32 as crc32ByTable, crcTable } from '../checksum.ts'
+import { type PlacedSection, placeMark } from '../format.ts'
 
 export const crc32 = (zlib as { crc32?: typeof crc32ByTable }).crc32 ?? crc32ByTable
+
+/** The checksum of a page or record at its place, as it is written: `place` as `placeMark` takes it. */
+export function placedSum(bytes: Uint8Array, section: PlacedSection, place: number): number {
+  return (crc32(bytes) ^ placeMark(section, place)) >>> 0
+}
 
 const table = crcTable()
 

@@ -1,7 +1,7 @@
 /** Writes pages of pairs of a hash and a number, sorted by hash; what exceeds memory is sorted in files and merged. */
 
 import { pairPageBytes, pairsPerPage } from '../format.ts'
-import { crc32 } from './checksum.ts'
+import { placedSum } from './checksum.ts'
 import { type FileSink, openFileSink } from './file-sink.ts'
 import { type FileSource, openFileSource } from './file-source.ts'
 
@@ -10,7 +10,7 @@ const pairsHeldMax = 3 << 19
 
 export class PairSorter {
   readonly #folder: string
-  readonly #name: string
+  readonly #name: 'keys' | 'deletions'
   readonly #limit: number
   readonly #files: string[] = []
   #pairs = new BigUint64Array(1 << 12)
@@ -18,7 +18,7 @@ export class PairSorter {
   #held = 0
   count = 0
 
-  constructor(folder: string, name: string, limit = pairsHeldMax) {
+  constructor(folder: string, name: 'keys' | 'deletions', limit = pairsHeldMax) {
     this.#folder = folder
     this.#name = name
     this.#limit = limit
@@ -38,10 +38,11 @@ export class PairSorter {
   writePages(sink: FileSink): void {
     const page = Buffer.alloc(pairPageBytes)
     let filled = 0
+    let pages = 0
     const writePage = () => {
       page.fill(0, 8 + filled * 8)
       page.writeUInt32LE(filled, 4)
-      page.writeUInt32LE(crc32(page.subarray(4)), 0)
+      page.writeUInt32LE(placedSum(page.subarray(4), this.#name, pages++), 0)
       sink.write(page)
       filled = 0
     }

@@ -1,8 +1,8 @@
 /** Writes the sections of the records, of their places and of their keys. */
 
-import { offsetBytes, offsetPageBytes, offsetsPerPage } from '../format.ts'
+import { offsetBytes, offsetPageBytes, offsetsPerPage, placeMark } from '../format.ts'
 import type { Catalogue } from './catalogue.ts'
-import { crc32 } from './checksum.ts'
+import { placedSum } from './checksum.ts'
 import type { FileSink } from './file-sink.ts'
 import { openFileSource } from './file-source.ts'
 import { PairSorter } from './pairs.ts'
@@ -25,7 +25,10 @@ export function copyRecords(sink: FileSink, collected: Collected): Float64Array 
       const end = record + 1 < catalogue.count ? catalogue.startOf(record + 1) : recordsBytes
       const bytes = source.take(end - catalogue.startOf(record))!
       if (catalogue.isReplaced(record)) continue
-      places[record] = sink.position() - before
+      const place = sink.position() - before
+      places[record] = place
+      // It was encoded before its place was known.
+      bytes.writeUInt32LE((bytes.readUInt32LE(0) ^ placeMark('records', place)) >>> 0, 0)
       sink.write(bytes)
     }
   } finally {
@@ -42,7 +45,8 @@ export function writeOffsets(sink: FileSink, order: Uint32Array, places: Float64
     order.subarray(start, start + offsetsPerPage).forEach((record, i) => {
       page.writeUIntLE(places[record]!, i * offsetBytes, offsetBytes)
     })
-    page.writeUInt32LE(crc32(page.subarray(0, offsetPageBytes - 4)), offsetPageBytes - 4)
+    const sum = placedSum(page.subarray(0, offsetPageBytes - 4), 'offsets', start / offsetsPerPage)
+    page.writeUInt32LE(sum, offsetPageBytes - 4)
     sink.write(page)
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '../format.ts'
 import { BroadBeginnings } from './broad.ts'
 import { ByteWriter } from './byte-writer.ts'
-import { crc32 } from './checksum.ts'
+import { crc32, placedSum } from './checksum.ts'
 import { eachDeletionHash } from './deletion-hashes.ts'
 import type { FileSink } from './file-sink.ts'
 import { Gatherer } from './gatherer.ts'
@@ -56,7 +56,7 @@ export interface TermsReport {
 export function writeTerms(input: TermsInput): TermsReport {
   const { impacts, deletions } = input
   const report = { terms: 0, surfaces: 0, postings: 0 }
-  const tree = new TreeWriter(input.tree)
+  const tree = new TreeWriter(input.tree, 'tree')
   const encoder = new ListEncoder()
   const gatherer = new Gatherer(input.numberOf, impacts)
   const value = new ByteWriter(256)
@@ -105,10 +105,10 @@ export function writeEntry(
 }
 
 /** Right behind the list of their term. */
-function writePositions(positions: Buffer, { postings }: TermsInput): void {
+function writePositions(positions: Buffer, { postings, postingsAt }: TermsInput): void {
   const head = Buffer.alloc(positionsHeadBytes)
   head.writeUInt32LE(positions.length, 0)
-  head.writeUInt32LE(crc32(positions), 4)
+  head.writeUInt32LE(placedSum(positions, 'postings', postings.position() - postingsAt), 4)
   postings.write(head)
   postings.write(positions)
 }

@@ -2,7 +2,7 @@
 
 import { treePageBytes, treePageHeadBytes } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
-import { crc32 } from './checksum.ts'
+import { placedSum } from './checksum.ts'
 import type { FileSink } from './file-sink.ts'
 
 /** So that a place in the tree fits into 32 bits: page << 8 | index. */
@@ -17,6 +17,7 @@ interface Child {
 
 export class TreeWriter {
   readonly #sink: Pick<FileSink, 'write'>
+  readonly #section: 'tree' | 'beginnings'
   readonly #page = new ByteWriter(treePageBytes)
   readonly #entry = new ByteWriter(512)
   #children: Child[] = []
@@ -24,8 +25,9 @@ export class TreeWriter {
   #entries = 0
   pages = 0
 
-  constructor(sink: Pick<FileSink, 'write'>) {
+  constructor(sink: Pick<FileSink, 'write'>, section: 'tree' | 'beginnings') {
     this.#sink = sink
+    this.#section = section
     this.#startPage()
   }
 
@@ -90,7 +92,7 @@ export class TreeWriter {
     bytes.fill(0, this.#page.length)
     bytes.writeUInt16LE(this.#entries, 4)
     bytes.writeUInt16LE(level, 6)
-    bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0)
+    bytes.writeUInt32LE(placedSum(bytes.subarray(4), this.#section, this.pages), 0)
     this.#sink.write(bytes)
     this.pages++
     this.#startPage()

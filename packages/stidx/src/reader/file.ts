@@ -4,7 +4,14 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { crc32 } from '../checksum.ts'
 import type { Analyzer } from '../contract.ts'
 import { badIndex } from '../fault.ts'
-import { decodeHeader, type Header, headerBytes, type SectionName } from '../format.ts'
+import {
+  decodeHeader,
+  type Header,
+  headerBytes,
+  type PlacedSection,
+  placeMark,
+  type SectionName,
+} from '../format.ts'
 
 export interface IndexFile {
   header: Header
@@ -13,6 +20,8 @@ export interface IndexFile {
   /** Up to `length` bytes: fewer only where the section ends. */
   readSome(section: SectionName, offset: number, length: number): Buffer
   checksum(bytes: Uint8Array): number
+  /** Whether this is the checksum of what lies at this place; `place` as `placeMark` takes it. */
+  isSound(bytes: Uint8Array, sum: number, section: PlacedSection, place: number): boolean
   close(): void
 }
 
@@ -50,6 +59,10 @@ function indexFile(fd: number, header: Header): IndexFile {
     header,
     read,
     checksum: crc32,
+    isSound(bytes, sum, section, place) {
+      const mark = header.hasPlaces ? placeMark(section, place) : 0
+      return crc32(bytes) === (sum ^ mark) >>> 0
+    },
     readSome(section, offset, length) {
       return read(section, offset, Math.min(length, header.sections[section].length - offset))
     },

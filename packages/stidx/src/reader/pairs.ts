@@ -49,7 +49,8 @@ function firstPageWith(file: IndexFile, section: 'keys' | 'deletions', pages: nu
 function readPage(file: IndexFile, section: 'keys' | 'deletions', number: number): Buffer {
   const page = file.read(section, number * pairPageBytes, pairPageBytes)
   const pairs = page.readUInt32LE(4)
-  if (page.readUInt32LE(0) !== file.checksum(page.subarray(4)) || pairs === 0 || pairs > pairsPerPage) {
+  const isSound = file.isSound(page.subarray(4), page.readUInt32LE(0), section, number)
+  if (!isSound || pairs === 0 || pairs > pairsPerPage) {
     throw badIndex(`is damaged (${section})`)
   }
   return page

@@ -239,7 +239,7 @@ export class PhrasePlaces {
 function readPositions(file: IndexFile, listEnd: number): Buffer {
   const head = file.read('postings', listEnd, positionsHeadBytes)
   const bytes = file.read('postings', listEnd + positionsHeadBytes, head.readUInt32LE(0))
-  if (file.checksum(bytes) !== head.readUInt32LE(4)) throw damaged()
+  if (!file.isSound(bytes, head.readUInt32LE(4), 'postings', listEnd)) throw damaged()
   return bytes
 }
 

@@ -19,7 +19,7 @@ export function readRecord(file: IndexFile, number: number): StoredRecord {
   if (start.length < recordHeadBytes) throw damaged()
   const headEnd = recordHeadBytes + start.readUInt32LE(4)
   const bytes = headEnd <= start.length ? start : file.read('records', at, headEnd)
-  if (bytes.readUInt32LE(0) !== file.checksum(bytes.subarray(4, headEnd))) throw damaged()
+  if (!file.isSound(bytes.subarray(4, headEnd), bytes.readUInt32LE(0), 'records', at)) throw damaged()
   const bodyLength = bytes.readUInt32LE(8)
   const bodySum = bytes.readUInt32LE(12)
   return {
@@ -45,9 +45,10 @@ export function wholeRecord(record: StoredRecord): Record<string, unknown> {
 
 function placeOf(file: IndexFile, number: number): number {
   if (number >= file.header.records) throw damaged()
-  const page = file.read('offsets', Math.floor(number / offsetsPerPage) * offsetPageBytes, offsetPageBytes)
-  if (page.readUInt32LE(offsetPageBytes - 4) !== file.checksum(page.subarray(0, offsetPageBytes - 4)))
-    throw damaged()
+  const pageNumber = Math.floor(number / offsetsPerPage)
+  const page = file.read('offsets', pageNumber * offsetPageBytes, offsetPageBytes)
+  const sum = page.readUInt32LE(offsetPageBytes - 4)
+  if (!file.isSound(page.subarray(0, offsetPageBytes - 4), sum, 'offsets', pageNumber)) throw damaged()
   const place = page.readUIntLE((number % offsetsPerPage) * offsetBytes, offsetBytes)
   if (place > file.header.sections.records.length) throw damaged()
   return place

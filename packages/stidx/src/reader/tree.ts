@@ -28,7 +28,7 @@ export function createTree(file: IndexFile, section: 'tree' | 'beginnings' = 'tr
   function read(number: number): Buffer {
     if (number >= count) throw damaged()
     const page = file.read(section, number * treePageBytes, treePageBytes)
-    if (page.readUInt32LE(0) !== file.checksum(page.subarray(4))) throw damaged()
+    if (!file.isSound(page.subarray(4), page.readUInt32LE(0), section, number)) throw damaged()
     if (kept.size >= pagesKeptMax) kept.clear()
     kept.set(number, page)
     return page

@@ -4,7 +4,7 @@ import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync 
 import { crc32 } from '../../src/checksum.ts'
 import type { LocalIndex } from '../../src/contract.ts'
 import { SearchFault } from '../../src/fault.ts'
-import { headerBytes, pairPageBytes, treePageBytes } from '../../src/format.ts'
+import { headerBytes, offsetPageBytes, pairPageBytes, placeMark, treePageBytes } from '../../src/format.ts'
 import { openIndex } from '../../src/index-file.ts'
 import { seededRandom } from './index.ts'
 
@@ -91,7 +91,17 @@ function askAll(index: LocalIndex): string {
 
 /** Every kind of damage as often as the others. */
 function mutate(fd: number, pristine: Buffer, random: Random): Mutation {
-  const kinds = [cut, lengthen, flipBit, setBytes, copyStretch, forgeHeader, forgePage, damageHeader]
+  const kinds = [
+    cut,
+    lengthen,
+    flipBit,
+    setBytes,
+    copyStretch,
+    movePart,
+    forgeHeader,
+    forgePage,
+    damageHeader,
+  ]
   return kinds[random(kinds.length)]!(fd, pristine, random)
 }
 
@@ -134,6 +144,78 @@ function damageHeader(fd: number, pristine: Buffer, random: Random): Mutation {
   return patched(fd, pristine, random(headerBytes), Buffer.from([random(256), random(256)]))
 }
 
+/** A whole page or record, sound in itself, where another one belongs: what a write to a wrong place leaves. */
+function movePart(fd: number, pristine: Buffer, random: Random): Mutation {
+  const parts = [recordsOf, ...pagedSections.map((paged) => () => pagesOf(pristine, paged))][
+    random(pagedSections.length + 1)
+  ]!(pristine)
+  const from = parts[random(parts.length)]!
+  const to = parts[random(parts.length)]!
+  return patched(fd, pristine, to.at, Buffer.from(pristine.subarray(from.at, from.at + from.bytes)))
+}
+
+interface Part {
+  at: number
+  bytes: number
+}
+
+interface Paged {
+  names: Exclude<keyof typeof sectionNumbers, 'records'>[]
+  pageBytes: number
+}
+
+const pagedSections: Paged[] = [
+  { names: ['offsets'], pageBytes: offsetPageBytes },
+  { names: ['keys', 'deletions'], pageBytes: pairPageBytes },
+  { names: ['tree', 'beginnings'], pageBytes: treePageBytes },
+]
+
+/** Pages of one size, of all sections that have such. */
+function pagesOf(pristine: Buffer, { names, pageBytes }: Paged): Part[] {
+  return names.flatMap((name) => {
+    const { start, length } = sectionOf(pristine, name)
+    return Array.from({ length: length / pageBytes }, (_, i) => ({
+      at: start + i * pageBytes,
+      bytes: pageBytes,
+    }))
+  })
+}
+
+function recordsOf(pristine: Buffer): Part[] {
+  const { start, length } = sectionOf(pristine, 'records')
+  const parts: Part[] = []
+  for (let at = start; at < start + length; ) {
+    const body = pristine.readUInt32LE(at + 8)
+    const bytes = 16 + pristine.readUInt32LE(at + 4) + (body === 0xffffffff ? 0 : body)
+    parts.push({ at, bytes })
+    at += bytes
+  }
+  return parts
+}
+
+/** Where the checksums of pages and records are, and of what; those of positions are left out: a small index has none. */
+export function checksumsOf(
+  index: Buffer,
+): { at: number; section: keyof typeof sectionNumbers; place: number }[] {
+  const { start } = sectionOf(index, 'records')
+  const records = recordsOf(index).map(({ at }) => ({ at, section: 'records' as const, place: at - start }))
+  const pages = pagedSections.flatMap(({ names, pageBytes }) =>
+    names.flatMap((section) =>
+      pagesOf(index, { names: [section], pageBytes }).map(({ at }, place) => {
+        return { at: section === 'offsets' ? at + pageBytes - 4 : at, section, place }
+      }),
+    ),
+  )
+  return [...records, ...pages]
+}
+
+const sectionNumbers = { records: 0, offsets: 1, keys: 2, tree: 3, deletions: 5, beginnings: 7 }
+
+function sectionOf(pristine: Buffer, name: keyof typeof sectionNumbers): { start: number; length: number } {
+  const at = 160 + sectionNumbers[name] * 32
+  return { start: pristine.readUInt32LE(at + 8), length: pristine.readUInt32LE(at + 16) }
+}
+
 /** Another number in the header, under a checksum that fits. */
 function forgeHeader(fd: number, pristine: Buffer, random: Random): Mutation {
   const header = Buffer.from(pristine.subarray(0, headerBytes))
@@ -145,20 +227,20 @@ function forgeHeader(fd: number, pristine: Buffer, random: Random): Mutation {
 
 /** Wild bytes in a page of the tree or of pairs, or in a record, under a checksum that fits. */
 function forgePage(fd: number, pristine: Buffer, random: Random): Mutation {
-  const section = [0, 2, 3, 5, 7][random(5)]!
-  const start = pristine.readUInt32LE(160 + section * 32 + 8)
-  const length = pristine.readUInt32LE(160 + section * 32 + 16)
-  const isTree = section === 3 || section === 7
+  const section = (['records', 'keys', 'tree', 'deletions', 'beginnings'] as const)[random(5)]!
+  const { start, length } = sectionOf(pristine, section)
+  const isTree = section === 'tree' || section === 'beginnings'
   const pageBytes = isTree
     ? treePageBytes
-    : section === 0
+    : section === 'records'
       ? 16 + pristine.readUInt32LE(start + 4)
       : pairPageBytes
-  const pages = section === 0 ? 1 : Math.floor(length / pageBytes)
+  const pages = section === 'records' ? 1 : Math.floor(length / pageBytes)
   if (pages === 0) return flipBit(fd, pristine, random)
-  const at = start + random(pages) * pageBytes
+  const number = random(pages)
+  const at = start + number * pageBytes
   const page = Buffer.from(pristine.subarray(at, at + pageBytes))
   for (let i = random(8); i >= 0; i--) page[4 + random(pageBytes - 4)] = random(256)
-  page.writeUInt32LE(crc32(page.subarray(4)), 0)
+  page.writeUInt32LE((crc32(page.subarray(4)) ^ placeMark(section, number)) >>> 0, 0)
   return patched(fd, pristine, at, page, true)
 }

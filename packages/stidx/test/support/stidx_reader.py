@@ -4,8 +4,9 @@ import json, pathlib, struct, sys, zlib
 
 DATA = pathlib.Path(sys.argv[1]).read_bytes()
 
-def checked(data, crc):
-    return bytes(data) if zlib.crc32(data) == crc else sys.exit("a checksum does not match")
+def checked(data, crc, section=1, place=0):
+    mark = (place * 8 + section - 1) * 2654435761 % 2**32
+    return bytes(data) if zlib.crc32(data) == crc ^ mark else sys.exit("a checksum does not match")
 
 def numbers(form, data, at=0):
     return struct.unpack_from("<" + form, data, at)
@@ -19,7 +20,7 @@ def varint(data, at):
         at, shift = at + 1, shift + 7
 
 HEAD = checked(DATA[:508], *numbers("I", DATA, 508))
-if numbers("8sHHI", HEAD) != (b"STIDX001", 1, 512, 0) or numbers("Q", HEAD, 24)[0] != len(DATA):
+if numbers("8sHHI", HEAD) != (b"STIDX001", 1, 512, 1) or numbers("Q", HEAD, 24)[0] != len(DATA):
     sys.exit("not a whole index of the layout that this reader knows")
 *_, K1, B, IMPACT_MAX, UNIT = numbers("8H", HEAD, 88)
 SECTIONS = [numbers("HHIQQII", HEAD, 160 + 32 * i) for i in range(6)]
@@ -27,23 +28,23 @@ RECORDS, OFFSETS, KEYS, TREE, POSTINGS, _ = [memoryview(DATA)[s[3] : s[3] + s[4]
 
 def record(number):
     page = OFFSETS[number // 64 * 388 :][:388]
-    places = checked(page[:384], *numbers("I", page, 384))
+    places = checked(page[:384], *numbers("I", page, 384), 2, number // 64)
     at = int.from_bytes(places[number % 64 * 6 :][:6], "little")
     crc, head_size, body_size, body_crc = numbers("IIII", RECORDS, at)
     body_at = at + 16 + head_size
     body = {} if body_size == 0xFFFFFFFF else {"body": checked(RECORDS[body_at : body_at + body_size], body_crc).decode()}
-    return json.loads(checked(RECORDS[at + 4 : body_at], crc)[12:]) | body
+    return json.loads(checked(RECORDS[at + 4 : body_at], crc, 1, at)[12:]) | body
 
 def get(wanted):
     for at in range(0, len(KEYS), 512):
-        page = checked(KEYS[at + 4 : at + 512], *numbers("I", KEYS, at))
+        page = checked(KEYS[at + 4 : at + 512], *numbers("I", KEYS, at), 3, at // 512)
         pairs = [numbers("II", page, 4 + 8 * i) for i in range(numbers("I", page)[0])]
         for crc, number in pairs:
             if crc == zlib.crc32(b"i" + wanted.encode()) and record(number)["id"] == wanted:
                 return record(number)
 
 def entries(number):
-    page = checked(TREE[number * 2048 + 4 : (number + 1) * 2048], *numbers("I", TREE, number * 2048))
+    page = checked(TREE[number * 2048 + 4 : (number + 1) * 2048], *numbers("I", TREE, number * 2048), 4, number)
     at, key, found = 4, b"", {}
     for _ in range(numbers("H", page)[0]):
         (shared, at), (rest, at) = varint(page, at), varint(page, varint(page, at)[1])
