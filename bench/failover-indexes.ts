@@ -57,13 +57,14 @@ export async function openIndexLoad({
   engines,
   codec,
   publisher,
-}: Pick<Platform, 'engines' | 'codec' | 'publisher'>): Promise<IndexLoad> {
+  log,
+}: Pick<Platform, 'engines' | 'codec' | 'publisher' | 'log'>): Promise<IndexLoad> {
   const { eventLog, relational } = engines
   const { epoch, partitions } = publisher.locationOf(vectorsCommands)
   const tails: ProgressTail[] = []
   const watches = new Map<Index, Watch>()
   for (const index of indexes) {
-    const tail = await openProgressTail({ index, eventLog, codec, publisher })
+    const tail = await openProgressTail({ index, eventLog, codec, publisher, log })
     tails.push(tail)
     const [live] = (await listGenerations(relational, index)).filter(({ state }) => state === 'live')
     const applied = () => tail.appliedThrough(live!.generation, epoch)

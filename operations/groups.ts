@@ -53,8 +53,8 @@ export const resetGroupOperation = defineChange({
     if (known.generation) {
       // Else the next owner would begin behind what was reported before.
       const { index, generation } = known.generation
-      const { codec, publisher } = platform
-      await resetProgress({ index, eventLog, codec, publisher }, generation, positions)
+      const { codec, publisher, log } = platform
+      await resetProgress({ index, eventLog, codec, publisher, log }, generation, positions)
     }
     return { group: known.group, topic: known.topic, positions }
   },

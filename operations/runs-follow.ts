@@ -1,18 +1,17 @@
 /** Follows a run, or a dispatch, to its end: durable events from the rows, pieces of text and changes from the log. */
 
 import { Type } from 'typebox'
-import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
+import { followTopic } from '#runtime/follow-topic.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { readDispatchEvents } from '#services/runs/state/dispatches.ts'
 import { readEvents, readRun, treeStatus } from '#services/runs/state/read.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
-import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 import { type DispatchView, dispatchOf, goalIdOf, type RunView } from './runs.ts'
 
 /** `partial`: a piece of a text that comes as a whole later. */
@@ -120,8 +119,14 @@ async function follow(
   /** By run: the last durable event that came from the log, and from the rows. */
   const heardTo = new Map<string, number>()
   const givenTo = new Map<string, number>()
-  const tail = await tailRuns(platform, (record) => {
-    if (!target.isOf(record)) return
+  /** From now on. While the log is away the rows alone say what happened. */
+  const following = await followTopic({ ...platform, ...platform.engines }, runsEvents, {
+    from: 'end',
+    onMessage({ value }) {
+      if (value !== null && target.isOf(value)) hear(value)
+    },
+  })
+  function hear(record: RunEventRecord): void {
     const { run_id: runId, status } = record
     const event = record.event === null ? null : (JSON.parse(record.event) as RunEvent)
     if (!event?.partial) {
@@ -133,7 +138,7 @@ async function follow(
       waiting.push({ event, runId, behind: heardTo.get(runId)! })
     }
     wakeup.wake()
-  })
+  }
   async function giveRows(): Promise<void> {
     for (;;) {
       const page = await target.after(after)
@@ -166,35 +171,6 @@ async function follow(
       await wakeup.sleep(lookMs, signal)
     }
   } finally {
-    await tail.close()
-  }
-}
-
-/** From now on. While the log is away the rows alone say what happened. */
-async function tailRuns(
-  { engines, codec, locations }: OperatedPlatform,
-  listen: (record: RunEventRecord) => void,
-): Promise<Closeable> {
-  let turn: Promise<void> = Promise.resolve()
-  const pass = async (records: readonly StoredRecord[]) => {
-    for (const record of records) {
-      const { value } = await codec.decode(runsEvents, record)
-      if (value !== null) listen(value)
-    }
-  }
-  const tail = await engines.eventLog.tail({
-    topic: locations.get(runsEvents.name)?.physicalName ?? runsEvents.name,
-    from: 'end',
-    records(_partition, records) {
-      // A piece that cannot be read is left out.
-      turn = turn.then(() => pass(records)).catch(() => {})
-    },
-  })
-  tail.ready.catch(() => {})
-  return {
-    async close() {
-      await tail.close()
-      await turn
-    },
+    await following.close()
   }
 }

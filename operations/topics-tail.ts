@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { readRecords } from '#runtime/read-records.ts'
+import { followRecords } from '#runtime/follow-topic.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import { findTopic } from './find-topic.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -35,28 +35,32 @@ export const tailTopicOperation = defineOperation({
       })
       return showing
     }
-    await readRecords({
-      eventLog: platform.engines.eventLog,
-      topic: platform.locations.get(name)?.physicalName ?? name,
+    const over = Promise.withResolvers<void>()
+    const following = await followRecords({ ...platform, ...platform.engines }, topic, {
       // A key's records may lie anywhere in its partition.
-      startOf: ({ start, end }) => (key === undefined ? Math.max(start, end - last) : start),
-      follow,
-      signal,
-      async records(records) {
-        const chosen = records.filter(wanted)
+      from: ({ start, end }) => (key === undefined ? Math.max(start, end - last) : start),
+      async onRecord(record) {
+        if (!wanted(record)) return
         if (live) {
-          await show(chosen)
+          await show([record])
           return
         }
-        first.push(...chosen)
+        first.push(record)
         if (first.length > lastMax * 2) keepNewest(first, last)
       },
-      async caughtUp() {
-        live = true
-        keepNewest(first, last)
-        await show(first)
-      },
+      onEnd: over.reject,
     })
+    signal.addEventListener('abort', () => over.resolve(), { once: true })
+    if (signal.aborted) over.resolve()
+    try {
+      await Promise.race([following.ready, over.promise])
+      live = true
+      keepNewest(first, last)
+      await show(first)
+      if (follow) await over.promise
+    } finally {
+      await following.close()
+    }
     const records = await showing
     return { topic: name, records: follow ? [] : records }
   },

@@ -1,14 +1,12 @@
 /** Follows dead letters, so that the metrics say how many wait to be replayed or discarded. */
 
-import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { catalog, deadLettersOf } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import type { Publisher } from './messages.ts'
+import { type FollowParts, followRecords } from './follow-topic.ts'
 
 const metric = 'flotilla_waiting_dead_letters'
 /** Of one topic: what is beyond is not counted. */
@@ -16,11 +14,8 @@ const countedMax = 100_000
 /** The first look at the metrics waits this long for the counts. */
 const firstCountMs = 1_000
 
-export interface DeadLetterCountsParts {
-  eventLog: EventLog
-  publisher: Pick<Publisher, 'locationOf'>
+export interface DeadLetterCountsParts extends FollowParts {
   metrics: Registry
-  log: Logger
 }
 
 /** The topics whose records these services may park. */
@@ -60,27 +55,24 @@ export function followDeadLetters(parts: DeadLetterCountsParts, topics: readonly
 }
 
 async function followOne(
-  { eventLog, publisher, log }: DeadLetterCountsParts,
+  parts: DeadLetterCountsParts,
   topic: Topic,
   waiting: Map<string, Set<string>>,
 ): Promise<Closeable | undefined> {
   const keys = new Set<string>()
-  const take = ({ key, value }: StoredRecord) => {
-    if (key === null) return
-    if (value === null) keys.delete(key.toString())
-    else if (keys.size < countedMax) keys.add(key.toString())
-  }
   try {
-    const { physicalName } = publisher.locationOf(deadLettersOf(topic))
-    const tail = await eventLog.tail({
-      topic: physicalName,
+    const tail = await followRecords(parts, deadLettersOf(topic), {
       from: 'beginning',
-      records: (_partition, records) => records.forEach(take),
+      onRecord({ key, value }) {
+        if (key === null) return
+        if (value === null) keys.delete(key.toString())
+        else if (keys.size < countedMax) keys.add(key.toString())
+      },
     })
     waiting.set(topic.name, keys)
     return tail
   } catch (error) {
-    log.warn({ topic: topic.name, reason: describeError(error) }, 'dead-letters.not-counted')
+    parts.log.warn({ topic: topic.name, reason: describeError(error) }, 'dead-letters.not-counted')
     return undefined
   }
 }

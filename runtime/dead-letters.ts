@@ -7,6 +7,7 @@ import { catalog, type DeadLetterOrigin, deadLettersOf, epochOfLetter } from '#t
 import type { Topic } from '#topics/topic.ts'
 import { originHeader, valueLostHeader } from './consumer/parking.ts'
 import type { Codec, Publisher } from './messages.ts'
+import { readRecords } from './read-records.ts'
 
 export interface DeadLetterParts {
   eventLog: EventLog
@@ -134,25 +135,17 @@ async function visitLetters(
   topic: Topic,
   visit: (key: string, record: StoredRecord) => Promise<void>,
 ): Promise<void> {
-  let visited: Promise<void> = Promise.resolve()
-  const name = publisher.locationOf(deadLettersOf(topic)).physicalName
-  const tail = await eventLog.tail({
-    topic: name,
-    from: 'beginning',
-    records(_, records) {
-      visited = visited.then(async () => {
-        for (const record of records) await visit(record.key?.toString() ?? '', record)
-      })
-      // Awaited below; until then a rejection must not count as unhandled.
-      visited.catch(() => {})
+  await readRecords({
+    eventLog,
+    topic: publisher.locationOf(deadLettersOf(topic)).physicalName,
+    startOf: ({ start }) => start,
+    signal: new AbortController().signal,
+    async records(records) {
+      for (const record of records) {
+        if (!record.hidden) await visit(record.key?.toString() ?? '', record)
+      }
     },
   })
-  try {
-    await tail.ready
-    await visited
-  } finally {
-    await tail.close()
-  }
 }
 
 async function decodeLetter(

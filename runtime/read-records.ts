@@ -1,37 +1,22 @@
-/** Reads stored records from chosen offsets without disturbing the reader groups: to look into a topic or to copy it. */
+/** Reads what a topic holds now, from chosen offsets, without disturbing the reader groups. */
 
 import type { EventLog, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import { spendTurn } from '#lib/loop-turn.ts'
 
 const pollMs = 20
-/** Who follows a topic learns of added partitions so often. */
-const addedEveryMs = 10_000
-
-export interface Misplaced {
-  partition: number
-  position: number
-  /** What the log holds. */
-  start: number
-  end: number
-}
+/** Records are given in pieces of so much: in between the event loop may turn. */
+const pieceBytes = 64 * 1024
+const pieceRecords = 200
 
 export interface ReadOptions {
   eventLog: EventLog
   /** Physical name. */
   topic: string
-  /** The offset to begin at. */
+  /** The offset to begin at; where the log does not hold it any more, the first that is kept. */
   startOf(range: PartitionRange): number
-  /** Goes on with what is appended until the signal aborts; else ends with what is there now. */
-  follow?: boolean
   /** Of one partition, in order. The partition's next records come when it resolves; a rejection ends the reading. */
   records(records: StoredRecord[]): void | Promise<void>
-  /** Called once, when all that was there at the beginning is read. */
-  caughtUp?(): void | Promise<void>
-  /**
-   * What to reject with when the log does not hold a position, at the beginning or because records went before they were
-   * read. Default: it goes on at the first record that is kept.
-   */
-  misplaced?(problem: Misplaced): Error
   signal: AbortSignal
   /** What one fetch of a partition brings at most; as much may wait for each partition. Default 1 MiB. */
   fetchBytesMax?: number
@@ -51,35 +36,12 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   reading.opened(reader)
   try {
     while (!signal.aborted && !reading.isDone()) await sleep(pollMs, signal)
-    if (!reading.fault()) await options.caughtUp?.()
-    if (options.follow) await followUntil(options, ranges, reader, () => reading.fault() !== undefined)
   } finally {
     await reader.close()
   }
   const fault = reading.fault()
   if (fault) throw fault.error
   return ranges
-}
-
-/** A partition that is added is read whole. */
-async function followUntil(
-  { eventLog, topic, signal }: ReadOptions,
-  ranges: readonly PartitionRange[],
-  reader: LogReader,
-  isOver: () => boolean,
-): Promise<void> {
-  const known = new Set(ranges.map(({ partition }) => partition))
-  let lookAt = performance.now() + addedEveryMs
-  while (!signal.aborted && !isOver()) {
-    await sleep(pollMs * 5, signal)
-    if (performance.now() < lookAt) continue
-    // While the log is away nothing is added.
-    for (const { partition, start } of await eventLog.offsets(topic).catch(() => [])) {
-      if (!known.has(partition)) reader.seek(partition, start)
-      known.add(partition)
-    }
-    lookAt = performance.now() + addedEveryMs
-  }
 }
 
 function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) {
@@ -90,7 +52,11 @@ function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) 
 
   async function deliver(records: StoredRecord[]): Promise<void> {
     try {
-      if (!fault) await options.records(records)
+      for (const piece of piecesOf(records)) {
+        if (fault || options.signal.aborted) return
+        await options.records(piece.records)
+        await spendTurn(piece.bytes)
+      }
     } catch (error) {
       fault ??= { error }
     } finally {
@@ -117,11 +83,28 @@ function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) 
           .then(() => reader?.resume(partition))
         queues.set(partition, queue)
       },
-      misplaced(partition: number, problem: Omit<Misplaced, 'partition'>) {
-        if (options.misplaced) fault ??= { error: options.misplaced({ partition, ...problem }) }
+      misplaced(partition: number, { start }: { start: number }) {
         // Not at once: at its beginning the reader may not be known yet.
-        else setImmediate(() => reader?.seek(partition, problem.start))
+        setImmediate(() => reader?.seek(partition, start))
       },
     },
   }
+}
+
+function* piecesOf(records: StoredRecord[]): Generator<{ records: StoredRecord[]; bytes: number }> {
+  let from = 0
+  let bytes = 0
+  for (const [index, record] of records.entries()) {
+    bytes += recordBytes(record)
+    const isLast = index === records.length - 1
+    if (!isLast && bytes < pieceBytes && index - from < pieceRecords - 1) continue
+    yield { records: records.slice(from, index + 1), bytes }
+    from = index + 1
+    bytes = 0
+  }
+}
+
+/** What a record's key and value weigh. */
+export function recordBytes({ bytes, key, value }: StoredRecord): number {
+  return bytes ?? (key?.length ?? 0) + (value?.length ?? 0)
 }

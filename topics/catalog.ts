@@ -1,4 +1,4 @@
-/** Every topic of the platform. docs/topics.md and the picture in ARCHITECTURE.md are made from this file. */
+/** Every topic of the platform, who writes it and who reads it. docs/topics.md is made from this file. */
 
 import { promises } from './promises.ts'
 import { defineTopic, type Topic } from './topic.ts'
@@ -21,6 +21,7 @@ export const vectorsCommands = defineTopic({
   readers: [
     { service: 'vector-writer', group: 'vector-writer', mode: 'batch' },
     { service: 'relational-writer', group: 'relational-writer', mode: 'batch' },
+    { service: 'relational-writer', tail: 'end' },
   ],
 })
 
@@ -42,7 +43,11 @@ export const vectorsProgress = defineTopic({
   retentionMs: null,
   deadLetters: false,
   writers: ['vector-writer', 'relational-writer'],
-  readers: [{ service: 'vector-gateway', tail: 'beginning' }],
+  readers: [
+    { service: 'vector-gateway', tail: 'beginning' },
+    { service: 'vector-writer', tail: 'beginning' },
+    { service: 'relational-writer', tail: 'beginning' },
+  ],
 })
 
 /** What a key of vectors.progress names; null for a key of another form. */
@@ -84,6 +89,7 @@ export const agentsChanges = defineTopic({
     { service: 'vector-gateway', tail: 'end' },
     { service: 'main-api', tail: 'end' },
     { service: 'hub', tail: 'end' },
+    { service: 'run-gateway', tail: 'end' },
   ],
 })
 
@@ -102,6 +108,7 @@ export const peopleChanges = defineTopic({
   readers: [
     { service: 'main-api', tail: 'end' },
     { service: 'hub', tail: 'end' },
+    { service: 'run-gateway', tail: 'end' },
   ],
 })
 
@@ -153,7 +160,7 @@ export const hubRecords = defineTopic({
   ],
 })
 
-/** Its partitions are owned by targets (runtime/webhooks/assignment.ts), never chosen by the key's hash. */
+/** Its partitions are owned by targets (services/webhooks/targets/assignment.ts), never chosen by the key's hash. */
 export const webhooksDeliveries = defineTopic({
   name: 'webhooks.deliveries',
   purpose: 'one event for one target; kept until it is delivered or parked',
@@ -284,11 +291,9 @@ export function deadLettersOf(topic: Pick<Topic, 'name' | 'readers'>) {
   })
 }
 
-/** Every topic, dead-letter topics included, in the order of creation. */
+/** Dead-letter topics included, in the order of creation. */
 export const catalog: readonly Topic[] = main.flatMap((topic: Topic) =>
   topic.deadLetters ? [topic, deadLettersOf(topic)] : [topic],
 )
 
-export function topicByName(name: string): Topic | undefined {
-  return catalog.find((topic) => topic.name === name)
-}
+export const topicByName = (name: string): Topic | undefined => catalog.find((topic) => topic.name === name)

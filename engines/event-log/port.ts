@@ -1,7 +1,5 @@
 /**
- * The event log: topics of partitions, records in order, consumer groups with committed positions.
- *
- * A position is the offset of the next record to read. Offsets are plain numbers (exact below 2^53) and rise
+ * The event log: topics of partitions, records in order, consumer groups with committed positions. A position is the offset of the next record to read. Offsets are plain numbers (exact below 2^53) and rise
  * within a partition, not always by one: compaction leaves holes. The caller chooses the partition (lib/murmur2.ts).
  * Drivers only append, fetch, commit and report assignments; waiting, retrying and parking belong to runtime/.
  */
@@ -16,9 +14,8 @@ export interface NewRecord {
 }
 
 /**
- * A record that was read. Key, value and headers may be views of more memory than their own: of all that came with them
- * (on Kafka an answer of up to 4 MiB, or one larger batch). It lives as long as one of its records does, so copy what is
- * kept for long.
+ * A record that was read. Key, value and headers may be views of all that came with them (on Kafka an answer of up to
+ * 4 MiB, or one larger batch), which lives as long as one of its records: copy what is kept for long.
  */
 export interface StoredRecord {
   partition: number
@@ -30,14 +27,11 @@ export interface StoredRecord {
   headers: Record<string, string>
   /** What key and value (or more of it) weigh, in drivers that know without making them. */
   readonly bytes?: number
-  /**
-   * The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` only when they are asked
-   * for.
-   */
+  /** The bytes of one header (its name is ASCII), in drivers that make the texts of `headers` late. */
   headerBytes?(name: string): Buffer | undefined
   /**
    * There is nothing to read at this offset: what the engine keeps there is its own, or was compacted away. The position
-   * moves over it, so that a reader of the last real record has no lag. Members of groups get it, tails do not.
+   * moves over it, so that a reader of the last real record has no lag.
    */
   readonly hidden?: true
 }
@@ -150,8 +144,8 @@ export interface EventLog extends Closeable {
   deleteGroup(group: string): Promise<void>
 
   /**
-   * Resolves when the engine answers; throws AppError `log_unavailable` otherwise. The embedded driver says what an append
-   * would meet: where its disk is full, or the last append failed, it tries one.
+   * Resolves when the engine answers; throws AppError `log_unavailable` otherwise, and on the embedded driver what an
+   * append would meet.
    */
   ping(timeoutMs?: number): Promise<void>
 }
@@ -259,13 +253,21 @@ export interface GroupConsumer extends Closeable {
 
 export interface TailOptions {
   topic: string
-  from: 'beginning' | 'end'
-  /** Records of one partition, in order; must return at once. Repeats are possible after an engine's restart. */
-  records(partition: number, records: StoredRecord[]): void
+  /** Where each partition begins. One that is added later is read whole. */
+  from: 'beginning' | 'end' | ((range: PartitionRange) => number)
+  /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
+  fetchBytesMax?: number
+  /**
+   * Records of one partition, in order. It is held back until a promise that this returns settles, and `ready`, `current`
+   * and `positions` count what was taken by then. Repeats are possible after an engine's restart.
+   */
+  records(partition: number, records: StoredRecord[]): void | Promise<void>
+  /** The position is outside of what the log holds: the tail goes on at `start`. */
+  misplaced?(partition: number, problem: { position: number; start: number; end: number }): void
 }
 
 export interface Tail extends Closeable {
-  /** Resolves when the tail has once read up to the end offsets asked for at its start. */
+  /** Resolves when all is taken once that lay before the end offsets asked for at its start. */
   ready: Promise<void>
   /**
    * True when the position has reached, in every partition, an end offset that was asked for less than 1 s ago. Where
@@ -274,7 +276,7 @@ export interface Tail extends Closeable {
   current(): boolean
   /** As `current`, after the ends were asked for again where that is too long ago. Resolves within a second. */
   caughtUp(): Promise<boolean>
-  /** Next offset to be read, by partition. */
+  /** Next offset to be taken, by partition. */
   positions(): Map<number, number>
 }
 

@@ -17,6 +17,7 @@ import {
   type OpenedRecords,
   openRecords,
   type RecordsPlatform,
+  shownOf,
   streamRecords,
 } from '../topic-stream/records.ts'
 import { openJsonlTarget } from './jsonl.ts'
@@ -158,6 +159,7 @@ async function copyOnce(
   await streamRecords(
     opened,
     {
+      show: (record) => shownOf(opened, record),
       async record(position, record) {
         batch.push({ position, ...record })
         length += typeof record.value === 'string' ? record.value.length : JSON.stringify(record.value).length
@@ -205,7 +207,7 @@ function createProgress(output: Pick<Output, 'progress'>, topic: string): SinkPr
     records: () => records,
     async begin(opened) {
       begun = sumOf(opened)
-      const ranges = await opened.eventLog.offsets(opened.name)
+      const ranges = await opened.platform.eventLog.offsets(opened.name)
       total = ranges.reduce((sum, { end }) => sum + end, 0) - begun
     },
     wrote(count, opened) {

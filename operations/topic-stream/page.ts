@@ -1,7 +1,9 @@
 /** One page of a topic's records: fair over the partitions, in order within each, bounded in records and bytes. */
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import { readRecords } from '#runtime/read-records.ts'
+import { spendTurn } from '#lib/loop-turn.ts'
+import { followRecords } from '#runtime/follow-topic.ts'
+import { recordBytes } from '#runtime/read-records.ts'
 import type { ShownRecord } from '#runtime/show-record.ts'
 import { fetchBytesMax, type OpenedRecords, positionOf, readingOf, shownOf } from './records.ts'
 
@@ -14,6 +16,8 @@ export interface RecordsPage {
   records: ShownRecord[]
   /** Behind what was given. */
   next: string
+  /** About the length of its JSON. */
+  bytes: number
 }
 
 export interface PageOptions {
@@ -40,31 +44,46 @@ export async function readPage(
   let fair: NodeJS.Timeout | undefined
   let caughtUp = false
   const reading = readingOf(opened)
-  try {
-    if (!signal.aborted) {
-      await readRecords({
-        ...reading,
-        startOf(range) {
-          read.expect(range, opened.next.get(range.partition) ?? range.start)
-          return reading.startOf(range)
-        },
-        follow: waitMs > 0,
-        signal: stop,
-        records(records) {
-          read.add(records)
-          if (read.count() > 0 && (caughtUp || read.isComplete())) end()
-          else if (read.isEnough()) fair ??= setTimeout(end, fairMs)
-          return read.isFull(records[0]!.partition) ? stopped : undefined
-        },
-        caughtUp() {
-          caughtUp = true
-          if (read.count() > 0) end()
-        },
-      })
+  const ended = Promise.withResolvers<void>()
+  void stopped.then(ended.resolve)
+  if (!signal.aborted) {
+    const following = await followRecords(opened.platform, opened.topic, {
+      ...reading,
+      from(range) {
+        const from = reading.from(range)
+        read.expect(range, from)
+        return from
+      },
+      onRecord(record) {
+        read.add(record)
+        // The rest of a full partition is left where it is.
+        return read.isFull(record.partition) ? look().then(() => stopped) : undefined
+      },
+      async onBatch(partition, next) {
+        read.pass(partition, next)
+        await look()
+      },
+      onEnd: ended.reject,
+    })
+    async function look(): Promise<void> {
+      if (read.count() > 0 && (caughtUp || read.isComplete())) end()
+      else if (read.isEnough()) fair ??= setTimeout(end, fairMs)
     }
-  } finally {
-    clearTimeout(late)
-    clearTimeout(fair)
+    following.ready.then(
+      () => {
+        caughtUp = true
+        if (read.count() > 0 || waitMs === 0) end()
+      },
+      () => {},
+    )
+    try {
+      await ended.promise
+    } finally {
+      clearTimeout(late)
+      clearTimeout(fair)
+      end()
+      await following.close()
+    }
   }
   return takeFair(opened, read.partitions, limit)
 }
@@ -97,17 +116,17 @@ function createHeld(limit: number) {
     expect({ partition, end }: PartitionRange, from: number): void {
       Object.assign(heldOf(partition), { passed: from, end })
     },
-    add(records: readonly StoredRecord[]): void {
-      const held = heldOf(records[0]!.partition)
-      held.passed = records.at(-1)!.offset + 1
-      for (const record of records) {
-        if (record.hidden) continue
-        const size = (record.key?.length ?? 0) + (record.value?.length ?? 0)
-        held.records.push(record)
-        held.bytes += size
-        count += 1
-        bytes += size
-      }
+    add(record: StoredRecord): void {
+      const held = heldOf(record.partition)
+      const size = recordBytes(record)
+      held.passed = record.offset + 1
+      held.records.push(record)
+      held.bytes += size
+      count += 1
+      bytes += size
+    },
+    pass(partition: number, next: number): void {
+      heldOf(partition).passed = next
     },
     /** Every partition has given its share, or all that it had. */
     isComplete: () => [...partitions.values()].every((held) => isFull(held) || held.passed >= held.end),
@@ -133,16 +152,18 @@ async function takeFair(
   }))
   const records: ShownRecord[] = []
   let length = 0
-  const isOver = () => records.length >= limit || length >= pageLengthMax
+  let isFull = false
+  const isOver = () => isFull || records.length >= limit || length >= pageLengthMax
   for (let more = true; more && !isOver(); ) {
     more = false
     for (const turn of turns) {
       const record = turn.records[turn.taken]
       if (!record || isOver()) continue
       const shown = await shownOf(opened, record)
+      await spendTurn(recordBytes(record))
       const size = JSON.stringify(shown).length
       if (records.length > 0 && length + size > pageLengthMax) {
-        length = pageLengthMax
+        isFull = true
         break
       }
       records.push(shown)
@@ -156,5 +177,5 @@ async function takeFair(
   for (const { partition, records: held, taken, passed } of turns) {
     if (taken === held.length) next.set(partition, Math.max(passed, next.get(partition) ?? 0))
   }
-  return { records, next: positionOf(opened) }
+  return { records, next: positionOf(opened), bytes: length }
 }

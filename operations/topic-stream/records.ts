@@ -4,15 +4,16 @@
  */
 
 import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import type { Codec, Publisher } from '#runtime/messages.ts'
-import { type Misplaced, type ReadOptions, readRecords } from '#runtime/read-records.ts'
+import { sleep } from '#lib/backoff.ts'
+import { type FollowParts, type FollowRecords, followRecords, type Misplaced } from '#runtime/follow-topic.ts'
+import type { Codec } from '#runtime/messages.ts'
 import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
 import type { Topic } from '#topics/topic.ts'
 import { findTopic } from '../find-topic.ts'
 import { positionExpired, positionText, readPosition } from './position.ts'
 
-/** Of each partition as much may wait in memory. */
-export const fetchBytesMax = 64 * 1024
+/** Of each partition about twice as much may wait in memory, or one record. */
+export const fetchBytesMax = 32 * 1024
 
 /** A topic opened at a position. */
 export interface OpenedRecords {
@@ -22,15 +23,13 @@ export interface OpenedRecords {
   epoch: number
   /** Partition → next offset; rises as records are given out. */
   next: Map<number, number>
-  codec: Codec
-  eventLog: EventLog
+  platform: FollowParts & { eventLog: EventLog; codec: Codec }
 }
 
 /** What it takes of the platform. */
-export interface RecordsPlatform {
+export interface RecordsPlatform extends Omit<FollowParts, 'eventLog'> {
   engines: { eventLog: EventLog }
   codec: Codec
-  publisher: Pick<Publisher, 'locationOf'>
 }
 
 /**
@@ -38,15 +37,14 @@ export interface RecordsPlatform {
  * where it was given. Throws AppError `not_found`, `validation_failed`, `position_expired`, `log_unavailable`.
  */
 export async function openRecords(
-  { engines, codec, publisher }: RecordsPlatform,
+  { engines: { eventLog }, codec, publisher, log }: RecordsPlatform,
   { topic: named, from, field }: { topic: string; from: string; field: string },
 ): Promise<OpenedRecords> {
   const topic = findTopic(named)
   const { epoch, physicalName: name } = publisher.locationOf(topic)
-  const { eventLog } = engines
   const wanted = from === 'beginning' || from === 'end' ? from : readPosition(from, field)
   const ranges = (await eventLog.offsets(name)).toSorted((a, b) => a.partition - b.partition)
-  const opened = { topic, name, epoch, codec, eventLog }
+  const opened = { topic, name, epoch, platform: { eventLog, codec, publisher, log } }
   if (wanted === 'beginning' || wanted === 'end') {
     const next = new Map(
       ranges.map(({ partition, start, end }) => [partition, wanted === 'end' ? end : start]),
@@ -81,67 +79,112 @@ export function positionOf({ epoch, next }: OpenedRecords): string {
   return positionText({ epoch, next })
 }
 
-export interface StreamedRecords {
-  /** Resolves when there is room for another one. */
+export interface StreamedRecords<T> {
+  /** What is given of a record. Rejects with what ends the stream. */
+  show(record: StoredRecord): Promise<T>
+  /** Resolves when there is room for another one. A reader without room for a while costs no memory of the log's. */
   room?(): Promise<void>
   /** `position`: behind it. */
-  record(position: string, record: ShownRecord): void | Promise<void>
+  record(position: string, shown: T): void | Promise<void>
   /** Nothing is shown, but all before this is read. */
   passed?(position: string): void | Promise<void>
   caughtUp?(): void | Promise<void>
 }
+
+/** A reader that has no room for so long has its buffers taken away until it has. */
+const roomlessMs = 1_000
 
 /**
  * Every record from the position on, one after the other, until the signal aborts, or without `follow` until what is
  * there now is read. Rejects with AppError `position_expired` when records were removed before they were read,
  * `registry_unavailable`, and with what the reader throws.
  */
-export async function streamRecords(
+export async function streamRecords<T>(
   opened: OpenedRecords,
-  reader: StreamedRecords,
+  reader: StreamedRecords<T>,
   { signal, follow = true }: { signal: AbortSignal; follow?: boolean },
 ): Promise<void> {
-  const { next } = opened
+  while (!signal.aborted) {
+    const end = await streamOnce(opened, reader, { signal, follow })
+    if (end !== 'no room') return
+    await reader.room?.()
+  }
+}
+
+/** Over when the signal aborts, at the end, or as long as the reader takes nothing. */
+async function streamOnce<T>(
+  opened: OpenedRecords,
+  reader: StreamedRecords<T>,
+  { signal, follow }: { signal: AbortSignal; follow: boolean },
+): Promise<'over' | 'no room'> {
+  const { next, topic } = opened
+  const over = Promise.withResolvers<'over' | 'no room'>()
+  const stop = new AbortController()
+  signal.addEventListener('abort', () => over.resolve('over'), { once: true, signal: stop.signal })
   // One partition after the other: a position holds for what was given before it.
   let taking: Promise<void> = Promise.resolve()
-  async function take(records: readonly StoredRecord[]): Promise<void> {
-    for (const record of records) {
-      await reader.room?.()
-      if (signal.aborted) return
-      const shown = record.hidden ? null : await shownOf(opened, record)
-      next.set(record.partition, record.offset + 1)
-      if (shown) await reader.record(positionOf(opened), shown)
-    }
-    await reader.passed?.(positionOf(opened))
+  const inTurn = (take: () => Promise<void>) => {
+    taking = taking.then(() => (stop.signal.aborted || signal.aborted ? undefined : take()))
+    return taking
   }
+  async function take(record: StoredRecord): Promise<void> {
+    if (!(await hasRoom(reader, signal))) {
+      over.resolve('no room')
+      stop.abort()
+      return
+    }
+    if (signal.aborted) return
+    const shown = await reader.show(record)
+    next.set(record.partition, record.offset + 1)
+    await reader.record(positionOf(opened), shown)
+  }
+  const following = await followRecords(opened.platform, topic, {
+    ...readingOf(opened),
+    onRecord: (record) => inTurn(() => take(record)),
+    onBatch: (partition, end) =>
+      inTurn(async () => {
+        next.set(partition, end)
+        await reader.passed?.(positionOf(opened))
+      }),
+    onEnd: over.reject,
+  })
+  const caughtUp = following.ready.then(async () => {
+    await taking
+    await reader.caughtUp?.()
+    if (!follow) over.resolve('over')
+  })
+  // Closed before it had caught up, it says so; what the reader throws ends the stream.
+  caughtUp.catch((error: unknown) => (stop.signal.aborted ? undefined : over.reject(error)))
+  if (signal.aborted) over.resolve('over')
   try {
-    await readRecords({
-      ...readingOf(opened),
-      follow,
-      signal,
-      records(records) {
-        taking = taking.then(() => take(records))
-        return taking
-      },
-      caughtUp: () => reader.caughtUp?.(),
-    })
+    return await over.promise
   } finally {
-    // Aborted, it ends behind what the reader has begun. A fault of it is thrown already.
+    stop.abort()
+    // It ends behind what the reader has begun. A fault of it is thrown already.
+    await following.close().catch(() => {})
     await taking.catch(() => {})
   }
+}
+
+async function hasRoom(
+  { room }: Pick<StreamedRecords<unknown>, 'room'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (!room) return true
+  const roomy = room().then(() => true)
+  const late = sleep(roomlessMs, signal).then(() => false)
+  return Promise.race([roomy, late])
 }
 
 /** What both ways of reading have in common. */
 export function readingOf(
   opened: OpenedRecords,
-): Pick<ReadOptions, 'eventLog' | 'topic' | 'startOf' | 'misplaced' | 'fetchBytesMax'> {
-  const { next, eventLog, name: topic } = opened
+): Pick<FollowRecords, 'misplaced' | 'fetchBytesMax'> & { from: (range: PartitionRange) => number } {
+  const { next } = opened
   let ranges: PartitionRange[] = []
   return {
-    eventLog,
-    topic,
     fetchBytesMax,
-    startOf(range) {
+    from(range) {
       ranges = [...ranges, range]
       return next.get(range.partition) ?? range.start
     },
@@ -150,8 +193,8 @@ export function readingOf(
 }
 
 /** Decoded, as programs get it: nothing is cut. Bytes of internal topics may hold what is nobody's. */
-export function shownOf({ codec, topic }: OpenedRecords, record: StoredRecord): Promise<ShownRecord> {
-  return showRecord(codec, topic, record, { bytes: topic.public ? 'base64' : 'size', wholly: true })
+export function shownOf({ platform, topic }: OpenedRecords, record: StoredRecord): Promise<ShownRecord> {
+  return showRecord(platform.codec, topic, record, { bytes: topic.public ? 'base64' : 'size', wholly: true })
 }
 
 function outside(

@@ -6,7 +6,7 @@
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { readRecords } from '#runtime/read-records.ts'
+import { followRecords } from '#runtime/follow-topic.ts'
 import { findTopic } from '../find-topic.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { createPace } from './pace.ts'
@@ -15,7 +15,7 @@ import { mayBeWanted, type RecordFilter, type StreamedRecord, showWanted } from 
 
 export const shownPerSecond = 200
 /** Of each partition as much may wait in memory. */
-const fetchBytesMax = 64 * 1024
+const fetchBytesMax = 32 * 1024
 /** What was left out is said after this long, when no record comes that could say it. */
 const sayAfterMs = 1_000
 
@@ -47,7 +47,7 @@ export interface StreamReader {
 
 /** Resolves when the signal aborts. Throws AppError `not_found`, `validation_failed`, `log_unavailable`. */
 export async function streamTopic(
-  platform: Pick<OperatedPlatform, 'engines' | 'codec' | 'publisher'>,
+  platform: Pick<OperatedPlatform, 'engines' | 'codec' | 'publisher' | 'log'>,
   args: TopicStreamArgs,
   reader: StreamReader,
   signal: AbortSignal,
@@ -119,24 +119,25 @@ export async function streamTopic(
   reader.passed(id())
   // One after the other over all partitions: an id holds for what was sent before it.
   let taking: Promise<void> = Promise.resolve()
+  const inTurn = (work: () => Promise<void> | void) => {
+    taking = taking.then(work)
+    return taking
+  }
+  const over = Promise.withResolvers<void>()
+  const following = await followRecords({ ...platform, eventLog }, topic, {
+    from: ({ partition, start: first }) => start.next.get(partition) ?? first,
+    fetchBytesMax,
+    onRecord: (record) => inTurn(() => take(record)),
+    onBatch: () => inTurn(() => reader.passed(id())),
+    onEnd: over.reject,
+  })
+  signal.addEventListener('abort', () => over.resolve(), { once: true })
+  if (signal.aborted) over.resolve()
   try {
-    await readRecords({
-      eventLog,
-      topic: physicalName,
-      startOf: ({ partition, start: first }) => start.next.get(partition) ?? first,
-      follow: true,
-      signal,
-      fetchBytesMax,
-      records(records) {
-        taking = taking.then(async () => {
-          for (const record of records) await take(record)
-          reader.passed(id())
-        })
-        return taking
-      },
-    })
+    await over.promise
   } finally {
     clearTimeout(waiting)
+    await following.close()
   }
 }
 

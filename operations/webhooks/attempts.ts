@@ -1,10 +1,12 @@
 /** The newest delivery attempts of a webhook target, and of every target the last one. */
 
 import { Type } from 'typebox'
+import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { StoredRecord } from '#runtime/messages.ts'
+import { followTopic } from '#runtime/follow-topic.ts'
+import { readMessage } from '#runtime/read-message.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { createLastSeen, type LastSeen } from '#services/webhooks/relay/targets/last-seen.ts'
@@ -75,8 +77,8 @@ export async function readAttempts(
     async records(records) {
       for (const record of records) {
         if (!targets.has(record.key?.toString('utf8') ?? '')) continue
-        const attempt = await readable(platform, record)
-        if (attempt) visit(viewOf(attempt))
+        const read = await readMessage(platform, topic, record, signal)
+        if (read.message?.value) visit(viewOf(read.message.value))
       }
     },
   })
@@ -99,19 +101,6 @@ function viewOf(attempt: WebhookAttempt): AttemptView {
   }
 }
 
-/** Null for a record that cannot be decoded. */
-async function readable(
-  { codec }: Pick<OperatedPlatform, 'codec'>,
-  record: StoredRecord,
-): Promise<WebhookAttempt | null> {
-  if (record.hidden) return null
-  try {
-    return (await codec.decode(topic, record)).value
-  } catch {
-    return null
-  }
-}
-
 export interface LastAttempts extends Closeable {
   /** What was reported of the target last; null before anything. */
   of(target: string): LastSeen | null
@@ -123,41 +112,22 @@ export interface LastAttempts extends Closeable {
 export async function openLastAttempts(
   platform: Pick<OperatedPlatform, 'engines' | 'publisher' | 'codec' | 'log'>,
 ): Promise<LastAttempts> {
-  const { eventLog } = platform.engines
-  const { physicalName } = platform.publisher.locationOf(topic)
   const seen = createLastSeen()
   const bars = createAttemptBars()
-  const followed = new Set<string>()
-  /** By partition, the first offset that was followed: what is read back from there on was counted. */
-  const followedFrom = new Map<number, number>()
-  async function take(record: StoredRecord, live: boolean): Promise<void> {
-    const { partition, offset } = record
-    if (live && !followedFrom.has(partition)) followedFrom.set(partition, offset)
-    const attempt = await readable(platform, record)
-    if (!attempt) return
-    if (live || offset < (followedFrom.get(partition) ?? Number.POSITIVE_INFINITY)) bars.take(attempt)
-    // An older one that is read late says nothing new.
-    if (!live && followed.has(attempt.target)) return
-    if (live) followed.add(attempt.target)
-    seen.take(attempt)
-  }
-  const tail = await eventLog.tail({
-    topic: physicalName,
-    from: 'end',
-    records(_partition, records) {
-      for (const record of records) void take(record, true)
+  const following = await followTopic({ ...platform, ...platform.engines }, topic, {
+    from: ({ start, end }) => Math.max(start, end - readBackMax),
+    onMessage({ value }) {
+      if (value === null) return
+      bars.take(value)
+      seen.take(value)
     },
   })
-  await readRecords({
-    eventLog,
-    topic: physicalName,
-    startOf: ({ start, end }) => Math.max(start, end - readBackMax),
-    signal: AbortSignal.timeout(readBackMsMax),
-    async records(records) {
-      for (const record of records) await take(record, false)
-    },
-  }).catch((error: unknown) => {
+  await withTimeout(
+    following.ready,
+    readBackMsMax,
+    () => new Error('the newest could not be read in time'),
+  ).catch((error: unknown) => {
     platform.log.warn({ reason: describeError(error) }, 'webhooks.attempts-unread')
   })
-  return { of: seen.last, bars: bars.all, close: () => tail.close() }
+  return { of: seen.last, bars: bars.all, close: following.close }
 }

@@ -5,6 +5,7 @@ import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type Feed, openFeed } from '#operations/hub-routes.ts'
 import { openRunsFollowed, type RunsFollowed } from '#operations/run-routes.ts'
+import { createRecordTexts, type RecordTexts } from '#operations/topic-stream/texts.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { createKeyLimits, type KeyLimits } from '#services/identity/agent-keys/key-limits.ts'
 import { createLastUse, type LastUse } from '#services/identity/agent-keys/last-use.ts'
@@ -15,6 +16,7 @@ import { sweepRefreshTokens } from '#services/identity/provider/refresh-tokens.t
 import { openTokens, type Tokens } from '#services/identity/tokens/tokens.ts'
 import { type CallerStreams, createCallerStreams } from '#services/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/limits/limiter.ts'
+import { createReadTurns, type ReadTurns } from '#services/limits/read-turns.ts'
 import type { MainApiContext } from './context.ts'
 import { type Observed, openObserved } from './observed.ts'
 import { operatedBy } from './operate.ts'
@@ -30,6 +32,8 @@ export interface MainApi extends Closeable {
   /** Of hub.records. */
   feed: Feed
   runs: RunsFollowed
+  readTurns: ReadTurns
+  recordTexts: RecordTexts
   refusedChanges: RefusedChanges
   keyLimits: KeyLimits
   lastUse: LastUse
@@ -69,6 +73,8 @@ export async function openMainApi(
       tokens,
       limiter,
       streams: createCallerStreams({ tokens, log }),
+      readTurns: createReadTurns(),
+      recordTexts: createRecordTexts(),
       feed,
       runs,
       observed: scope.add('observed', openObserved(operatedBy(context))),

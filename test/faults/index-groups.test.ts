@@ -118,13 +118,13 @@ test('a point that never gets through raises an alarm, and is passed by an opera
 
 test('what lies beyond a position that was set back is not applied any more, until it is applied again', async () => {
   const { platform, points, startWriter } = await openSlowPlatform()
-  const { publisher, codec } = platform
+  const { publisher, codec, log } = platform
   const { eventLog } = platform.engines
   const worker = await startWriter()
   const value = { vector: Buffer.alloc(1_536 * 4, 0x3f), payload: '{}' }
   const written = await publisher.publish(vectorsCommands, [{ key: { collection: 'posts', id: 'a' }, value }])
   const engine = { liveGeneration: async () => 1 }
-  const parts = { eventLog, codec, publisher, vectors: engine, mirror: engine, onFault() {} }
+  const parts = { eventLog, codec, publisher, log, vectors: engine, mirror: engine }
   const progress = await openProgress(parts)
   onTestFinished(() => progress.close())
   expect(await progress.reached(written, 60_000)).toBe(true)

@@ -47,7 +47,7 @@ async function apply(_: string, operations: PointOperation[]): Promise<void> {
 
 const engines = { eventLog, relational: { query: async () => ({ rows: [], rowCount: 0 }) } }
 const context = { engines, publisher, codec: jsonCodec, log, metrics: new Registry() }
-const parts = { index: vectorsIndex, eventLog, codec: jsonCodec, publisher }
+const parts = { index: vectorsIndex, eventLog, codec: jsonCodec, publisher, log }
 await startGenerationWriter(
   context as unknown as WriterContext,
   {

@@ -196,10 +196,11 @@ export async function progressOf(
   { platform }: MirrorPlatform,
   generation = 1,
 ): Promise<Map<number, { through: number; failures: number }>> {
-  const { codec, publisher, engines } = platform
+  const { codec, publisher, engines, log } = platform
   const tail = await openProgressTail({
     codec,
     publisher,
+    log,
     eventLog: engines.eventLog,
     index: relationalIndex,
   })

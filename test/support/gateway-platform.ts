@@ -7,6 +7,7 @@ import pino from 'pino'
 import { inject } from 'vitest'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
 import type { Platform } from '#runtime/platform.ts'
+import type { Service } from '#runtime/service.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
 import { services } from '#services/index.ts'
@@ -27,6 +28,13 @@ export interface GatewayPlatform {
   close(): Promise<void>
 }
 
+export interface RunningServices {
+  mirror?: boolean
+  agents?: boolean
+  /** What runs in place of each service: for tests that look at what it does. */
+  as?(service: Service): Service
+}
+
 /** As `openGatewayPlatform` runs them. */
 export function servicesOf({ mirror = false, agents = false }: { mirror?: boolean; agents?: boolean } = {}) {
   return services.filter(
@@ -40,7 +48,7 @@ export function servicesOf({ mirror = false, agents = false }: { mirror?: boolea
  */
 export async function openGatewayPlatform(
   env: Record<string, string> = {},
-  runs: { mirror?: boolean; agents?: boolean } = {},
+  { as = (service) => service, ...runs }: RunningServices = {},
 ): Promise<GatewayPlatform> {
   const home = mkdtempSync(join(tmpdir(), 'fl-'))
   // One that was started before, on the same engines and with the same key: a first start takes twice the time.
@@ -49,7 +57,7 @@ export async function openGatewayPlatform(
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
   const running = await startPlatform({
     migrations: migrationFolders,
-    services: servicesOf(runs),
+    services: servicesOf(runs).map(as),
     chosen: [],
     env: {
       FLOTILLA_HOME: home,

@@ -3,6 +3,7 @@
 import { createClient } from '#client/client.ts'
 import type { Access, NewAgent } from '#services/identity/agents/agents.ts'
 import { type Answer, type BareCall, call as bareCall } from './gateway-call.ts'
+import type { RunningServices } from './gateway-platform.ts'
 import { type MainApiPlatform, openMainApiPlatform } from './main-api-platform.ts'
 
 export interface HubPlatform extends Omit<MainApiPlatform, 'call'> {
@@ -20,8 +21,11 @@ export interface HubCall extends Pick<BareCall, 'body' | 'headers'> {
   key?: string
 }
 
-export async function openHubPlatform(env: Record<string, string> = {}): Promise<HubPlatform> {
-  const platform = await openMainApiPlatform(env)
+export async function openHubPlatform(
+  env: Record<string, string> = {},
+  options: RunningServices = {},
+): Promise<HubPlatform> {
+  const platform = await openMainApiPlatform(env, options)
   const hubUrl = platform.addresses.hub_url as string
   const keys = new Map<Access, Promise<string>>()
 

@@ -49,7 +49,7 @@ export async function openIndexLog(
     async startWriter(writer) {
       const engines = { eventLog, relational: { query } }
       const context = { engines, publisher, codec: jsonCodec, log, metrics: new Registry() }
-      const tail = await openProgressTail({ index: vectorsIndex, eventLog, codec: jsonCodec, publisher })
+      const tail = await openProgressTail({ index: vectorsIndex, eventLog, codec: jsonCodec, publisher, log })
       const usual = { index: vectorsIndex, batchRecordsMax: 500, batchBytesMax: 8e6, callTimeoutMs: 300 }
       const engine = { ping: async () => {} } as IndexWriter['engine']
       const consumer = await startGenerationWriter(

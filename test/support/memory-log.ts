@@ -16,6 +16,7 @@ import type {
   TailOptions,
   TopicSpec,
 } from '#engines/event-log/port.ts'
+import { createTaking } from '#engines/event-log/taking.ts'
 import { AppError } from '#lib/errors.ts'
 
 /** One member of a group; the test gives and takes its partitions. */
@@ -292,27 +293,50 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
   }
 
   function createTail({ topic, from, records }: TailOptions): Tail {
-    const next = topics.get(topic)!.partitions.map((state) => (from === 'end' ? state.end : state.start))
-    const pump = () => {
-      topics.get(topic)!.partitions.forEach((state, id) => {
+    const { partitions } = topics.get(topic)!
+    const startOf = (state: { start: number; end: number }, partition: number) => {
+      if (typeof from === 'function') return from({ partition, start: state.start, end: state.end })
+      return from === 'end' ? state.end : state.start
+    }
+    const next = partitions.map(startOf)
+    const ends = partitions.map(({ end }) => end)
+    const held = new Set<number>()
+    const ready = Promise.withResolvers<void>()
+    const taking = createTaking(
+      {
+        pause: (partition) => void held.add(partition),
+        resume(partition) {
+          held.delete(partition)
+          pump()
+        },
+      },
+      records,
+      look,
+    )
+    const positions = () => taking.taken(new Map(next.entries()))
+    function pump(): void {
+      for (const [id, state] of partitions.entries()) {
+        if (held.has(id)) continue
         const chunk = state.records.filter((record) => record.offset >= next[id]!)
         next[id] = state.end
-        if (chunk.length > 0) records(id, chunk)
-      })
+        if (chunk.length > 0) taking.give(id, chunk)
+      }
+      look()
     }
-    const ready = new Promise<void>((resolve) => {
-      setImmediate(() => {
-        pump()
-        pumps.add(pump)
-        resolve()
-      })
+    function look(): void {
+      if (ends.every((end, id) => positions().get(id)! >= end)) ready.resolve()
+    }
+    const first = setImmediate(() => {
+      pump()
+      pumps.add(pump)
     })
     return {
-      ready,
+      ready: ready.promise,
       current: () => true,
       caughtUp: async () => true,
-      positions: () => new Map(next.entries()),
+      positions,
       async close() {
+        clearImmediate(first)
         pumps.delete(pump)
       },
     }

@@ -4,6 +4,7 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Answer, type BareCall, call as bareCall } from './gateway-call.ts'
+import type { RunningServices } from './gateway-platform.ts'
 import { type HubPlatform, openHubPlatform } from './hub-platform.ts'
 import { echoScript, openScriptedNode, type Script, type ScriptedNode } from './scripted-node.ts'
 import { readSse, type SseReader, type SseRequest } from './sse-reader.ts'
@@ -33,7 +34,10 @@ export interface RunsCall extends Pick<BareCall, 'body' | 'headers'> {
 export const agents = ['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'] as const
 
 /** Agents say what they heard until a test scripts them. */
-export async function openRunsPlatform(env: Record<string, string> = {}): Promise<RunsPlatform> {
+export async function openRunsPlatform(
+  env: Record<string, string> = {},
+  options: RunningServices = {},
+): Promise<RunsPlatform> {
   const folder = mkdtempSync(join(tmpdir(), 'fl-nodes-'))
   const path = join(folder, 'nodes.yaml')
   const node = await openScriptedNode(Object.fromEntries(agents.map((slug) => [slug, echoScript])))
@@ -42,7 +46,7 @@ export async function openRunsPlatform(env: Record<string, string> = {}): Promis
     renameSync(`${path}.new`, path)
   }
   writeNodes(Object.fromEntries(agents.map((slug) => [slug, { url: node.url, concurrency: 200 }])))
-  const platform = await openHubPlatform({ RUN_GATEWAY_PORT: '0', RUN_NODES_FILE: path, ...env })
+  const platform = await openHubPlatform({ RUN_GATEWAY_PORT: '0', RUN_NODES_FILE: path, ...env }, options)
   const runUrl = platform.addresses.agent_gateway_url as string
   const memberKey = () => platform.keyFor('member')
 

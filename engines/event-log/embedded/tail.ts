@@ -2,6 +2,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { Tail, TailOptions } from '../port.ts'
+import { createTaking, startOf } from '../taking.ts'
 import { fetchBytesDefault } from './member.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
 import type { PartitionState, Topic } from './topics.ts'
@@ -19,25 +20,47 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
   // Who closes a tail early need not wait for it.
   ready.promise.catch(() => {})
   let closed = false
+  const byNumber = (partition: number) => readers.get(topic.partitions[partition]!)
+  const taking = createTaking(
+    {
+      pause: (partition) => byNumber(partition)?.pause(),
+      resume: (partition) => byNumber(partition)?.resume(),
+    },
+    options.records,
+    look,
+  )
 
   function open(state: PartitionState, position: number): void {
     const reader = createPartitionReader({
       state,
       fetch: parts.fetch,
-      bytesMax: fetchBytesDefault,
+      bytesMax: options.fetchBytesMax ?? fetchBytesDefault,
       records(records) {
-        options.records(state.partition, records)
+        taking.give(state.partition, records)
         if (targets.size > 0) setImmediate(look)
+      },
+      misplaced(problem) {
+        options.misplaced?.(state.partition, problem)
+        // Whoever hears of it may close the tail.
+        if (!closed) reader.seek(problem.start)
       },
       fault: parts.fault,
     })
     readers.set(state, reader)
     reader.seek(position)
   }
+  /** By partition: the first offset that is not taken. */
+  function positions(): Map<number, number> {
+    return taking.taken(
+      new Map([...readers].map(([state, reader]) => [state.partition, reader.position() ?? state.start])),
+    )
+  }
 
   function look(): void {
+    if (targets.size === 0) return
+    const now = positions()
     for (const [state, end] of targets) {
-      if (state.gone || (readers.get(state)?.position() ?? 0) >= end) targets.delete(state)
+      if (state.gone || (now.get(state.partition) ?? 0) >= end) targets.delete(state)
     }
     if (targets.size === 0) ready.resolve()
   }
@@ -47,21 +70,24 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
     for (const state of topic.partitions) if (!readers.has(state)) open(state, state.start)
   }
 
-  for (const state of topic.partitions) open(state, options.from === 'end' ? state.end : state.start)
+  for (const state of topic.partitions) {
+    const { partition, start, end } = state
+    open(state, startOf({ partition, start, end }, options.from))
+  }
   topic.watchers.add(grow)
   setImmediate(look)
 
-  const current = () =>
-    !closed &&
-    parts.alive() &&
-    [...readers].every(([state, reader]) => !state.gone && (reader.position() ?? -1) >= state.end)
+  function current(): boolean {
+    if (closed || !parts.alive()) return false
+    const now = positions()
+    return [...readers.keys()].every((state) => !state.gone && (now.get(state.partition) ?? -1) >= state.end)
+  }
 
   return {
     ready: ready.promise,
     current,
     caughtUp: async () => current(),
-    positions: () =>
-      new Map([...readers].map(([state, reader]) => [state.partition, reader.position() ?? state.start])),
+    positions,
     async close() {
       if (closed) return
       closed = true

@@ -6,9 +6,10 @@ import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import type { PartitionRange, Tail, TailOptions } from '../port.ts'
-import { openReader, type PartitionReader, type ReaderParts } from './reader.ts'
+import { createTaking, startOf } from '../taking.ts'
+import { openReader, type ReaderParts } from './reader.ts'
 
-const fetchBytesMax = 1_048_576
+const fetchBytesDefault = 1_048_576
 /** While somebody wants to know whether the tail is current, so that an answer is always younger than a second. */
 const pollMs = 350
 const freshMs = 1_000
@@ -22,7 +23,8 @@ interface Ends {
   ends: { partition: number; end: number }[]
 }
 
-export function openTail({ topic, from, records }: TailOptions, parts: ReaderParts): Tail {
+export function openTail(options: TailOptions, parts: ReaderParts): Tail {
+  const { topic, fetchBytesMax = fetchBytesDefault } = options
   const { cluster, ranges, log } = parts
   const ready = Promise.withResolvers<void>()
   ready.promise.catch(() => {})
@@ -42,33 +44,34 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     parts,
     { topic, fetchBytesMax },
     {
-      records(partition, some) {
-        const shown = some.at(-1)?.hidden ? some.slice(0, -1) : some
-        if (shown.length > 0) records(partition, shown)
+      records(partition, records) {
+        taking.give(partition, records)
         stepped()
       },
-      misplaced(partition, { position, start, end }) {
+      misplaced(partition, problem) {
         // What has expired is gone for everybody; a topic that was emptied or made again is read from its beginning.
-        log.warn({ topic, partition, position, start, end }, 'the tail goes on at another position')
-        startAt(partition, start)
+        options.misplaced?.(partition, problem)
+        startAt(partition, problem.start)
         stepped()
       },
     },
   )
+  const taking = createTaking(reader, options.records, stepped)
   function startAt(partition: number, position: number): void {
     reached.set(partition, position)
     reader.seek(partition, position)
   }
-  function begin({ partition, start, end }: PartitionRange, at: 'beginning' | 'end'): void {
-    reader.add(partition)
-    startAt(partition, at === 'end' ? end : start)
+  function begin(range: PartitionRange, at: TailOptions['from']): void {
+    reader.add(range.partition)
+    startAt(range.partition, startOf(range, at))
   }
   function positions(): Map<number, number> {
     for (const [partition, position] of reader.positions()) reached.set(partition, position)
-    return new Map(reached)
+    return taking.taken(reached)
   }
+  const hasReached = ({ ends }: Ends) => areTaken(ends, taking.taken(reader.positions()))
   function stepped(): void {
-    if (first && hasReached(reader, first)) ready.resolve()
+    if (first && hasReached(first)) ready.resolve()
     step.resolve()
     step = Promise.withResolvers()
   }
@@ -77,7 +80,7 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
     const askedAt = performance.now()
     if (!first) {
       const found = await ranges.ranges(topic)
-      for (const range of found) begin(range, from)
+      for (const range of found) begin(range, options.from)
       return { askedAt, ends: found }
     }
     const ends = await ranges.ends(topic)
@@ -109,7 +112,7 @@ export function openTail({ topic, from, records }: TailOptions, parts: ReaderPar
 
   function isCurrent(): boolean {
     if (stop.signal.aborted || !latest || performance.now() - latest.askedAt >= freshMs) return false
-    return latest.ends.length > 0 && hasReached(reader, latest)
+    return latest.ends.length > 0 && hasReached(latest)
   }
   async function close(): Promise<void> {
     stop.abort()
@@ -155,8 +158,8 @@ function createInterest() {
   }
 }
 
-function hasReached(reader: PartitionReader, { ends }: Ends): boolean {
-  const now = reader.positions()
+/** What is not being read at all, as while its position is looked for, is not taken. */
+function areTaken(ends: Ends['ends'], now: ReadonlyMap<number, number>): boolean {
   return ends.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
 }
 

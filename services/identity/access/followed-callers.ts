@@ -3,13 +3,12 @@
  * change drops what is remembered of its agent or person on every instance.
  */
 
-import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
-import type { Publisher } from '#runtime/messages.ts'
+import { type FollowParts, followRecords } from '#runtime/follow-topic.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Caller } from './caller.ts'
 
@@ -30,9 +29,7 @@ export interface Found {
   expiresAt?: number
 }
 
-export interface FollowedCallersParts {
-  eventLog: EventLog
-  publisher: Pick<Publisher, 'locationOf'>
+export interface FollowedCallersParts extends FollowParts {
   /** Their records' keys are agent ids, or uids of people. */
   topics: readonly Topic[]
   /** Asks the database; undefined when the credential is not valid. */
@@ -131,19 +128,14 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
   }
 }
 
-async function followChanges(
-  { topics, eventLog, publisher }: FollowedCallersParts,
-  scope: Scope,
-  changed: (owner: string) => void,
-) {
+async function followChanges(parts: FollowedCallersParts, scope: Scope, changed: (owner: string) => void) {
   try {
     return await Promise.all(
-      topics.map(async (topic) => {
-        const tail = await eventLog.tail({
-          topic: publisher.locationOf(topic).physicalName,
+      parts.topics.map(async (topic) => {
+        const tail = await followRecords(parts, topic, {
           from: 'end',
-          records(_partition, records) {
-            for (const { key } of records) if (key) changed(key.toString('utf8'))
+          onRecord({ key }) {
+            if (key) changed(key.toString('utf8'))
           },
         })
         return scope.add(topic.name, tail)

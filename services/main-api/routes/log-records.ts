@@ -5,6 +5,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { readPage } from '#operations/topic-stream/page.ts'
 import { positionLengthMax } from '#operations/topic-stream/position.ts'
@@ -12,12 +13,11 @@ import {
   type OpenedRecords,
   openRecords,
   positionOf,
-  type StreamedRecords,
   streamRecords,
 } from '#operations/topic-stream/records.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
-import type { EventStream } from '#runtime/http/event-stream.ts'
+import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
@@ -153,7 +153,10 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
           lastEventId === undefined ? { from, field: '/from' } : { from: lastEventId, field: 'Last-Event-ID' }
         // Before the stream is open: what is refused is a problem document.
         const opened = await openRecords(platform, { topic, ...begin })
-        return main.streams.answer(request, reply, (stream, signal) => send(opened, stream, signal))
+        const caller = callerOf(request).uid
+        return main.streams.answer(request, reply, (stream, signal) =>
+          send(main, caller, opened, stream, signal),
+        )
       }
       const asked = {
         limit: numberUpTo(limitMax, 'limit', limit),
@@ -161,7 +164,11 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
       }
       const opened = await openRecords(platform, { topic, from, field: '/from' })
       return answer(
-        await main.streams.hold(request, reply, (signal) => readPage(opened, { ...asked, signal })),
+        await main.streams.hold(request, reply, async (signal) => {
+          const read = await readPage(opened, { ...asked, signal })
+          await main.readTurns.take(callerOf(request).uid, read.bytes, signal)
+          return { records: read.records, next: read.next }
+        }),
       )
     },
   )
@@ -176,12 +183,22 @@ function refuseOthers(request: FastifyRequest, topic: string): void {
   )
 }
 
-function send(opened: OpenedRecords, stream: EventStream, signal: AbortSignal): Promise<void> {
+function send(
+  { readTurns, recordTexts }: MainApi,
+  caller: string,
+  opened: OpenedRecords,
+  stream: EventStream,
+  signal: AbortSignal,
+): Promise<void> {
   const next = positionOf(opened)
   stream.send({ event: 'ready', id: next, data: { next } })
-  const reader: StreamedRecords = {
+  const reader = {
+    show: (record: StoredRecord) => recordTexts.of(opened, record),
     room: stream.room,
-    record: (id, data) => stream.send({ id, data }),
+    async record(id: string, text: string) {
+      stream.send({ id, data: new Json(text) })
+      await readTurns.take(caller, text.length, signal)
+    },
     passed: stream.mark,
   }
   return streamRecords(opened, reader, { signal })

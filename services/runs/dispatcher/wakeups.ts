@@ -1,12 +1,11 @@
 /** Hears what runs wait for: notices of the database, and records of runs.commands and runs.control. */
 
-import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { describeError } from '#lib/errors.ts'
 import { done } from '#lib/outcome.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
+import { followTopic } from '#runtime/follow-topic.ts'
 import { hearNotices } from '#runtime/notices.ts'
 import { runsCommands, runsControl } from '#topics/catalog.ts'
 import { cancelNotice, runsChannel } from '../state/notice.ts'
@@ -27,7 +26,6 @@ export interface Heard {
 }
 
 export async function hearOfRuns(parts: WakeupParts, heard: Heard): Promise<Closeable> {
-  const { eventLog, publisher, codec, log } = parts
   const scope = createScope()
   const notices = hearNotices(parts, runsChannel, (payload) => {
     if (!payload) heard.again()
@@ -37,27 +35,16 @@ export async function hearOfRuns(parts: WakeupParts, heard: Heard): Promise<Clos
   scope.add('notices', notices)
   try {
     scope.add('commands', await joinCommands(parts, heard))
-    const tail = await eventLog.tail({
-      topic: publisher.locationOf(runsControl).physicalName,
+    const control = await followTopic(parts, runsControl, {
       from: 'end',
-      records: (_partition, records) => {
-        for (const record of records) void takeControl(record)
+      onMessage({ value }) {
+        if (value?.command === 'cancel') heard.cancel()
       },
     })
-    scope.add('control', tail)
+    scope.add('control', control)
   } catch (error) {
     await scope.close()
     throw error
-  }
-
-  async function takeControl(record: StoredRecord): Promise<void> {
-    try {
-      const { value } = await codec.decode(runsControl, record)
-      if (value?.command === 'cancel') heard.cancel()
-    } catch (error) {
-      // The sweep finds the run.
-      log.warn({ topic: runsControl.name, reason: describeError(error) }, 'runs.command-unreadable')
-    }
   }
 
   return scope

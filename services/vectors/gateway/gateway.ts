@@ -62,7 +62,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
         publisher,
         vectors: engines.vectors,
         mirror: engines.mirror,
-        onFault: (what) => log.warn({ what }, 'gateway.progress'),
+        log,
       }),
     )
     const health = scope.add('health', createHealthProbe(engines))

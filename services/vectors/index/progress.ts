@@ -2,11 +2,13 @@
  * How far each generation of an index is: kept in `vectors.progress`, written and read by the index's reader groups.
  */
 
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { Logger } from 'pino'
+import type { EventLog } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { followTopic } from '#runtime/follow-topic.ts'
 import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
@@ -16,7 +18,10 @@ const catchUpTimeoutMs = 15_000
 const catchUpPollMs = 10
 
 export interface ProgressTail extends Closeable {
-  /** Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`. */
+  /**
+   * Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`, and an
+   * error that names the record while one of them cannot be decoded: what it counted must not begin again at 0.
+   */
   catchUp(): Promise<void>
   /** The record with the greatest offset so far. */
   latest(of: { generation: number; epoch: number; partition: number }): VectorsProgress | undefined
@@ -29,6 +34,7 @@ export async function openProgressTail(parts: {
   eventLog: EventLog
   codec: Codec
   publisher: Publisher
+  log: Logger
 }): Promise<ProgressTail> {
   const greatest = new Map<string, VectorsProgress>()
   const topic = vectorsProgress
@@ -44,21 +50,21 @@ export async function openProgressTail(parts: {
       if (generation === reset.generation && partition === reset.partition) greatest.delete(slot)
     }
   }
-  // Decoding may wait for the registry: the chain keeps the order, and resolves when all that arrived is decoded.
-  let decoded: Promise<void> = Promise.resolve()
-  const decodeAll = async (records: StoredRecord[]) => {
-    for (const record of records) {
-      const message = await parts.codec.decode(topic, record)
-      if (message.value === null) forget(parseProgressKey(message.key))
-      else if (message.value.index === parts.index.name) keep(message.value)
-    }
-  }
+  /** By key: what could not be decoded, until a later record says how far it is. */
+  const gaps = new Map<string, string>()
   const { physicalName } = parts.publisher.locationOf(topic)
-  const tail = await parts.eventLog.tail({
-    topic: physicalName,
+  const tail = await followTopic(parts, topic, {
     from: 'beginning',
-    records: (_partition, records) => {
-      decoded = decoded.then(() => decodeAll(records)).catch(() => {})
+    onMessage({ key, value }) {
+      gaps.delete(key)
+      if (value === null) forget(parseProgressKey(key))
+      else if (value.index === parts.index.name) keep(value)
+    },
+    onFault({ key, partition, offset }, reason) {
+      gaps.set(
+        key?.toString('utf8') ?? '',
+        `${partition}:${offset} of ${topic.name} cannot be read: ${reason}`,
+      )
     },
   })
 
@@ -73,7 +79,9 @@ export async function openProgressTail(parts: {
       }
       await sleep(catchUpPollMs)
     }
-    await decoded
+    for (const [key, gap] of gaps) {
+      if ((parseProgressKey(key)?.index ?? parts.index.name) === parts.index.name) throw new Error(gap)
+    }
   }
 
   return {

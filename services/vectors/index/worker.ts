@@ -6,6 +6,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consumer.ts'
+import { followRecords } from '#runtime/follow-topic.ts'
 import { withLease } from '#runtime/leases.ts'
 import { hearNotices, lookRestMs, lookSeldomMs } from '#runtime/notices.ts'
 import { type RepeatOptions, repeatUntil } from '#runtime/repeat.ts'
@@ -151,8 +152,12 @@ async function mayBegin(running: Running, parts: RebuildParts): Promise<boolean>
   if (!before) return true
   let may = await before(parts)
   if (!may && !running.arrivals) {
-    const records = () => changed.generations.wake()
-    running.arrivals = await parts.eventLog.tail({ topic: parts.physicalName, from: 'end', records })
+    const { publisher, log } = running.context
+    const onRecord = () => changed.generations.wake()
+    running.arrivals = await followRecords({ eventLog: parts.eventLog, publisher, log }, vectorsCommands, {
+      from: 'end',
+      onRecord,
+    })
     // Nothing was heard of what came before.
     may = await before(parts)
   }

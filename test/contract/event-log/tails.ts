@@ -1,6 +1,6 @@
 /** Tails: every record of every partition, without a group's position. */
 
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '#test/support/eventually.ts'
 import { numbered, openTail, range, readAll, values, type World } from './world.ts'
 
@@ -88,6 +88,77 @@ export function describeTails(world: World): void {
       expect(await readAll(log, topic)).toHaveLength(3)
       expect(records).toEqual([])
       expect(tail.current()).toBe(false)
+    })
+
+    test('where it begins may be said for each partition', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 2 })
+      await log.append(topic, 0, numbered(10))
+      await log.append(topic, 1, numbered(5))
+      const { tail, records } = await openTail(log, topic, ({ partition, start, end }) =>
+        partition === 0 ? end - 2 : start,
+      )
+      await tail.ready
+      expect(values(records.filter((one) => one.partition === 0))).toEqual(['8', '9'])
+      expect(values(records.filter((one) => one.partition === 1))).toEqual(range(0, 5).map(String))
+    })
+
+    test('a partition waits while its records are taken, alone, and counts what was taken', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 2 })
+      await log.append(topic, 0, numbered(3))
+      const taken = Promise.withResolvers<void>()
+      const seen: string[] = []
+      const tail = await log.tail({
+        topic,
+        from: 'beginning',
+        records(partition, records) {
+          for (const { offset, hidden } of records) if (!hidden) seen.push(`${partition}/${offset}`)
+          return partition === 0 ? taken.promise : undefined
+        },
+      })
+      onTestFinished(() => tail.close())
+      let isReady = false
+      void tail.ready.then(() => {
+        isReady = true
+      })
+      await eventually('the first came', () => seen.includes('0/0'))
+      const first = seen.length
+      await log.append(topic, 0, numbered(5, 3))
+      await log.append(topic, 1, numbered(2))
+      await eventually('the other partition goes on', () => seen.includes('1/1'))
+      expect(seen.filter((one) => one.startsWith('0/'))).toHaveLength(first)
+      expect([isReady, tail.current(), tail.positions().get(0)]).toEqual([false, false, 0])
+      taken.resolve()
+      await eventually('the rest came', () => seen.includes('0/7'))
+      await tail.ready
+      await eventually('all of it is taken', async () => (await tail.caughtUp()) && tail.current())
+      expect(tail.positions()).toEqual(
+        new Map([
+          [0, 8],
+          [1, 2],
+        ]),
+      )
+      expect(seen.filter((one) => one.startsWith('0/'))).toEqual(range(0, 8).map((offset) => `0/${offset}`))
+    })
+
+    test('a position that the log does not hold is said, and it goes on at the first record there is', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log)
+      await log.append(topic, 0, numbered(6))
+      await log.deleteRecords(topic, 0, 4)
+      const problems: unknown[] = []
+      const seen: number[] = []
+      const tail = await log.tail({
+        topic,
+        from: () => 1,
+        records: (_, records) => void seen.push(...records.map(({ offset }) => offset)),
+        misplaced: (partition, problem) => void problems.push({ partition, ...problem }),
+      })
+      onTestFinished(() => tail.close())
+      await eventually('it goes on', () => seen.length === 2)
+      expect(problems).toEqual([{ partition: 0, position: 1, start: 4, end: 6 }])
+      expect(seen).toEqual([4, 5])
     })
 
     test('several tails each hear everything, and none shows as a group', async () => {

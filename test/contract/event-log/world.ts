@@ -9,6 +9,7 @@ import type {
   NewRecord,
   StoredRecord,
   Tail,
+  TailOptions,
   TopicSpec,
 } from '#engines/event-log/port.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -142,10 +143,14 @@ export async function commit(
 export async function openTail(
   log: EventLog,
   topic: string,
-  from: 'beginning' | 'end',
+  from: TailOptions['from'],
 ): Promise<{ tail: Tail; records: StoredRecord[] }> {
   const records: StoredRecord[] = []
-  const tail = await log.tail({ topic, from, records: (_, arrived) => void records.push(...arrived) })
+  const tail = await log.tail({
+    topic,
+    from,
+    records: (_, arrived) => void records.push(...arrived.filter(({ hidden }) => !hidden)),
+  })
   onTestFinished(() => tail.close())
   return { tail, records }
 }

@@ -1,13 +1,13 @@
 /** Follows hub.records once for all open streams of this instance. */
 
-import type { Logger } from 'pino'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError, describeError } from '#lib/errors.ts'
+import { AppError } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher } from '#runtime/messages.ts'
+import { type FollowParts, followTopic } from '#runtime/follow-topic.ts'
+import type { Codec, Message, Position } from '#runtime/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import type { StreamPosition } from './event-id.ts'
@@ -35,55 +35,56 @@ export interface Feed extends Closeable {
   topic: string
 }
 
-export interface FeedParts {
-  eventLog: EventLog
-  codec: Codec
-  publisher: Pick<Publisher, 'locationOf'>
-  log: Logger
-}
+export type FeedParts = FollowParts & { codec: Codec }
 
-export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): Promise<Feed> {
+export async function openFeed(parts: FeedParts): Promise<Feed> {
+  const { codec, publisher } = parts
   const { physicalName, epoch, partitions } = publisher.locationOf(hubRecords)
   const next = Array.from({ length: partitions }, () => 0)
   const listeners = new Set<(record: FeedRecord) => void>()
   const versions = createLru<string, number>(versionsMax)
-  let turn: Promise<void> = Promise.resolve()
 
   async function decode(record: StoredRecord): Promise<FeedRecord> {
     const { partition, offset } = record
     if (record.hidden || record.value === null) return { partition, offset, record: null }
-    const { key, value } = await codec.decode(hubRecords, record)
+    return newest(await codec.decode(hubRecords, record))
+  }
+  function newest({ partition, offset, key, value }: Message<HubRecord>): FeedRecord {
     if (value === null || (versions.get(key) ?? 0) > value.version) return { partition, offset, record: null }
     versions.set(key, value.version)
     return { partition, offset, record: value }
   }
 
-  /** What cannot be read is left out: the streams go on. */
-  async function pass(records: readonly StoredRecord[]): Promise<void> {
-    for (const record of records) {
-      const { partition, offset } = record
-      // The outbox may publish twice, and a tail may repeat: what streams had is not shown again.
-      if (offset < next[partition]!) continue
-      let read: FeedRecord = { partition, offset, record: null }
-      try {
-        if (listeners.size > 0) read = await decode(record)
-      } catch (error) {
-        log.warn({ partition, offset, reason: describeError(error) }, 'hub.event-unreadable')
-      }
-      next[partition] = offset + 1
-      for (const listener of listeners) listener(read)
-    }
+  /** The outbox may publish twice, and a tail may repeat: what streams had is not shown again. */
+  const isNew = ({ partition, offset }: Position) => offset >= next[partition]!
+  function pass(read: FeedRecord): void {
+    next[read.partition] = read.offset + 1
+    for (const listener of listeners) listener(read)
   }
 
-  const tail = await eventLog.tail({
-    topic: physicalName,
+  const following = await followTopic(parts, hubRecords, {
     from: 'end',
-    records(_partition, records) {
-      turn = turn.then(() => pass(records))
+    wanted(record) {
+      if (!isNew(record)) return false
+      if (listeners.size > 0) return true
+      // Who comes next begins behind it.
+      next[record.partition] = record.offset + 1
+      return false
+    },
+    onMessage(message, record) {
+      if (isNew(record)) pass(newest(message))
+    },
+    // It is left out: the streams go on.
+    onFault({ partition, offset }) {
+      pass({ partition, offset, record: null })
+    },
+    onBatch(partition, end) {
+      next[partition] = Math.max(next[partition]!, end)
     },
   })
-  const ready = tail.ready.then(() => {
-    for (const [partition, offset] of tail.positions()) next[partition] = Math.max(next[partition]!, offset)
+  const ready = following.ready.then(() => {
+    for (const [partition, offset] of following.positions())
+      next[partition] = Math.max(next[partition]!, offset)
   })
   // Each stream asks for it.
   ready.catch(() => undefined)
@@ -96,10 +97,7 @@ export async function openFeed({ eventLog, codec, publisher, log }: FeedParts): 
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    async close() {
-      await tail.close()
-      await turn
-    },
+    close: following.close,
   }
 }
 

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
+import { Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import type { CallerStreams } from '#services/limits/caller-streams.ts'
 import type { Resource } from '../resource.ts'
@@ -42,6 +43,12 @@ export function registerEvents(
   view: (record: HubRecord) => object,
 ): void {
   const title = `${names.one}Events`
+  const texts = new WeakMap<HubRecord, Json>()
+  function text(record: HubRecord): Json {
+    const made = texts.get(record) ?? new Json(JSON.stringify(view(record)))
+    texts.set(record, made)
+    return made
+  }
   // It would go on for ever.
   const sample = `curl -sSN --max-time 5 "${serverMark}${surface.prefix}${path}/events" \\
   -H "Authorization: Bearer $ID_TOKEN" || true`
@@ -68,7 +75,7 @@ export function registerEvents(
       const resumed = lastEventId === undefined ? null : readEventId(lastEventId)
       await feed.ready()
       return streams.answer(request, reply, (stream, signal) =>
-        streamChanges({ eventLog, feed, stream, kind: kind.name, view, resumed, signal }),
+        streamChanges({ eventLog, feed, stream, kind: kind.name, text, resumed, signal }),
       )
     },
   })

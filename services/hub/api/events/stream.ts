@@ -1,7 +1,7 @@
 /** One open stream of changes: what it missed first, then what comes, and `reset` where neither can be said. */
 
 import type { EventLog } from '#engines/event-log/port.ts'
-import type { EventStream } from '#runtime/http/event-stream.ts'
+import type { EventStream, Json } from '#runtime/http/event-stream.ts'
 import { readRecords } from '#runtime/read-records.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { eventIdOf, type StreamPosition } from './event-id.ts'
@@ -9,14 +9,15 @@ import type { Feed, FeedRecord } from './feed.ts'
 
 /** Records that wait while the stream reads what it missed. */
 const waitingMax = 100
-const fetchBytesMax = 64 * 1024
+const fetchBytesMax = 32 * 1024
 
 export interface StreamParts {
   eventLog: EventLog
   feed: Feed
   stream: EventStream
   kind: HubRecord['kind']
-  view(record: HubRecord): object
+  /** Made once for all streams. */
+  text(record: HubRecord): Json
   /** Of the last event that the reader had. */
   resumed: StreamPosition | null
   signal: AbortSignal
@@ -34,7 +35,7 @@ export async function streamChanges(parts: StreamParts): Promise<void> {
 
   function show({ partition, offset, record }: FeedRecord): void {
     next[partition] = Math.max(next[partition]!, offset + 1)
-    if (record?.kind === parts.kind) stream.send({ id: id(), data: parts.view(record) })
+    if (record?.kind === parts.kind) stream.send({ id: id(), data: parts.text(record) })
     else stream.mark(id())
   }
 

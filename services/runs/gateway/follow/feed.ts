@@ -1,10 +1,9 @@
 /** Follows runs.events once for all answers of this instance that wait for a run. */
 
-import type { Logger } from 'pino'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
-import { describeError } from '#lib/errors.ts'
+import type { EventLog } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher } from '#runtime/messages.ts'
+import { type FollowParts, followTopic } from '#runtime/follow-topic.ts'
+import type { Codec } from '#runtime/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
 import type { LocalRuns } from '../../local-runs.ts'
@@ -20,12 +19,10 @@ export interface Feed extends Closeable {
 /** `local`: from the dispatcher of this process, whose records come once more with the log. */
 export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
-export interface FeedParts {
+export interface FeedParts extends FollowParts {
   eventLog: EventLog
   local: Pick<LocalRuns, 'hear'>
   codec: Codec
-  publisher: Pick<Publisher, 'locationOf'>
-  log: Logger
 }
 
 interface Shared {
@@ -58,12 +55,11 @@ export async function openFeed(parts: FeedParts): Promise<Feed> {
   }
 }
 
-async function openOwnFeed({ eventLog, local, codec, publisher, log }: FeedParts): Promise<Feed> {
+async function openOwnFeed(parts: FeedParts): Promise<Feed> {
+  const { local } = parts
   // No more than answers that wait.
   const byRoot = new Map<string, Set<FeedListener>>()
   const byGoal = new Map<number, Set<FeedListener>>()
-  let turn: Promise<void> | undefined
-  let unreadable = false
 
   /** Whether somebody waits for it. */
   function pass(record: RunEventRecord, isLocal: boolean): boolean {
@@ -76,40 +72,21 @@ async function openOwnFeed({ eventLog, local, codec, publisher, log }: FeedParts
     return listeners.length > 0
   }
 
-  async function passAll(records: readonly StoredRecord[]): Promise<void> {
-    for (const stored of records) {
-      if (byRoot.size === 0 && byGoal.size === 0) return
-      if (stored.hidden || stored.value === null) continue
-      try {
-        const decoded = codec.decode(runsEvents, stored)
-        const { value } = decoded instanceof Promise ? await decoded : decoded
-        if (value) pass(value, false)
-        unreadable = false
-      } catch (error) {
-        if (!unreadable) log.warn({ reason: describeError(error) }, 'runs.event-unreadable')
-        unreadable = true
-      }
-    }
-  }
-
-  const tail = await eventLog.tail({
-    topic: publisher.locationOf(runsEvents).physicalName,
+  const following = await followTopic(parts, runsEvents, {
     from: 'end',
-    records(_partition, records) {
-      turn = (turn ?? Promise.resolve()).then(() => passAll(records))
+    wanted: ({ value }) => value !== null && byRoot.size + byGoal.size > 0,
+    onMessage({ value }) {
+      if (value) pass(value, false)
     },
   })
   const leave = local.hear((record) => pass(record, true))
-  // Until then, and while the log is away, those who wait look at the rows.
-  tail.ready.catch(() => undefined)
   return {
     subscribe(key, listener) {
       return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
     },
     async close() {
       leave()
-      await tail.close()
-      await turn
+      await following.close()
     },
   }
 }

@@ -34,6 +34,8 @@ export function createApplied() {
   const missing = new Map<number, ByOffset<Missing>>()
   let live: number | undefined
   let stopped = false
+  /** Failures that nobody counted here. */
+  let unknown = 0
 
   function stateOf(partition: number): PartitionState | undefined {
     return live === undefined ? undefined : generations.get(live)?.get(partition)
@@ -59,7 +61,7 @@ export function createApplied() {
 
   return {
     through,
-    failures: (partition: number) => stateOf(partition)?.failures ?? 0,
+    failures: (partition: number) => (stateOf(partition)?.failures ?? 0) + unknown,
     live: () => live,
     waiting: () => waiters.size,
     onApplied(listener: (partition: number, through: number) => void) {
@@ -75,6 +77,10 @@ export function createApplied() {
         failures: Math.max(value.failures, before?.failures ?? 0),
       })
       if (value.generation === live) moved(value.partition)
+    },
+    /** A record of progress could not be read. */
+    missed(): void {
+      unknown = 1
     },
     /** An operator has set a partition back: what it reports next counts, however small. */
     forget(generation: number, partition: number): void {

@@ -1,12 +1,12 @@
 /** Follows `vectors.progress`: through which offset each index is applied, for status, waiting and back-pressure. */
 
-import type { EventLog } from '#engines/event-log/port.ts'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import { AppError, describeError } from '#lib/errors.ts'
+import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Message, Position, Publisher, StoredRecord } from '#runtime/messages.ts'
+import { type FollowParts, followTopic } from '#runtime/follow-topic.ts'
+import type { Codec, Message, Position, Publisher } from '#runtime/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createApplied } from './applied.ts'
@@ -21,7 +21,7 @@ const readyMsMax = 30_000
 export interface IndexProgress {
   /** The last applied offset of a partition in the generation that reads see, -1 before the first. */
   appliedThrough(partition: number): number
-  /** Records of a partition that failed so far in that generation. */
+  /** Records of a partition that failed so far in that generation; above 0 also where that is not known. */
   failures(partition: number): number
   /** True once all positions are applied, false when `timeoutMs` pass first. */
   reached(positions: readonly Position[], timeoutMs: number): Promise<boolean>
@@ -36,13 +36,11 @@ export interface Progress extends IndexProgress, Closeable {
   onApplied(listener: (partition: number, through: number) => void): void
 }
 
-export interface ProgressParts {
-  eventLog: EventLog
+export interface ProgressParts extends FollowParts {
   codec: Codec
   publisher: Pick<Publisher, 'locationOf'>
   vectors: Pick<VectorStore, 'liveGeneration'>
   mirror: Pick<Mirror, 'liveGeneration'>
-  onFault(what: string): void
 }
 
 /**
@@ -63,41 +61,25 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     if (value === null) indexes[of.index]?.applied.forget(of.generation, of.partition)
     else if (value.epoch === epoch) indexes[of.index]?.take(value)
   }
-  /** Resolves when all that arrived is taken: decoding may wait for the registry. */
-  let late: Promise<unknown> = Promise.resolve()
-  function takeRecord(record: StoredRecord): void {
-    try {
-      const message = parts.codec.decode(vectorsProgress, record)
-      if (message instanceof Promise) {
-        late = Promise.all([late, message.then(takeMessage, fault)])
-      } else takeMessage(message)
-    } catch (error) {
-      fault(error)
-    }
-  }
-  function fault(error: unknown): void {
-    parts.onFault(`a progress record cannot be read: ${describeError(error)}`)
-  }
-
   function stopWaiting(): void {
     vectors.applied.stopWaiting()
     mirrored.applied.stopWaiting()
   }
 
   await vectors.live.ask()
-  const tail = await parts.eventLog.tail({
-    topic: parts.publisher.locationOf(vectorsProgress).physicalName,
+  const tail = await followTopic(parts, vectorsProgress, {
     from: 'beginning',
-    records: (_partition, records) => records.forEach(takeRecord),
+    onMessage: takeMessage,
+    // It may have counted failures: from now on the rows are asked.
+    onFault() {
+      vectors.applied.missed()
+      mirrored.applied.missed()
+    },
   })
   try {
     const slow = () =>
       new AppError('log_unavailable', 'The progress of the indexes could not be read in time.')
-    await withTimeout(
-      tail.ready.then(() => late),
-      readyMsMax,
-      slow,
-    )
+    await withTimeout(tail.ready, readyMsMax, slow)
   } catch (error) {
     await tail.close()
     throw error

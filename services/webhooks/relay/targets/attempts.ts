@@ -3,10 +3,9 @@
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import type { EventLog } from '#engines/event-log/port.ts'
-import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Codec, Publisher, StoredRecord } from '#runtime/messages.ts'
-import { readRecords } from '#runtime/read-records.ts'
+import { followTopic } from '#runtime/follow-topic.ts'
+import type { Codec, Publisher } from '#runtime/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
@@ -33,11 +32,10 @@ export interface AttemptsParts {
 
 /** Follows the attempts of every courier from now on: metrics count what came since the start. */
 export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
-  const { codec, log, targets } = parts
+  const { targets } = parts
   const metrics = createAttemptMetrics(parts.metrics)
   const lastSeen = createLastSeen()
   const followed = new Set<string>()
-  const stop = new AbortController()
   let named = new Set<string>()
   function follow(): void {
     const now = new Set(targets.current().targets.keys())
@@ -60,46 +58,23 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   function takeEarlier(attempt: WebhookAttempt): void {
     if (named.has(attempt.target) && !followed.has(attempt.target)) lastSeen.take(attempt)
   }
-  function takeRecord(record: StoredRecord, takes = take): void {
-    try {
-      const message = codec.decode(topic, record)
-      if (message instanceof Promise) message.then((late) => late.value && takes(late.value), fault)
-      else if (message.value) takes(message.value)
-    } catch (error) {
-      fault(error)
-    }
-  }
-  function fault(error: unknown): void {
-    log.warn({ reason: describeError(error) }, 'webhooks.attempt-unreadable')
-  }
 
   follow()
   targets.onChange(follow)
-  const { eventLog } = parts.engines
-  const { physicalName } = parts.publisher.locationOf(topic)
-  const tail = await eventLog.tail({
-    topic: physicalName,
-    from: 'end',
-    records: (_partition, records) => {
-      for (const record of records) takeRecord(record)
+  /** By partition, where attempts from before this start end: they count for health alone. */
+  const since = new Map<number, number>()
+  const following = await followTopic({ ...parts, ...parts.engines }, topic, {
+    from({ partition, start, end }) {
+      since.set(partition, end)
+      return Math.max(start, end - readBackMax)
+    },
+    onMessage({ partition, offset, value }) {
+      if (value === null) return
+      if (offset >= (since.get(partition) ?? 0)) take(value)
+      else takeEarlier(value)
     },
   })
-  const readingBack = readRecords({
-    eventLog,
-    topic: physicalName,
-    startOf: ({ start, end }) => Math.max(start, end - readBackMax),
-    records: (records) => {
-      for (const record of records) takeRecord(record, takeEarlier)
-    },
-    signal: stop.signal,
-  }).catch(fault)
-  return {
-    last: lastSeen.last,
-    async close() {
-      stop.abort()
-      await Promise.all([readingBack, tail.close()])
-    },
-  }
+  return { last: lastSeen.last, close: following.close }
 }
 
 function createAttemptMetrics(registry: Registry) {

@@ -1,5 +1,6 @@
 /** What vectors.progress says after restarts. */
 
+import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
@@ -85,7 +86,8 @@ describe('progress in the log', () => {
     const eventLog = createMemoryLog()
     await eventLog.createTopic({ ...topicSpec('vectors.progress'), partitions: 12 })
     const publisher = testPublisher(eventLog, 12)
-    return { index: vectorsIndex, eventLog, codec: jsonCodec, publisher }
+    const log = pino({ level: 'silent' })
+    return { index: vectorsIndex, eventLog, codec: jsonCodec, publisher, log }
   }
 
   it('of all partitions of a generation lies in one partition', async () => {

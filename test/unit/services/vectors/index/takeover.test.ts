@@ -1,5 +1,6 @@
 /** What was reported as applied stays so when another member takes a partition over. */
 
+import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import { done } from '#lib/outcome.ts'
 import type { Message } from '#runtime/messages.ts'
@@ -68,7 +69,12 @@ it('begins where an operator set the group, and goes on from there after another
   const { eventLog, publisher } = log
   const positions = [{ partition: 0, offset: 2 }]
   await eventLog.setPositions('vector-writer', 'vectors.commands', positions)
-  await resetProgress({ index: vectorsIndex, eventLog, codec: jsonCodec, publisher }, 1, positions)
+  const quiet = pino({ level: 'silent' })
+  await resetProgress(
+    { index: vectorsIndex, eventLog, codec: jsonCodec, publisher, log: quiet },
+    1,
+    positions,
+  )
   const second = recorder(4)
   const member = await log.startWriter({ ...second, batchRecordsMax: 1 })
   await member.gain([0])

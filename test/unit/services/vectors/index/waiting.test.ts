@@ -36,7 +36,7 @@ it('asks whether it may begin when a record arrives, and hardly otherwise', asyn
 
   const arrivals = tails.find(({ topic }) => topic === vectorsCommands.name)
   expect(arrivals?.from).toBe('end')
-  arrivals?.records(0, [])
+  void arrivals?.records(0, [{ partition: 0, offset: 0, timestamp: 0, key: null, value: null, headers: {} }])
   await vi.advanceTimersByTimeAsync(1)
   expect(before).toHaveBeenCalledTimes(atRest + 1)
   await writer.close()

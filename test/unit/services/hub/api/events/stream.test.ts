@@ -1,7 +1,7 @@
 /** A stream whose reader does not keep up, and the ids of events. */
 
 import { expect, onTestFinished, test } from 'vitest'
-import type { EventStream, StreamEvent } from '#runtime/http/event-stream.ts'
+import { type EventStream, Json, type StreamEvent } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { eventIdOf, readEventId } from '#services/hub/api/events/event-id.ts'
 import type { Feed, FeedRecord } from '#services/hub/api/events/feed.ts'
@@ -58,7 +58,7 @@ function openWorld() {
         feed,
         stream,
         kind: 'note',
-        view: ({ id }) => ({ id }),
+        text: ({ id }) => new Json(JSON.stringify({ id })),
         resumed: null,
         signal: stop.signal,
       }),
@@ -77,9 +77,9 @@ test('a reader that does not keep up gets a reset when it does again, and what c
   world.change(0, { kind: 'note', id: 7 })
   expect(world.sent).toEqual([
     { event: 'ready', id: '1.0.0', data: {} },
-    { id: '1.1.0', data: { id: 1 } },
+    { id: '1.1.0', data: new Json('{"id":1}') },
     { event: 'reset', id: eventIdOf({ epoch: 1, next: [1, 4_998] }), data: {} },
-    { id: eventIdOf({ epoch: 1, next: [2, 4_998] }), data: { id: 7 } },
+    { id: eventIdOf({ epoch: 1, next: [2, 4_998] }), data: new Json('{"id":7}') },
   ])
   world.stop.abort()
   await over

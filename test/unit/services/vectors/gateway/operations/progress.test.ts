@@ -1,5 +1,6 @@
 /** A gateway that has just started knows what was reported before. */
 
+import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
 import type { Codec } from '#runtime/messages.ts'
@@ -25,7 +26,8 @@ test('as soon as it is open, also when the registry is slow', async () => {
   const value = { index: 'vectors', generation: 1, partition: 0, epoch: 1, applied_through: 41, failures: 0 }
   await publisher.publish(vectorsProgress, [{ key: value, value }])
   const engine = { liveGeneration: async () => 1 }
-  const parts = { eventLog, publisher, vectors: engine, mirror: engine, onFault() {} }
+  const log = pino({ level: 'silent' })
+  const parts = { eventLog, publisher, log, vectors: engine, mirror: engine }
   const progress = await openProgress({ ...parts, codec: slowCodec })
   onTestFinished(() => progress.close())
   expect(progress.appliedThrough(0)).toBe(41)

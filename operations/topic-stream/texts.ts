@@ -1,0 +1,30 @@
+/** Records as JSON texts, each made once for the readers that are at about the same place. */
+
+import { LRUCache } from 'lru-cache'
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import { recordBytes } from '#runtime/read-records.ts'
+import { type OpenedRecords, shownOf } from './records.ts'
+
+/** Of records as they are stored; their texts are about as long. */
+const keptBytes = 8 * 1024 * 1024
+
+export interface RecordTexts {
+  /** As `shownOf`. */
+  of(opened: OpenedRecords, record: StoredRecord): Promise<string>
+}
+
+export function createRecordTexts(maxSize = keptBytes): RecordTexts {
+  const texts = new LRUCache<string, Promise<string>>({ maxSize })
+  return {
+    of(opened, record) {
+      const { name, epoch } = opened
+      const key = `${name}/${epoch}/${record.partition}/${record.offset}/${record.timestamp}`
+      const known = texts.get(key)
+      if (known) return known
+      const text = shownOf(opened, record).then((shown) => JSON.stringify(shown))
+      texts.set(key, text, { size: recordBytes(record) + 1 })
+      text.catch(() => texts.delete(key))
+      return text
+    },
+  }
+}
