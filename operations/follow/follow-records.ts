@@ -2,7 +2,7 @@
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { headerNames } from '#runtime/messages.ts'
-import { readRecords } from '#runtime/read-records.ts'
+import { readRecords, recordBytes } from '#runtime/read-records.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { operationHeader } from '#services/vectors/index/operation.ts'
 import { idempotencyKeyOf, webhookEvents } from '#services/webhooks/event.ts'
@@ -14,6 +14,8 @@ import type { Subject, SubjectKind } from './subject.ts'
 /** Records that are read at most, the newest of each partition. */
 export const recordsMax = 20_000
 export const windowMs = 60_000
+/** Of what is found: the values of more records are not kept, and then not all is shown. */
+export const foundBytesMax = 32 * 1024 * 1024
 
 /** Topics of what the platform says about itself; attempts are looked up for each delivery. */
 const silent = ['vectors.progress', 'webhooks.attempts']
@@ -49,6 +51,7 @@ export async function findRecords(
   const most = shareOf(topics.flatMap(({ ranges }) => ranges.map(({ start, end }) => end - start)))
   const fromMs = subject.aroundMs === null ? 0 : subject.aroundMs - windowMs
   const found: Found = { records: [], kind: null, read: 0, complete: true }
+  let foundBytes = 0
   await Promise.all(
     topics
       .filter(({ ranges }) => ranges.some(({ start, end }) => end > start))
@@ -62,7 +65,9 @@ export async function findRecords(
           const kind = await isOf(topic, record)
           if (kind === null) return
           found.kind ??= kind
-          found.records.push({ topic, record })
+          foundBytes += recordBytes(record)
+          if (foundBytes > foundBytesMax) found.complete = false
+          else found.records.push({ topic, record })
         }
         const ranges = await readRecords({
           eventLog,

@@ -2,6 +2,7 @@
 
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
+import { AppError } from '#lib/errors.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import {
@@ -112,6 +113,51 @@ describe('progress in the log', () => {
       const known = tail.latest({ generation: 2, epoch: 1, partition })
       expect(known?.applied_through ?? 3).toBe(3)
     }
+    await tail.close()
+  })
+
+  it('that cannot be read is no gap to go on over: it waits for a later record of its key', async () => {
+    const parts = await openLog()
+    await publishProgress(parts.publisher, { index: vectorsIndex, generation: 2 }, [message(recordOf(0, 5))])
+    const ends = await parts.eventLog.offsets('vectors.progress')
+    const { partition } = ends.find(({ end }) => end > 0)!
+    const damaged = { key: Buffer.from('vectors/2/0'), value: Buffer.from('{"poison":true}') }
+    await parts.eventLog.append('vectors.progress', partition, [damaged])
+    const tail = await openProgressTail(parts)
+    await expect(tail.catchUp()).rejects.toThrow(/of vectors.progress cannot be read/)
+    await publishProgress(parts.publisher, { index: vectorsIndex, generation: 2 }, [message(recordOf(0, 9))])
+    await tail.catchUp()
+    expect(tail.latest({ generation: 2, epoch: 1, partition: 0 })).toMatchObject({ applied_through: 9 })
+    await tail.close()
+  })
+
+  it('of another index may be unreadable', async () => {
+    const parts = await openLog()
+    const damaged = { key: Buffer.from('relational/1/0'), value: Buffer.from('{"poison":true}') }
+    await parts.eventLog.append('vectors.progress', 0, [damaged])
+    const tail = await openProgressTail(parts)
+    await tail.catchUp()
+    await tail.close()
+  })
+
+  it('is read whole by one that starts while the registry is away: failures do not begin again at 0', async () => {
+    const parts = await openLog()
+    const failed = { ...recordOf(0, 5), failures: 3 }
+    await publishProgress(parts.publisher, { index: vectorsIndex, generation: 2 }, [message(failed)])
+    let isAway = true
+    const codec: typeof jsonCodec = {
+      ...jsonCodec,
+      async decode(topic, record) {
+        if (isAway) throw new AppError('registry_unavailable', 'It does not answer.')
+        return jsonCodec.decode(topic, record)
+      },
+    }
+    const tail = await openProgressTail({ ...parts, codec })
+    setTimeout(() => {
+      isAway = false
+    }, 200)
+    await tail.catchUp()
+    expect(tail.latest({ generation: 2, epoch: 1, partition: 0 })).toMatchObject({ failures: 3 })
     await tail.close()
   })
 })
