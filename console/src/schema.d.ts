@@ -36,7 +36,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in with e-mail and password, or with the code of an OpenID Connect sign-in
-         * @description Wrong passwords make their address wait, for a minute at most, and after many from many addresses the account for seconds. A wrong password and an unknown e-mail get the same answer after the same time.
+         * @description Wrong passwords make their address wait, for a minute at most, and after many from many addresses the account for seconds. An account at an address where it signed in before, and a browser that did (cookie `flotilla_browser`), have tries of their own. A wrong password and an unknown e-mail get the same answer after the same time.
          */
         post: operations["signIn"];
         /** End the session of the cookie; its ID tokens end within a second */
