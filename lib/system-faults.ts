@@ -1,6 +1,7 @@
 /** What the codes of the operating system mean, in words for the people who can do something about it. */
 
-import { AppError } from './errors.ts'
+import { AppError, type ErrorCode } from './errors.ts'
+import { meansLater } from './later.ts'
 
 const meanings: Readonly<Record<string, string>> = {
   EACCES: 'this user may not write there',
@@ -18,6 +19,7 @@ const meanings: Readonly<Record<string, string>> = {
   EMFILE: 'too many files are open: raise the limit (ulimit -n)',
   ENFILE: 'the machine has too many files open',
   ENOMEM: 'the machine has no memory left',
+  EIO: 'the disk fails (input/output error)',
 }
 
 /** Faults of the machine and not of a path: another path would meet them as well. */
@@ -29,14 +31,19 @@ export function explainSystemFault(error: unknown): string | null {
   return code === null ? null : `${meanings[code]} (${code})`
 }
 
-/** The fault, wherever it is in the chain of causes, as AppError `invalid_configuration`; null when there is none. */
+/** The code of a file that could not be kept: `storage_unavailable` where room or rest mends it, else `invalid_configuration`. */
+export function fileFaultCode(error: unknown): ErrorCode {
+  return meansLater(error) === null ? 'invalid_configuration' : 'storage_unavailable'
+}
+
+/** The fault, wherever it is in the chain of causes, as AppError of `fileFaultCode`; null when there is none. */
 export function systemFault(error: unknown): AppError | null {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const code = codeOf(at)
     if (code === null) continue
     const { path } = at as NodeJS.ErrnoException
     const where = path === undefined || everywhere.has(code) ? '' : `${path}: `
-    return new AppError('invalid_configuration', `${where}${meanings[code]} (${code}).`, { cause: error })
+    return new AppError(fileFaultCode(at), `${where}${meanings[code]} (${code}).`, { cause: error })
   }
   return null
 }

@@ -5,6 +5,8 @@ import { v7 as uuidv7 } from 'uuid'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { meansLater } from '#lib/later.ts'
+import { publicError } from '#runtime/http/problem.ts'
 import { type AdminAction, writeAdminAction } from '#services/identity/admin-audit/admin-audit.ts'
 import type { Operation, OperationContext } from './operation.ts'
 
@@ -85,7 +87,7 @@ export function defineChange<S extends TObject, R, I = never>(change: Change<S, 
 
 /** Refused: by a rule or a limit; failed: by a fault of the platform, or because the operator gave up. */
 function endOf(error: unknown): ChangeDetails {
-  if (!(error instanceof AppError)) return { outcome: 'failed', reason: 'internal_error' }
+  if (!(error instanceof AppError)) return { outcome: 'failed', reason: publicError(error).code }
   return { outcome: error.statusCode < 500 ? 'refused' : 'failed', reason: error.code }
 }
 
@@ -96,7 +98,7 @@ async function untilWritten(write: () => Promise<unknown>): Promise<void> {
       await write()
       return
     } catch (error) {
-      if (!isUnavailable(error)) throw error
+      if (!isUnavailable(error) && meansLater(error) === null) throw error
       if (performance.now() > end) {
         throw new AppError(
           'relational_engine_unavailable',

@@ -36,7 +36,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in with e-mail and password, or with the code of an OpenID Connect sign-in
-         * @description Wrong passwords make their address wait, for a minute at most, and after many from many addresses the account for seconds. A wrong password and an unknown e-mail get the same answer after the same time.
+         * @description Wrong passwords make their address wait, for a minute at most, and after many from many addresses the account for seconds. An account at an address where it signed in before, and a browser that did (cookie `flotilla_browser`), have tries of their own. A wrong password and an unknown e-mail get the same answer after the same time.
          */
         post: operations["signIn"];
         /** End the session of the cookie; its ID tokens end within a second */
@@ -2726,7 +2726,7 @@ export interface components {
             data: components["schemas"]["RemovedUser"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "position_expired" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "user_mismatch" | "agent_not_found" | "run_not_found" | "dispatch_not_found" | "session_busy" | "session_queue_full" | "node_unavailable" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "overloaded" | "shutting_down";
+        ErrorCode: "invalid_json" | "invalid_agent_key" | "identity_refused" | "bad_request" | "unauthorized" | "token_expired" | "forbidden" | "not_found" | "collection_not_found" | "point_not_found" | "dead_letter_not_found" | "conflict" | "agent_exists" | "person_exists" | "last_admin" | "idempotency_conflict" | "idempotency_in_progress" | "thread_mismatch" | "invalid_transition" | "goal_of_dispatch" | "position_expired" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "validation_failed" | "unknown_thread" | "unknown_parent" | "rate_limited" | "too_many_concurrent" | "too_many_streams" | "user_mismatch" | "agent_not_found" | "run_not_found" | "dispatch_not_found" | "session_busy" | "session_queue_full" | "node_unavailable" | "internal_error" | "log_unavailable" | "vector_engine_unavailable" | "relational_engine_unavailable" | "registry_unavailable" | "embedder_unavailable" | "identity_unavailable" | "storage_unavailable" | "overloaded" | "shutting_down";
         FieldError: {
             /** @description JSON Pointer of the faulty field. */
             path: string;

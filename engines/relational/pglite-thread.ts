@@ -69,7 +69,7 @@ const handlers = {
   begin(deadline: number): Promise<number> {
     return new Promise((resolve, reject) => {
       inTurn(deadline, async () => {
-        await statements.runAll('begin')
+        await translated(() => statements.runAll('begin'))
         const ended = Promise.withResolvers<void>()
         const id = ++transactions
         current = { id, end: ended.resolve }
@@ -103,7 +103,10 @@ const handlers = {
   listen: (channel: string, deadline: number) =>
     inTurn(deadline, async () => {
       if (unlisteners.has(channel)) return
-      unlisteners.set(channel, await db.listen(channel, (payload) => emit('notify', { channel, payload })))
+      const leave = await translated(() =>
+        db.listen(channel, (payload) => emit('notify', { channel, payload })),
+      )
+      unlisteners.set(channel, leave)
     }),
   unlisten: (channel: string, deadline: number) =>
     inTurn(deadline, async () => {

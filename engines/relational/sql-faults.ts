@@ -4,6 +4,7 @@
  */
 
 import { AppError } from '#lib/errors.ts'
+import { meansLater } from '#lib/later.ts'
 
 const messageCharsMax = 300
 
@@ -32,18 +33,12 @@ export function relationalUnavailable(cause?: unknown): AppError {
   })
 }
 
-/**
- * SQLSTATEs that concern the connection or the server, not the statement: connection exceptions, authentication,
- * too many connections, shutting down or starting up, an idle session that was ended.
- */
-const awayStates = /^(08|28|3D000|53300|57P0[1-5]|25P03)/
-
 /** What an engine's library threw, translated. Anything without a SQLSTATE is a connection that failed. */
 export function translateFault(error: unknown): Error {
   if (error instanceof AppError || error instanceof SqlFault) return error
   const { code, message, constraint } = error as { code?: unknown; message?: string; constraint?: string }
   const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code)
-  if (!isSqlState || awayStates.test(code)) return relationalUnavailable(error)
+  if (!isSqlState || meansLater(error) === 'engine') return relationalUnavailable(error)
   return new SqlFault(code, message ?? '', constraint)
 }
 

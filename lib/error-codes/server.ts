@@ -40,6 +40,12 @@ export const serverCodes = {
     title: 'The identity provider does not answer',
     ...later,
   },
+  storage_unavailable: {
+    status: 503,
+    title: 'A file of the platform cannot be written now',
+    meaning: 'The disk is full, or the machine has no memory or open files left. Nothing was changed.',
+    ...later,
+  },
   query_timeout: {
     status: 503,
     title: 'The query took too long',

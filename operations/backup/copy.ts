@@ -10,7 +10,7 @@ import { folders, snapshotLog } from '#engines/open.ts'
 import { presentPart } from '#lib/data-directory.ts'
 import { AppError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
-import { systemFault } from '#lib/system-faults.ts'
+import { fileFaultCode, systemFault } from '#lib/system-faults.ts'
 import type { Progress } from '#runtime/control.ts'
 
 /** Of the process that runs there, or made from the log again. */
@@ -143,7 +143,7 @@ function demandGoingOn(signal: AbortSignal): void {
 function explained(error: unknown, folder: string): unknown {
   if (error instanceof AppError) return error
   if ((error as { errcode?: number }).errcode === sqliteFull) {
-    return new AppError('invalid_configuration', `${folder}: the disk is full.`, { cause: error })
+    return new AppError(fileFaultCode(error), `${folder}: the disk is full.`, { cause: error })
   }
   return systemFault(error) ?? error
 }

@@ -2,6 +2,7 @@
 
 import { type TSchema, Type } from 'typebox'
 import { AppError, errorCodes, type FieldError } from '#lib/errors.ts'
+import { type Later, meansLater } from '#lib/later.ts'
 
 export interface Problem {
   type: string
@@ -56,9 +57,15 @@ const frameworkFaults: Record<string, () => AppError> = {
   FST_ERR_MAX_PARAM_LENGTH: () => new AppError('not_found', 'There is nothing at this address.'),
 }
 
-/** The AppError that a caller is answered. What is not made for callers becomes `internal_error`. */
+/**
+ * The AppError that a caller is answered. A fault of SQL or of the system that says "later" is a 503; what else is not made
+ * for callers becomes `internal_error`.
+ */
 export function publicError(error: unknown): AppError {
-  if (error instanceof AppError) return isForCallers(error) ? withWait(error) : internalError(error)
+  if (error instanceof AppError && isForCallers(error)) return withWait(error)
+  const later = meansLater(error)
+  if (later !== null) return unavailableNow(later, error)
+  if (error instanceof AppError) return internalError(error)
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   const known = code === undefined ? undefined : frameworkFaults[code]
   if (known) return known()
@@ -97,6 +104,11 @@ function withWait(error: AppError): AppError {
     ...(error.members ? { members: error.members } : {}),
     cause: error,
   })
+}
+
+function unavailableNow(later: Later, cause: unknown): AppError {
+  const code = later === 'machine' ? 'storage_unavailable' : 'relational_engine_unavailable'
+  return withWait(new AppError(code, errorCodes[code].title, { cause }))
 }
 
 function internalError(cause: unknown): AppError {

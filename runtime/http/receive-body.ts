@@ -1,18 +1,18 @@
-/** Receives a big body, which must arrive with a least pace, into one piece of memory of its own, filled as bytes arrive. */
+/** Receives a big body, which must arrive with a least pace, into one piece of memory of its own. */
 
 import type { IncomingMessage } from 'node:http'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { release } from '#lib/release.ts'
+import { createGrownBytes } from './grown-bytes.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
 const paceBytesMin = 16 * 1024
 
 /**
- * Resolves with the body; its memory may be moved away. A body of announced length goes straight to its place: to keep
- * all pieces and join them at the end would stop the event loop for milliseconds and need the memory twice. Throws
- * AppError `payload_too_large` beyond `bytesMax`, `bad_request` when the body ends before its announced length or arrives
- * too slowly (408), and what `arrived` throws, which is called with the size of each piece before it is kept.
+ * Resolves with the body; its memory may be moved away. Memory is taken for what has come and never for what is announced:
+ * a caller that announces much and sends little would hold it for nothing. Throws AppError `payload_too_large` beyond `bytesMax`,
+ * `bad_request` when the body ends before its announced length or arrives too slowly (408), `overloaded` where there is no
+ * memory, and what `arrived` throws, which is called with the size of each piece before it is kept.
  */
 export function receiveBody(
   request: IncomingMessage,
@@ -22,8 +22,7 @@ export function receiveBody(
   const announced = request.headers['content-length']
   const length = announced === undefined ? undefined : Number(announced)
   if (length !== undefined && length > bytesMax) return Promise.reject(tooLarge())
-  const whole = length === undefined ? undefined : Buffer.from(new ArrayBuffer(length))
-  const pieces: Buffer[] = []
+  const bytes = createGrownBytes(length ?? bytesMax)
   let received = 0
   let receivedBefore = 0
   return new Promise((resolve, reject) => {
@@ -34,17 +33,11 @@ export function receiveBody(
       }
       try {
         arrived(piece.length)
+        received += piece.length
+        bytes.add(piece)
       } catch (error) {
         end(error as Error)
-        return
       }
-      received += piece.length
-      if (!whole) {
-        pieces.push(piece)
-        return
-      }
-      whole.set(piece, received - piece.length)
-      release(piece)
     }
     function onEnd(): void {
       end(length !== undefined && received !== length ? cutShort() : null)
@@ -60,9 +53,9 @@ export function receiveBody(
       // A late fault of the connection must find a listener.
       request.on('error', () => {})
       if (error) {
-        if (whole) release(whole)
+        bytes.drop()
         reject(error)
-      } else resolve(whole ?? Buffer.concat(pieces, received))
+      } else bytes.join().then(resolve, reject)
     }
     request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onError)
   })

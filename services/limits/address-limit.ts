@@ -1,6 +1,6 @@
 /** Limits how often one address may call the routes of a scope that ask for no credential. */
 
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { clientNetwork } from '#lib/hosts.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
 import { createSlidingWindows, refuseFor, type WindowLimit } from './sliding-window.ts'
@@ -9,13 +9,17 @@ const addressesMax = 20_000
 
 /**
  * Beyond one of the rates a request is answered 429 `rate_limited` before its body is read. All addresses of an IPv6 /64
- * count as one.
+ * count as one. A request that `knownAs` knows counts under that name in place of its address.
  */
-export function limitedByAddress(scope: FastifyInstance, rates: readonly WindowLimit[]): void {
+export function limitedByAddress(
+  scope: FastifyInstance,
+  rates: readonly WindowLimit[],
+  knownAs: (request: FastifyRequest) => string | undefined = () => undefined,
+): void {
   const windows = createSlidingWindows(rates, addressesMax)
   describeScope(scope, { problems: ['rate_limited'] })
   scope.addHook('onRequest', (request, _reply, done) => {
-    const client = clientNetwork(request.ip)
+    const client = knownAs(request) ?? clientNetwork(request.ip)
     const nowMs = performance.now()
     refuseFor(windows.waitMs(client, nowMs), 'requests of this address')
     windows.count(client, nowMs)

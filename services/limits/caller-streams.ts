@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type EventStream, type EventStreamOptions, openEventStream } from '#runtime/http/event-stream.ts'
+import { publicError } from '#runtime/http/problem.ts'
 import { type Caller, callerOf } from '#services/identity/access/caller.ts'
 import type { Tokens } from '#services/identity/tokens/tokens.ts'
 import { endOperation } from './metered.ts'
@@ -65,7 +66,7 @@ export function createCallerStreams(
         () => stream.end(),
         (error: unknown) => {
           log.warn({ request_id: request.id, reason: describeError(error) }, 'stream.failed')
-          end(error instanceof AppError ? error.code : 'internal_error')
+          end(publicError(error).code)
         },
       )
       return reply.send(stream.body)

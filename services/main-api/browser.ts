@@ -4,6 +4,8 @@ import type { CookieSerializeOptions } from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
+import { knownBrowserTtlS } from '#services/identity/people/known-browsers.ts'
+import type { People } from '#services/identity/people/open-people.ts'
 
 /** Both go to these paths alone, so that no other route has a second credential. */
 export const cookiePath = '/api/v1/session'
@@ -11,6 +13,11 @@ export const cookiePath = '/api/v1/session'
 export const sessionCookie = 'flotilla_session'
 /** Binds a sign-in at the OpenID Connect provider to the browser that began it. */
 export const startCookie = 'flotilla_oidc'
+
+/** Gives a browser that signed in before tries of its own: see known-browsers.ts. No credential. */
+export const browserCookie = 'flotilla_browser'
+/** Where passwords are tried. */
+const browserCookiePath = '/api/v1'
 
 /** Scheme, host and port under which the browser that asks knows this interface. */
 export type OwnOrigin = (request: Pick<FastifyRequest, 'protocol' | 'host'>) => string
@@ -31,6 +38,21 @@ export function cookieOptions(
   maxAge: number,
 ): CookieSerializeOptions {
   return { path: cookiePath, httpOnly: true, sameSite, secure: origin.startsWith('https:'), maxAge }
+}
+
+/** Marks the browser of a sign-in that was right. */
+export function markBrowser(
+  { browsers }: Pick<People, 'browsers'>,
+  request: FastifyRequest,
+  { email, origin }: { email: string; origin: string },
+): [name: string, value: string, options: CookieSerializeOptions] {
+  const options = { ...cookieOptions(origin, 'lax', knownBrowserTtlS), path: browserCookiePath }
+  return [browserCookie, browsers.cookieFor(email, browserCookieOf(request)), options]
+}
+
+/** Also where no plugin has parsed the cookies; its value needs no decoding. */
+export function browserCookieOf({ headers }: Pick<FastifyRequest, 'headers'>): string | undefined {
+  return /(?:^|;) *flotilla_browser=([\w-]+)/.exec(headers.cookie ?? '')?.[1]
 }
 
 /**

@@ -198,6 +198,38 @@ test('a flood from many addresses of a /64 pushes out its own challenges, and ne
   expect((await host.verify('crowded', signature)).status).toBe(200)
 })
 
+test('a signature is compared with 16 challenges at most, those of its own network first', async () => {
+  const { uid, privateKeyPem } = await gateway.provision({ agentId: 'besieged' })
+  const host = from()
+  const own = await host.handshake('besieged')
+  const elsewhere = Array.from({ length: 30 }, (_, n) => from(`203.0.113.${n}`))
+  for (const other of elsewhere) await other.handshake('besieged')
+  const { rows } = await gateway.platform.engines.relational.query<{ server_nonce: string }>(
+    'select server_nonce from platform.challenges where agent_uid = $1 order by id',
+    [uid],
+  )
+  const answer = (index: number) =>
+    host.verify('besieged', signed(privateKeyPem, nonce + rows[index]!.server_nonce))
+  expect(rows[0]!.server_nonce).toBe(own.json.server_nonce)
+  // Own: one. Of the others the newest fifteen.
+  expect((await answer(15)).json.code).toBe('invalid_signature')
+  expect((await answer(16)).status).toBe(200)
+  expect((await answer(0)).status).toBe(200)
+})
+
+test('wrong signatures count for the agent: networks that sent them wait, the agent itself does not', async () => {
+  const { privateKeyPem } = await gateway.provision({ agentId: 'guessed' })
+  const guessers = Array.from({ length: 101 }, (_, n) => from(`192.0.2.${n}`))
+  const wrong = '00'.repeat(64)
+  for (const guesser of guessers) {
+    expect((await guesser.verify('guessed', wrong)).json.code).toBe('invalid_signature')
+  }
+  const refused = await guessers[0]!.verify('guessed', wrong)
+  expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited'])
+  expect(refused.json.retryAfter).toBeGreaterThan(0)
+  expect((await proven('guessed', privateKeyPem)).issued.status).toBe(200)
+})
+
 test('requests that are faulty count before they are checked: the 21st of a second is 429', async () => {
   await gateway.provision({ agentId: 'sloppy' })
   const host = from()

@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path'
 import { AppError, describeError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
 import { syncPath } from '#lib/synced-files.ts'
-import { explainSystemFault } from '#lib/system-faults.ts'
+import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
 const fileName = 'ed25519.pem'
@@ -26,7 +26,8 @@ export function defaultKeyFile(home: string, agentId: string): string {
  * Makes a key pair, writes its private key whole and synced as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which is
  * made (0700) when missing, and runs `work` with it, which changes the agent's record. The file gets its name after the
  * change, so that a full disk or a refused change leaves the old key and the old record. Throws AppError `conflict` when a
- * key is there and `force` is not set, `invalid_configuration` when it cannot be written.
+ * key is there and `force` is not set, `storage_unavailable` when there is no room for it now, `invalid_configuration` when it
+ * cannot be written at all.
  */
 export async function placePrivateKey<T extends object>(
   place: KeyPlace,
@@ -60,7 +61,7 @@ function writeDraft(file: string, text: string): string {
     if (existsSync(draft)) rmSync(draft)
     const why = explainSystemFault(error) ?? describeError(error)
     throw new AppError(
-      'invalid_configuration',
+      fileFaultCode(error),
       `The private key cannot be written to ${file}: ${why}. Nothing was changed.`,
       { cause: error },
     )

@@ -1,6 +1,7 @@
 /** Ed25519 key pairs of agents: makes them, fingerprints them, checks signatures. */
 
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto'
+import { promisify } from 'node:util'
 
 export interface AgentKey {
   /** The 32 bytes of RFC 8032. */
@@ -33,9 +34,14 @@ export function publicKeyObject(publicKey: Buffer): KeyObject {
   })
 }
 
-/** True when `signature` (64 bytes) is this key's over the text's UTF-8 bytes. */
-export function isSignedBy(key: KeyObject, text: string, signature: Buffer): boolean {
-  return verify(null, Buffer.from(text, 'utf8'), key, signature)
+const verifyInPool = promisify<null, Buffer, KeyObject, Buffer, boolean>(verify)
+
+/**
+ * True when `signature` (64 bytes) is this key's over the text's UTF-8 bytes. Runs in the thread pool: whoever sends
+ * signatures has no credential yet, and must not hold up the event loop.
+ */
+export function isSignedBy(key: KeyObject, text: string, signature: Buffer): Promise<boolean> {
+  return verifyInPool(null, Buffer.from(text, 'utf8'), key, signature)
 }
 
 function sshString(bytes: Buffer): Buffer {

@@ -8,6 +8,9 @@ const perAgentAndAddress = [
   { count: 300, windowMs: 60_000 },
 ]
 const perAddress = [{ count: 100, windowMs: 1_000 }]
+/** Signatures of an agent that nobody made, from wherever they come. */
+const failuresPerAgent = [{ count: 100, windowMs: 60_000 }]
+const failuresPerAgentAndAddress = [{ count: 1, windowMs: 60_000 }]
 const keysMax = 20_000
 const handshakes = 'handshakes'
 /** Longer names are no agent ids. */
@@ -16,6 +19,11 @@ const namedLengthMax = 65
 export interface HandshakeLimits {
   /** Counts a call of this address, before anything of it is read. Throws AppError `rate_limited`. */
   admitAddress(address: string): AdmittedCall
+  /**
+   * The result counts a signature that was wrong. Throws AppError `rate_limited` where too many of the agent's were lately,
+   * and one of this address: the agent itself, which signs rightly, is not kept out by a flood from elsewhere.
+   */
+  admitVerification(agentId: string, address: string): () => void
 }
 
 /** A call that its address may make. */
@@ -31,7 +39,18 @@ export interface AdmittedCall {
 export function createHandshakeLimits(now: () => number = () => performance.now()): HandshakeLimits {
   const addresses = createSlidingWindows(perAddress, keysMax)
   const agents = createSlidingWindows(perAgentAndAddress, keysMax)
+  const failures = createSlidingWindows(failuresPerAgent, keysMax)
+  const failuresHere = createSlidingWindows(failuresPerAgentAndAddress, keysMax)
   return {
+    admitVerification(agentId, address) {
+      const pair = `${clientNetwork(address)} ${agentId}`
+      const nowMs = now()
+      if (failuresHere.waitMs(pair, nowMs) > 0) refuseFor(failures.waitMs(agentId, nowMs), 'wrong signatures')
+      return () => {
+        failures.count(agentId, now())
+        failuresHere.count(pair, now())
+      }
+    },
     admitAddress(address) {
       const client = clientNetwork(address)
       const calledAt = now()

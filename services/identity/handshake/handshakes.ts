@@ -16,6 +16,8 @@ import { createHandshakeLimits, type HandshakeLimits } from './handshake-limits.
 export const challengeTtlS = 60
 const pendingPerAddressMax = 8
 const pendingPerAgentMax = 256
+/** Challenges that one signature is compared with: those of the caller's network, and a few for callers that move. */
+const triedMax = 16
 const knownAgentsMax = 10_000
 const sweepEveryMs = 10 * 60_000
 const signaturePattern = /^[0-9a-fA-F]{128}$/
@@ -34,7 +36,7 @@ export interface IssuedKey {
 export interface Handshakes extends HandshakeLimits, Closeable {
   /** Throws AppError `unknown_agent`. A table that is full pushes out an older challenge: see `makeRoom`. */
   challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge>
-  /** Throws AppError `invalid_signature` whatever is wrong. */
+  /** Throws AppError `invalid_signature` whatever is wrong, `rate_limited` where the agent's failures are used up. */
   verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
   /** True when the agent exists, as far as this instance learned lately or the database says. */
   isKnown(agentId: string): Promise<boolean>
@@ -56,8 +58,9 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
     { what: 'sweep of challenges', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
     () => relational.query('delete from platform.challenges where expires_at < now()'),
   )
+  const limits = createHandshakeLimits()
   return {
-    ...createHandshakeLimits(),
+    ...limits,
     close: () => sweeping.close(),
     async challenge(agentId, clientNonce, address) {
       if (!agentIdPattern.test(agentId)) throw unknownAgent()
@@ -76,9 +79,16 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
     async verify(agentId, signature, address) {
       if (!agentIdPattern.test(agentId)) throw invalidSignature()
       const pending = await readPending(relational, agentId, clientNetwork(address))
-      if (pending.length === 0) known.delete(agentId)
-      const matching = findSigned(pending, signature)
-      if (!matching) throw invalidSignature()
+      if (pending.length === 0) {
+        known.delete(agentId)
+        throw invalidSignature()
+      }
+      const failed = limits.admitVerification(agentId, address)
+      const matching = await findSigned(pending, signature)
+      if (!matching) {
+        failed()
+        throw invalidSignature()
+      }
       const apiKey = `vk_live_${randomBytes(32).toString('base64url')}`
       await issue(relational, matching, apiKey, keyTtlS)
       return { apiKey, expiresInS: keyTtlS }
@@ -154,25 +164,29 @@ interface Pending {
   server_nonce: string
 }
 
-/** The agent's challenges, those of this address first; no row when there is no such agent. */
+/** At most `triedMax` of the agent's challenges, those of this address first; no row when there is no such agent. */
 async function readPending(relational: Relational, agentId: string, address: string): Promise<Pending[]> {
   const { rows } = await relational.query<Pending>(
     `select a.uid, a.version, a.public_key, c.id, c.client_nonce, c.server_nonce
      from platform.agents a
      left join platform.challenges c on c.agent_uid = a.uid and c.expires_at > now()
      where lower(a.agent_id) = lower($1) and a.agent_id = $1
-     order by (c.address = $2) desc, c.id desc limit ${pendingPerAgentMax}`,
+     order by (c.address = $2) desc, c.id desc limit ${triedMax}`,
     [agentId, address],
   )
   return rows
 }
 
-function findSigned(pending: Pending[], signature: string): Pending | undefined {
+/** One after the other: a call takes one thread of the pool at a time. */
+async function findSigned(pending: Pending[], signature: string): Promise<Pending | undefined> {
   const first = pending[0]
   if (!first || !signaturePattern.test(signature)) return undefined
   const key = publicKeyObject(first.public_key)
   const bytes = Buffer.from(signature, 'hex')
-  return pending.find((one) => one.id !== null && isSignedBy(key, one.client_nonce + one.server_nonce, bytes))
+  for (const one of pending) {
+    if (one.id !== null && (await isSignedBy(key, one.client_nonce + one.server_nonce, bytes))) return one
+  }
+  return undefined
 }
 
 /**

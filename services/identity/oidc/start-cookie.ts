@@ -4,7 +4,8 @@
  */
 
 import { hash, randomBytes } from 'node:crypto'
-import { parseSecretKey, type SecretKey, seal, unseal } from '../secrets/sealing.ts'
+import { createSealedCookies, type SealedCookies } from '../secrets/sealed-cookies.ts'
+import { parseSecretKey, type SecretKey } from '../secrets/sealing.ts'
 import type { Secrets } from '../secrets/secrets.ts'
 
 /** Of the sign-in from its start to the session. */
@@ -20,11 +21,7 @@ export interface BegunSignIn {
   redirectUri: string
 }
 
-export interface StartCookies {
-  seal(begun: BegunSignIn): string
-  /** Null for whatever is not a cookie of this installation, or too old. */
-  open(cookie: string | undefined): BegunSignIn | null
-}
+export type StartCookies = SealedCookies<BegunSignIn>
 
 /** Throws as `Secrets.get`. */
 export async function openStartCookies(secrets: Secrets): Promise<StartCookies> {
@@ -32,19 +29,8 @@ export async function openStartCookies(secrets: Secrets): Promise<StartCookies> 
   return createStartCookies(parseSecretKey(bytes.toString('hex'))!)
 }
 
-export function createStartCookies(key: SecretKey, now: () => number = Date.now): StartCookies {
-  return {
-    seal(begun) {
-      const text = JSON.stringify({ ...begun, until: now() + startTtlS * 1_000 })
-      return seal(key, name, Buffer.from(text)).toString('base64url')
-    },
-    open(cookie) {
-      const bytes = unseal([key], name, Buffer.from(cookie ?? '', 'base64url'))
-      if (!bytes) return null
-      const { until, ...begun } = JSON.parse(bytes.toString('utf8')) as BegunSignIn & { until: number }
-      return until > now() ? begun : null
-    },
-  }
+export function createStartCookies(key: SecretKey, now?: () => number): StartCookies {
+  return createSealedCookies(key, { name, ttlS: startTtlS }, now)
 }
 
 /** Binds what belongs to the sign-in to the browser that began it. */

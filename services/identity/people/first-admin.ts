@@ -12,7 +12,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { syncPath, writeSynced } from '#lib/synced-files.ts'
-import { explainSystemFault } from '#lib/system-faults.ts'
+import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { newOneTimePassword, type Passwords } from './passwords.ts'
 import { insertPerson } from './people.ts'
@@ -126,7 +126,7 @@ function writeWhole(file: string, text: string): void {
     if (existsSync(draft)) rmSync(draft)
     const why = explainSystemFault(error) ?? describeError(error)
     throw new AppError(
-      'invalid_configuration',
+      fileFaultCode(error),
       `The first admin's password cannot be written to ${file}: ${why}. Correct that and start again.`,
       { cause: error },
     )

@@ -15,6 +15,7 @@ import { openProviderTokens, type ProviderTokens } from '../sessions/provider-to
 import { openSessions, type Sessions } from '../sessions/sessions.ts'
 import { createFirebasePeople, type FirebasePeople } from './firebase.ts'
 import { type FirstAdmin, type OneTimePassword, openFirstAdmin, prepareFirstPassword } from './first-admin.ts'
+import { type KnownBrowsers, openKnownBrowsers } from './known-browsers.ts'
 import { createPasswords, type Passwords } from './passwords.ts'
 import { openRefusedSignIns, type RefusedSignIns } from './refused-sign-ins.ts'
 import { type Provider, peopleSettings, providerOf } from './settings.ts'
@@ -24,6 +25,7 @@ import { createSignInLimits, type SignInLimits } from './sign-in-limits.ts'
 export interface People extends Closeable {
   passwords: Passwords
   limits: SignInLimits
+  browsers: KnownBrowsers
   refusals: RefusedSignIns
   /** Null where people sign in at Firebase and its web API key is not set. */
   signIn: PasswordSignIn | null
@@ -79,6 +81,7 @@ export async function openPeople(parts: PeopleParts): Promise<People> {
     return {
       passwords,
       limits,
+      browsers: await openKnownBrowsers(secrets),
       refusals,
       signIn: check ? createPasswordSignIn({ limits, refusals, check }) : null,
       sessions: scope.add('sessions', openSessions({ relational, log })),

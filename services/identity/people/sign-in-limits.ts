@@ -1,6 +1,7 @@
 /**
- * How often somebody may try to sign in. Wrong passwords make their own address wait; those of many addresses make an
- * account wait for seconds, and never at an address where it signed in before: so nobody can lock another out for long.
+ * How often somebody may try to sign in. Wrong passwords make their own address wait, and those of many addresses make an
+ * account wait for seconds. Neither holds up an account at an address where it signed in before, nor a browser that did:
+ * these have tries of their own, so that nobody can lock another out.
  */
 
 import type { LRUCache } from 'lru-cache'
@@ -15,11 +16,11 @@ export interface GrowingWait {
   longestMs: number
 }
 
-/** Of one account at one address. */
+/** Of one account at one address, or in one browser that signed in before. */
 const ofPair: GrowingWait = { free: 5, firstMs: 1_000, longestMs: 60_000 }
-/** Of one account at all addresses where it has not signed in lately. */
+/** Of one account, for addresses where it has not signed in lately. */
 const ofAccount: GrowingWait = { free: 30, firstMs: 250, longestMs: 15_000 }
-/** Of one address for all accounts. Tries that succeed do not count. */
+/** Of one address for all accounts that have not signed in there lately. Tries that succeed do not count. */
 const ofAddress = [
   { count: 30, windowMs: 60_000 },
   { count: 300, windowMs: 3_600_000 },
@@ -31,12 +32,17 @@ const keysMax = 20_000
 const accountLengthMax = 254
 
 export interface SignInLimits {
-  /** Counts a try as a wrong one, until it is known to be right. Throws AppError `rate_limited`. */
-  admit(account: string, address: string): AdmittedTry
+  /**
+   * Counts a try as a wrong one, until it is known to be right. `browser` is the id of one that signed in to this account
+   * before: its own tries alone hold it up. Throws AppError `rate_limited`.
+   */
+  admit(account: string, address: string, browser?: string): AdmittedTry
 }
 
 export interface AdmittedTry {
-  /** It was right: it does not count, nor do the wrong ones of this address before it. */
+  /** Whose turn checking the password takes. */
+  turn: string
+  /** It was right: it does not count, nor do the wrong ones of this address and browser before it. */
   right(): void
   /** Nobody knows whether it was right: it does not count. */
   takeBack(): void
@@ -48,40 +54,51 @@ interface Wrong {
 }
 
 /** An account is its e-mail without case, whether there is one or not. */
+export function accountOf(email: string): string {
+  return email.slice(0, accountLengthMax).toLowerCase()
+}
+
 export function createSignInLimits(now: () => number = () => performance.now()): SignInLimits {
   const addresses = createSlidingWindows(ofAddress, keysMax)
+  /** Of pairs of address and account, of accounts, and of browsers. */
   const pairs = createLru<string, Wrong>(keysMax)
   const accounts = createLru<string, Wrong>(keysMax)
-  /** Pairs of address and account that signed in, and when. */
+  const browsers = createLru<string, Wrong>(keysMax)
+  /** Pairs that signed in, and when. */
   const known = createLru<string, number>(keysMax)
   const isKnown = (pair: string, nowMs: number) => nowMs - (known.get(pair) ?? -Infinity) < knownForMs
   return {
-    admit(email, address) {
+    admit(email, address, browser) {
       const client = clientNetwork(address)
-      const account = email.slice(0, accountLengthMax).toLowerCase()
+      const account = accountOf(email)
       const pair = `${client} ${account}`
       const nowMs = now()
-      refuseFor(
-        Math.max(
-          addresses.waitMs(client, nowMs),
-          waitMs(pairs.get(pair), ofPair, nowMs),
-          isKnown(pair, nowMs) ? 0 : waitMs(accounts.get(account), ofAccount, nowMs),
-        ),
-        'sign-ins that were refused',
-      )
+      const ofStranger = () =>
+        Math.max(addresses.waitMs(client, nowMs), waitMs(accounts.get(account), ofAccount, nowMs))
+      const holdingUp =
+        browser !== undefined
+          ? waitMs(browsers.get(browser), ofPair, nowMs)
+          : Math.max(waitMs(pairs.get(pair), ofPair, nowMs), isKnown(pair, nowMs) ? 0 : ofStranger())
+      refuseFor(holdingUp, 'sign-ins that were refused')
+      // Each counts everywhere: whoever has somebody's cookie has no more tries than without it.
+      const counted: [LRUCache<string, Wrong>, string][] = [
+        [pairs, pair],
+        [accounts, account],
+        ...(browser === undefined ? [] : [[browsers, browser] as [LRUCache<string, Wrong>, string]]),
+      ]
       addresses.count(client, nowMs)
-      countWrong(pairs, pair, nowMs)
-      countWrong(accounts, account, nowMs)
+      for (const [all, key] of counted) countWrong(all, key, nowMs)
       const takeBack = () => {
         addresses.uncount(client, nowMs)
-        uncountWrong(pairs, pair)
-        uncountWrong(accounts, account)
+        for (const [all, key] of counted) uncountWrong(all, key)
       }
       return {
+        turn: browser === undefined ? address : `browser ${browser}`,
         takeBack,
         right() {
           takeBack()
           pairs.delete(pair)
+          if (browser !== undefined) browsers.delete(browser)
           known.set(pair, nowMs)
         },
       }

@@ -13,6 +13,14 @@ export interface SignInTry {
   password: string
   address: string
   requestId: string
+  /** Of a browser that signed in to this account before: its id. */
+  browser?: string | undefined
+}
+
+/** A try that was admitted. */
+export interface CheckedTry extends SignInTry {
+  /** Whose turn checking the password takes. */
+  turn: string
 }
 
 export interface SignedIn {
@@ -36,7 +44,7 @@ export interface PasswordSignInParts {
   limits: SignInLimits
   refusals: RefusedSignIns
   /** Looks whether e-mail and password belong together. */
-  check(given: SignInTry): Promise<Checked>
+  check(given: CheckedTry): Promise<Checked>
 }
 
 export function createPasswordSignIn({ limits, refusals, check }: PasswordSignInParts): PasswordSignIn {
@@ -48,7 +56,7 @@ export function createPasswordSignIn({ limits, refusals, check }: PasswordSignIn
       )
       let checked: Checked
       try {
-        checked = await check(given)
+        checked = await check({ ...given, turn: admitted.turn })
       } catch (error) {
         admitted.takeBack()
         throw error
@@ -65,7 +73,7 @@ export function createPasswordSignIn({ limits, refusals, check }: PasswordSignIn
 
 function admit(limits: SignInLimits, given: SignInTry, refused: (error: AppError) => void): AdmittedTry {
   try {
-    return limits.admit(given.email, given.address)
+    return limits.admit(given.email, given.address, given.browser)
   } catch (error) {
     if (error instanceof AppError) refused(error)
     throw error
@@ -76,11 +84,11 @@ function admit(limits: SignInLimits, given: SignInTry, refused: (error: AppError
 export function checkOwnPassword(
   relational: Relational,
   passwords: Passwords,
-): (given: SignInTry) => Promise<Checked> {
-  return async ({ email, password, address }) => {
+): (given: CheckedTry) => Promise<Checked> {
+  return async ({ email, password, turn }) => {
     const account = await readPasswordOf(relational, email)
     const stored = account?.password ?? null
-    const { matches, upgraded } = await passwords.verify(password, stored, address)
+    const { matches, upgraded } = await passwords.verify(password, stored, turn)
     if (!account || !matches) return { refused: wrongPassword(), uid: account?.person.uid ?? null }
     if (upgraded !== undefined && stored !== null) {
       await keepUpgradedHash(relational, account.person.uid, { before: stored, after: upgraded })

@@ -8,7 +8,7 @@ import { type Environment, loadConfig, optionalText } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
 import { syncPath, writeSynced } from '#lib/synced-files.ts'
-import { explainSystemFault } from '#lib/system-faults.ts'
+import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { homeOf } from '#runtime/settings.ts'
 import { parseSecretKey, type SecretKey } from './sealing.ts'
 
@@ -83,7 +83,7 @@ function parseKeys(texts: string[], where: string): SecretKeys {
 function unusable(file: string, error: unknown): AppError {
   const why = explainSystemFault(error) ?? describeError(error)
   return new AppError(
-    'invalid_configuration',
+    fileFaultCode(error),
     `The key of the stored secrets cannot be kept in ${file}: ${why}. Set ${secretKeyVariable}, or make the file accessible.`,
     { cause: error },
   )

@@ -47,7 +47,13 @@ const agentWithKey = Type.Object(
   { title: 'AgentWithKey' },
 )
 
-const problems = ['forbidden', 'conflict', 'relational_engine_unavailable', 'log_unavailable'] as const
+const problems = [
+  'forbidden',
+  'conflict',
+  'relational_engine_unavailable',
+  'log_unavailable',
+  'storage_unavailable',
+] as const
 
 interface Place {
   volume?: string

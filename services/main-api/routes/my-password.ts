@@ -15,6 +15,7 @@ import {
   passwordLengthMin,
 } from '#services/identity/people/passwords.ts'
 import type { SignInTry } from '#services/identity/people/sign-in.ts'
+import { browserCookieOf } from '../browser.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 
@@ -63,10 +64,12 @@ export function registerMyPassword(scope: FastifyInstance, main: MainApi): void 
       const email = emailOf(caller)
       const { current, new: fresh } = request.body
       checkNewPassword(fresh, email, '/new')
-      const tried = { email, password: current, address: request.ip, requestId: request.id }
+      // A session is one that signed in before, as a browser is.
+      const browser = people.browsers.idOf(browserCookieOf(request), email) ?? caller.sessionId
+      const tried = { email, password: current, address: request.ip, requestId: request.id, browser }
       const before = await confirm(caller.uid, tried)
       if (current === fresh) throw new AppError('conflict', 'The new password is the present one.')
-      const after = await people.passwords.hash(fresh, request.ip)
+      const after = await people.passwords.hash(fresh, caller.uid)
       const by = { actor: { kind: 'person' as const, id: caller.uid }, requestId: request.id }
       const change = { before, after, keptSession: caller.sessionId ?? null }
       const { outboxId } = await changePassword(relational, caller.uid, change, by)
@@ -77,13 +80,14 @@ export function registerMyPassword(scope: FastifyInstance, main: MainApi): void 
   )
 
   /** The stored hash of a password that is right. Wrong ones count as wrong sign-ins do. */
-  async function confirm(uid: string, { email, password, address, requestId }: SignInTry): Promise<string> {
+  async function confirm(uid: string, tried: SignInTry): Promise<string> {
+    const { email, password, address, requestId, browser } = tried
     const stored = (await readPasswordOf(relational, email))?.password ?? null
     if (stored === null) {
       throw new AppError('conflict', 'This person has no password here: it is changed where they sign in.')
     }
-    const admitted = people.limits.admit(email, address)
-    const { matches } = await people.passwords.verify(password, stored, address).catch((error) => {
+    const admitted = people.limits.admit(email, address, browser)
+    const { matches } = await people.passwords.verify(password, stored, admitted.turn).catch((error) => {
       admitted.takeBack()
       throw error
     })

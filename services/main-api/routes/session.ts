@@ -14,8 +14,10 @@ import { buyIdToken } from '#services/identity/sessions/id-tokens.ts'
 import { type HeldSession, sessionAgeS } from '#services/identity/sessions/sessions.ts'
 import { limitedByAddress } from '#services/limits/address-limit.ts'
 import {
+  browserCookieOf,
   cookieOptions,
   cookiePath,
+  markBrowser,
   type OwnOrigin,
   ownOriginOf,
   sameOriginOnly,
@@ -110,7 +112,8 @@ const unavailable = ['overloaded', 'identity_unavailable', 'relational_engine_un
 /** Below /api/v1, open: who has no ID token yet comes here. */
 export async function registerSession(app: FastifyInstance, main: MainApi): Promise<void> {
   await app.register(cookies)
-  limitedByAddress(app, rates)
+  // A flood of its address does not keep out a browser that signed in before.
+  limitedByAddress(app, rates, (request) => main.people.browsers.anyIdOf(browserCookieOf(request)))
   const ownOrigin = ownOriginOf(main.context.config.MAIN_API_URL)
   registerSessionOidc(app, main, ownOrigin)
   registerWaysIn(app, main)
@@ -149,7 +152,8 @@ function registerSignIn(scope: FastifyInstance, main: MainApi, ownOrigin: OwnOri
         summary: 'Sign in with e-mail and password, or with the code of an OpenID Connect sign-in',
         description:
           'Wrong passwords make their address wait, for a minute at most, and after many from many addresses the account for ' +
-          'seconds. A wrong password and an unknown e-mail get the same answer after the same time.',
+          'seconds. An account at an address where it signed in before, and a browser that did (cookie `flotilla_browser`), have ' +
+          'tries of their own. A wrong password and an unknown e-mail get the same answer after the same time.',
         body,
         response: { 200: enveloped(signedIn) },
       },
@@ -179,8 +183,9 @@ function registerSignIn(scope: FastifyInstance, main: MainApi, ownOrigin: OwnOri
         endsAt: session.endsAt,
       }
       const data = { ...(await tokenOf(main, held)), half: session.half }
-      const options = cookieOptions(ownOrigin(request), 'strict', sessionAgeS)
-      reply.setCookie(sessionCookie, session.cookie, options)
+      const origin = ownOrigin(request)
+      reply.setCookie(sessionCookie, session.cookie, cookieOptions(origin, 'strict', sessionAgeS))
+      if (by === 'password') reply.setCookie(...markBrowser(people, request, { email: person.email, origin }))
       reply.header('cache-control', 'no-store')
       return answer(data)
     },
@@ -202,7 +207,8 @@ async function withPassword({ people }: MainApi, request: FastifyRequest): Promi
   if (!people.signIn) {
     throw new AppError('not_found', 'Nobody signs in with a password here: FIREBASE_WEB_API_KEY is not set.')
   }
-  const tried = { email, password, address: request.ip, requestId: request.id }
+  const browser = people.browsers.idOf(browserCookieOf(request), email)
+  const tried = { email, password, address: request.ip, requestId: request.id, browser }
   const { person, providerToken } = await people.signIn.signIn(tried)
   return { person, by: 'password', ...(providerToken === undefined ? {} : { providerToken }) }
 }

@@ -9,7 +9,7 @@ const budgetBytes = 8 * upsertBodyBytesMax
 const shareBytes = 2 * upsertBodyBytesMax
 
 export interface ByteBudget {
-  /** An upload begins: what it announces counts for nothing. */
+  /** An upload begins: what it announces counts for nothing, and no memory is taken for it. */
   begin(agentId: string): Upload
 }
 

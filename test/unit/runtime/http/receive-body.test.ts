@@ -2,9 +2,11 @@
 
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
+
+const mebibyte = 2 ** 20
 
 function stream(headers: Record<string, string>): PassThrough & IncomingMessage {
   return Object.assign(new PassThrough(), { headers }) as PassThrough & IncomingMessage
@@ -28,6 +30,61 @@ describe('a body', () => {
     request.end()
     expect((await body).subarray(19_999, 20_001)).toEqual(Buffer.from([1, 2]))
     expect(pieces.map((piece) => piece.length)).toEqual([0, 0])
+  })
+
+  test('takes memory for what has come, and never for what is announced', async () => {
+    const taken: number[] = []
+    class Counted extends ArrayBuffer {
+      constructor(bytes: number) {
+        super(bytes)
+        taken.push(bytes)
+      }
+    }
+    vi.stubGlobal('ArrayBuffer', Counted)
+    onTestFinished(() => void vi.unstubAllGlobals())
+    const sum = () => taken.reduce((all, bytes) => all + bytes, 0)
+    const announced = 64 * mebibyte
+    const request = stream({ 'content-length': String(announced) })
+    const body = receiveBody(request, announced)
+    expect(taken).toEqual([])
+    let sent = 0
+    for (const bytes of [1, 1, 20_000, 500_000, 3 * mebibyte, 1, 10 * mebibyte]) {
+      request.write(Buffer.alloc(bytes, 7))
+      sent += bytes
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(sum()).toBeLessThanOrEqual(Math.min(2 * sent, sent + mebibyte) + 16 * 1024)
+    }
+    request.destroy()
+    await expect(body).rejects.toMatchObject({ code: 'bad_request' })
+  })
+
+  test('of many pieces comes as it was sent, with and without its length', async () => {
+    const sent = Buffer.from(Array.from({ length: 300_000 }, (_, n) => n % 251))
+    for (const headers of [{ 'content-length': '300000' }, {}] as Record<string, string>[]) {
+      const request = stream(headers)
+      const body = receiveBody(request, 300_000)
+      for (let at = 0, size = 1; at < sent.length; at += size, size = (size * 7) % 40_000 || 1) {
+        request.write(Buffer.from(sent.subarray(at, at + size)))
+      }
+      request.end()
+      expect(sent.equals(await body)).toBe(true)
+      expect((await body).buffer.byteLength).toBe(300_000)
+    }
+  })
+
+  test('for which there is no memory is refused for now', async () => {
+    const request = stream({ 'content-length': '6' })
+    const body = receiveBody(request, 10)
+    class Full extends ArrayBuffer {
+      constructor(bytes: number) {
+        super(0)
+        throw new RangeError(`Array buffer allocation failed: ${bytes}`)
+      }
+    }
+    vi.stubGlobal('ArrayBuffer', Full)
+    onTestFinished(() => void vi.unstubAllGlobals())
+    request.end('abcdef')
+    await expect(body).rejects.toMatchObject({ code: 'overloaded', statusCode: 503, retryAfter: 1 })
   })
 
   test('of unknown length comes whole up to the limit', async () => {

@@ -15,7 +15,12 @@ import {
   updateAgent,
   waitUntilPublished,
 } from '#services/identity/agents/agents.ts'
-import { fingerprintOf, isSignedBy, publicKeyObject } from '#services/identity/agents/key-pair.ts'
+import {
+  fingerprintOf,
+  generateAgentKey,
+  isSignedBy,
+  publicKeyObject,
+} from '#services/identity/agents/key-pair.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
@@ -49,10 +54,23 @@ test('a provisioned agent has a key pair whose public half and fingerprint are s
     [agent.uid],
   )
   const signature = sign(null, Buffer.from('text'), createPrivateKey(privateKeyPem))
-  expect(isSignedBy(publicKeyObject(rows[0]!.public_key), 'text', signature)).toBe(true)
-  expect(isSignedBy(publicKeyObject(rows[0]!.public_key), 'other', signature)).toBe(false)
+  expect(await isSignedBy(publicKeyObject(rows[0]!.public_key), 'text', signature)).toBe(true)
+  expect(await isSignedBy(publicKeyObject(rows[0]!.public_key), 'other', signature)).toBe(false)
   expect(fingerprintOf(rows[0]!.public_key)).toBe(agent.public_key_fingerprint)
   expect((await showAgent(relational, 'whale-1')).uid).toBe(agent.uid)
+})
+
+test('signatures are verified off the event loop', async () => {
+  const { publicKey, privateKeyPem } = generateAgentKey()
+  const signature = sign(null, Buffer.from('text'), createPrivateKey(privateKeyPem))
+  let verified = false
+  const verifying = isSignedBy(publicKeyObject(publicKey), 'text', signature).then(() => {
+    verified = true
+  })
+  // What was done on the loop would be known before its next turn.
+  for (let turn = 0; turn < 1_000; turn++) await Promise.resolve()
+  expect(verified).toBe(false)
+  await verifying
 })
 
 test('the fingerprint is the one that ssh-keygen prints', () => {

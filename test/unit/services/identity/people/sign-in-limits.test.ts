@@ -7,9 +7,9 @@ function clocked() {
   let nowMs = 0
   const limits = createSignInLimits(() => nowMs)
   /** 0 when it is admitted, else the seconds to wait. */
-  function wait(account: string, address: string): number {
+  function wait(account: string, address: string, browser?: string): number {
     try {
-      limits.admit(account, address)
+      limits.admit(account, address, browser)
       return 0
     } catch (error) {
       expect((error as { code: string }).code).toBe('rate_limited')
@@ -93,6 +93,33 @@ test('one address tries 30 times a minute over all accounts; an IPv6 /64 is one 
   expect(wait('new@x', '2001:db8:0:1::1')).toBe(0)
   pass(60_000)
   expect(wait('new@x', '2001:db8::ffff')).toBe(0)
+})
+
+test('an account at an address where it signed in before is not held up by wrong tries at others', () => {
+  const { limits, wait, pass } = clocked()
+  limits.admit('ana@x', '192.0.2.1').right()
+  for (let n = 0; n < 400; n++) {
+    wait(`nobody${n}@x`, '192.0.2.1')
+    pass(2_000)
+  }
+  expect(wait('stranger@x', '192.0.2.1')).toBeGreaterThan(60)
+  // Its own tries are as many as before.
+  expect([1, 2, 3, 4, 5].map(() => wait('ana@x', '192.0.2.1'))).toEqual([0, 0, 0, 0, 0])
+  expect(wait('ana@x', '192.0.2.1')).toBe(1)
+})
+
+test('a browser that signed in before is held up by its own tries alone, and has no more than any other', () => {
+  const { limits, wait } = clocked()
+  for (let n = 0; n < 5; n++) wait('ana@x', '192.0.2.1')
+  expect(wait('ana@x', '192.0.2.1')).toBe(1)
+  expect([1, 2, 3, 4, 5].map(() => wait('ana@x', '192.0.2.1', 'b'))).toEqual([0, 0, 0, 0, 0])
+  expect(wait('ana@x', '192.0.2.1', 'b')).toBe(1)
+  // They count for the address as well.
+  for (let n = 0; n < 20; n++) expect(wait(`a${n}@x`, '192.0.2.1')).toBe(0)
+  expect(wait('more@x', '192.0.2.1')).toBe(60)
+  limits.admit('ana@x', '192.0.2.1', 'c').right()
+  expect(wait('ana@x', '192.0.2.1')).toBe(0)
+  expect(wait('more@x', '192.0.2.1')).toBe(60)
 })
 
 test('after a quarter of an hour all is forgotten', () => {
