@@ -56,8 +56,12 @@ export const deadlines = {
     /** What an operator looks at: the whole state, all groups. */
     observedMs: 10_000,
     searchPgMs: 5_000,
-    /** In each such time a large body must bring some bytes. */
+    /** In each such time a large body, and any request without a caller, must bring some bytes. */
     bodyPaceMs: 5_000,
+    /** A new connection that says nothing for so long is closed. */
+    firstByteMs: 5_000,
+    /** So long a connection that ends is read on, so that its caller sees the answer. */
+    lingerMs: 5_000,
     /** Within this time a caller learns that the log is away. */
     awayMs: 2_000,
   },

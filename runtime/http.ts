@@ -4,9 +4,11 @@ import type { IncomingMessage } from 'node:http'
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import { registerAccessLog } from './http/access-log.ts'
 import { answerUnreadableAddress, registerErrors } from './http/errors.ts'
+import { createHttpProcess, type HttpProcess, joinProcess } from './http/http-process.ts'
 import { registerJsonBodies } from './http/json-parser.ts'
 import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
@@ -20,16 +22,20 @@ import type { OpenSpan, Tracing } from './tracing/tracing.ts'
 export { type ApiDescription, registerApiDescription } from './http/api-description.ts'
 export { recordHeaders } from './http/request-ids.ts'
 
-const mebibyte = 1024 * 1024
-const connectionsMax = 10_000
-
 export interface HttpAppOptions {
   /** Name of the service: label of its metrics and field of its log lines. */
   name: string
   log: Logger
   metrics: Registry
-  /** Default 1 MiB; a route may set its own `bodyLimit`. */
+  /** What all interfaces of the process share. Default: an own one. */
+  process?: HttpProcess
+  /**
+   * Of routes that ask for no credential. Default 16 KiB; behind a credential it is 1 MiB, and a route may set its own
+   * `bodyLimit`.
+   */
   bodyBytesMax?: number
+  /** Of an address and its headers. Default 16 KiB. */
+  headerBytesMax?: number
   /** CIDRs whose X-Forwarded-* headers count. Default none. */
   trustedProxies?: readonly string[]
   /** Asked by /readyz. Default: always ready. */
@@ -64,18 +70,22 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   const app = fastify({
     logger: false,
     genReqId: requestIdOf as (raw: IncomingMessage) => string,
-    bodyLimit: options.bodyBytesMax ?? mebibyte,
+    bodyLimit: options.bodyBytesMax ?? budgets.http.strangerBodyBytesMax,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     requestTimeout: options.requestTimeoutMs ?? 120_000,
     keepAliveTimeout: 72_000,
     return503OnClosing: false,
     clientErrorHandler: answerClientError,
     frameworkErrors: answerUnreadableAddress,
-    // A get of 1,000 ids travels in the address line.
-    http: { maxHeaderSize: mebibyte, headersTimeout: 20_000 },
+    http: {
+      maxHeaderSize: options.headerBytesMax ?? budgets.http.headerBytesMax,
+      headersTimeout: 20_000,
+      connectionsCheckingInterval: 5_000,
+    },
     routerOptions: { maxParamLength: 16_384 },
   }) as FastifyInstance
-  app.server.maxConnections = connectionsMax
+  const process = options.process ?? createHttpProcess(options)
+  joinProcess(app, process)
   app.decorateRequest('traceparent', '')
   app.decorateRequest('span', null)
   app.decorateRequest('agentId', null)
@@ -85,11 +95,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   registerDrain(app)
   registerRequestIds(app)
   if (options.tracing) registerServerSpans(app, options.name, options.tracing)
-  registerErrors(app, options.log)
   if (options.loopbackOnly) registerLoopbackGuard(app)
+  registerErrors(app, options.log)
   registerJsonBodies(app)
   registerAccessLog(app, options)
-  registerProbes(app, options)
+  registerProbes(app, { ...options, process })
   return app
 }
 

@@ -60,6 +60,8 @@ interface ServiceBase {
 export interface Ingress extends ServiceBase {
   kind: 'ingress'
   address: ListenAddress | LoopbackAddress
+  /** Of an address and its headers. Default 16 KiB. */
+  headerBytesMax?: number
   /** Loads the code that runs the service, while the engines open, and begins what takes long and needs none of them. */
   load(env: Environment): Promise<Routes>
 }

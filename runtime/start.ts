@@ -20,6 +20,7 @@ import { createStop } from './start/bounded-close.ts'
 import {
   type HttpParts,
   type LoadedIngress,
+  openHttpProcess,
   portSettings,
   processSettings,
   startIngresses,
@@ -111,7 +112,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const started = await startWorkers(workers, { ...platform, drainMs: stop.drainMs })
   scope.add('workers', stop.boundWorkers(started))
   const state = { ready: false }
-  const parts: HttpParts = { scope, stop, platform, env, ports, state }
+  const parts: HttpParts = { scope, stop, platform, env, ports, state, http: openHttpProcess(env) }
   const addresses = await startIngresses(parts, loaded)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {

@@ -40,7 +40,10 @@ export const requestCodes = {
   },
   bad_request: {
     status: 400,
-    alsoStatus: { 408: 'it arrives too slowly', 431: 'address and headers exceed 1 MiB' },
+    alsoStatus: {
+      408: 'it arrives too slowly',
+      431: 'address and headers exceed 16 KiB, at the vector gateway 32 KiB',
+    },
     title: 'The request is malformed',
     meaning:
       'The HTTP itself is faulty: an address that is not validly encoded, a wrong Content-Length, a body that is cut short.',

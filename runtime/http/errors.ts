@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError, describeError } from '#lib/errors.ts'
+import { hasBody, leaveBodyUnread } from './linger.ts'
 import { problemContentType, problemOf, publicError } from './problem.ts'
 
 export function registerErrors(app: FastifyInstance, log: Logger): void {
@@ -12,17 +13,20 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
     if (problem.statusCode >= 500) logFault(log, request, problem, error)
     answerProblem(reply, request, problem)
   })
-  app.setNotFoundHandler((request, reply) => {
+  const answerNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
     const allowed = methodsAt(request.url)
-    if (allowed.length === 0) {
-      return answerProblem(reply, request, new AppError('not_found', 'There is nothing at this address.'))
-    }
-    reply.header('allow', allowed.join(', '))
-    answerProblem(
-      reply,
-      request,
-      new AppError('method_not_allowed', `Use ${allowed.join(' or ')} at this address.`),
-    )
+    const fault =
+      allowed.length === 0
+        ? new AppError('not_found', 'There is nothing at this address.')
+        : new AppError('method_not_allowed', `Use ${allowed.join(' or ')} at this address.`)
+    if (allowed.length > 0) reply.header('allow', allowed.join(', '))
+    answerProblem(reply, request, fault)
+  }
+  app.setNotFoundHandler(answerNotFound)
+  // Before its body, which nobody wants, is read.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.is404 && hasBody(request.raw)) answerNotFound(request, reply)
+    else done()
   })
 }
 
@@ -44,8 +48,7 @@ function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppE
     reply.header('retry-after', String(Math.max(1, Math.ceil(error.retryAfter))))
   }
   if (error.statusCode === 401) reply.header('www-authenticate', 'Bearer')
-  // The rest of a body that was refused unread must not be taken for the next request.
-  if (error.statusCode === 413 || error.statusCode === 408) reply.header('connection', 'close')
+  leaveBodyUnread(request, reply, error.statusCode === 413 || error.statusCode === 408)
   reply
     .code(error.statusCode)
     .type(problemContentType)

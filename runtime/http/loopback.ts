@@ -105,7 +105,6 @@ export async function listenOnLoopback(
 /** Its connections are handed to the app's one server, with all of its limits. Null on a machine without IPv6. */
 function openSecond(app: FastifyInstance, port: number): Promise<Server | null> {
   const server = createServer({ noDelay: true }, (socket) => app.server.emit('connection', socket))
-  server.maxConnections = app.server.maxConnections
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       if (isWithoutIpv6(error)) resolve(null)

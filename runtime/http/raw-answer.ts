@@ -1,8 +1,9 @@
-/** Answers what is not HTTP, or comes too slowly, with a problem document on the bare socket. */
+/** Answers on the bare socket, with a problem document: what is not HTTP, or comes too slowly, or has to make room. */
 
 import type { Socket } from 'node:net'
 import { AppError } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
+import { linger } from './linger.ts'
 import { problemContentType, problemOf } from './problem.ts'
 
 /** Not by import: see runtime/control.ts. */
@@ -20,10 +21,16 @@ const malformed = new AppError('bad_request', 'The request is not valid HTTP.')
 
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const fault = faults[error.code ?? ''] ?? malformed
+  answerRaw(socket, faults[error.code ?? ''] ?? malformed)
+}
+
+/** Writes the answer of a fault and ends the connection. Nothing of another answer may be written yet. */
+export function answerRaw(socket: Socket, fault: AppError): void {
   const body = JSON.stringify(problemOf(fault, newEventId()))
-  socket.end(
+  const wait = fault.retryAfter === undefined ? '' : `Retry-After: ${Math.ceil(fault.retryAfter)}\r\n`
+  linger(
+    socket,
     `HTTP/1.1 ${fault.statusCode} ${STATUS_CODES[fault.statusCode]}\r\n` +
-      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${wait}Connection: close\r\n\r\n${body}`,
   )
 }

@@ -7,8 +7,9 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope } from '#lib/resource.ts'
+import { createHttpProcess, type HttpProcess } from '../http/http-process.ts'
 import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.ts'
-import { createHttpApp } from '../http.ts'
+import { createHttpApp, type HttpAppOptions } from '../http.ts'
 import type { Platform } from '../platform.ts'
 import type { Ingress, Routes, Service } from '../service.ts'
 import type { Stop } from './bounded-close.ts'
@@ -93,6 +94,16 @@ export interface HttpParts {
   env: Environment
   ports: HeldPorts
   state: { ready: boolean }
+  http: HttpProcess
+}
+
+/** What the interfaces of this process share. */
+export function openHttpProcess(env: Environment): HttpProcess {
+  return createHttpProcess({ trustedProxies: trustedProxiesOf(env) })
+}
+
+function trustedProxiesOf(env: Environment): string[] {
+  return listed(loadConfig(processSettings, env).TRUSTED_PROXIES)
 }
 
 export interface LoadedIngress {
@@ -108,7 +119,10 @@ export async function startIngresses(
   const { scope, stop, env } = parts
   const { HOST } = loadConfig(processSettings, env)
   const apps = loaded.map(({ ingress }) =>
-    createApp(ingress.name, parts, 'loopbackVariable' in ingress.address),
+    createApp(ingress.name, parts, {
+      loopbackOnly: 'loopbackVariable' in ingress.address,
+      ...(ingress.headerBytesMax === undefined ? {} : { headerBytesMax: ingress.headerBytesMax }),
+    }),
   )
   const opening = loaded.map(async ({ ingress, routes }, at) => {
     const resources = await routes(apps[at]!, parts.platform)
@@ -135,16 +149,20 @@ export async function startOps(parts: HttpParts): Promise<void> {
   parts.platform.log.info({ url }, 'ops.listening')
 }
 
-function createApp(name: string, { platform, env, state }: HttpParts, loopbackOnly = false): FastifyInstance {
-  const trustedProxies = listed(loadConfig(processSettings, env).TRUSTED_PROXIES)
+function createApp(
+  name: string,
+  { platform, env, state, http }: HttpParts,
+  more: Pick<HttpAppOptions, 'loopbackOnly' | 'headerBytesMax'> = {},
+): FastifyInstance {
   return createHttpApp({
     name,
     log: platform.log.child({ service: name }),
     metrics: platform.metrics,
-    trustedProxies,
-    loopbackOnly,
+    trustedProxies: trustedProxiesOf(env),
+    process: http,
     tracing: platform.tracing,
     ready: () => state.ready,
+    ...more,
   })
 }
 

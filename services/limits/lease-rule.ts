@@ -8,7 +8,7 @@
  * holds more than the limit, whichever process dies.
  */
 
-import { windowWaitMs } from './sliding-window.ts'
+import { windowWaitMs } from '#lib/sliding-window.ts'
 import type { AgentLimits } from './tiers.ts'
 
 /** A permit to begin an operation runs out after this time: with the second that it counts, under two seconds. */

@@ -1,6 +1,7 @@
 /** What many callers look at again and again: each is read once for all of them, and kept for a moment. */
 
 import { withTimeout } from '#lib/backoff.ts'
+import { type Cached, createCached } from '#lib/cached.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
@@ -10,7 +11,6 @@ import { openGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
-import { type Cached, createCached } from './cached.ts'
 import { createGroupLooks, type LookedLag } from './group-looks.ts'
 import { type LagHistory, openLagHistory } from './lag-history.ts'
 

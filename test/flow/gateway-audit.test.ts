@@ -53,6 +53,8 @@ const good: [string, string, string, BareCall, number][] = [
   ['scroll', 'posts', '/v1/vectors/scroll', { body: { collection: 'posts' } }, 200],
   ['count', 'posts', '/v1/vectors/count?collection=posts', {}, 200],
   ['get', 'posts', '/v1/vectors/get?collection=posts&ids=a', {}, 200],
+  ['get', 'posts', '/v1/vectors/get', { body: { collection: 'posts', ids: ['a'] } }, 200],
+  ['count', 'posts', '/v1/vectors/count', { body: { collection: 'posts' } }, 200],
   [
     'delete',
     'posts',

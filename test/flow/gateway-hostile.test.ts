@@ -155,6 +155,28 @@ test.each([
   expect([refused.status, pathsOf(refused.json)]).toEqual([422, [path]])
 })
 
+test.each([
+  ['/v1/vectors/get', { ids: ['a'], collection: 'nothing' }, 404],
+  ['/v1/vectors/get', {}, 422],
+  ['/v1/vectors/get', { ids: [] }, 422],
+  ['/v1/vectors/get', { ids: 'a' }, 422],
+  ['/v1/vectors/get', { ids: [7] }, 422],
+  ['/v1/vectors/get', { ids: [''] }, 422],
+  ['/v1/vectors/get', { ids: ['a\0b'] }, 422],
+  ['/v1/vectors/get', { ids: Array.from({ length: 1_001 }, (_, n) => `${n}`) }, 422],
+  ['/v1/vectors/get', { id: 'a' }, 422],
+  ['/v1/vectors/count', { collection: 'nothing' }, 404],
+  ['/v1/vectors/count', { filter: '{}' }, 422],
+  ['/v1/vectors/count', { filter: {} }, 422],
+  ['/v1/vectors/count', { x: 1 }, 422],
+])('POST %s with %j is %i', async (path, given, status) => {
+  const refused = await send(path, { body: { collection: 'posts', ...given } })
+  expect([refused.status, refused.json.code]).toEqual([
+    status,
+    status === 404 ? 'collection_not_found' : 'validation_failed',
+  ])
+})
+
 test('numbers that no float32 or double holds are refused in searches', async () => {
   const text = (more: string, first = '1') =>
     `{"collection":"posts","vector":${firstComponent(first)}${more}}`
@@ -180,7 +202,7 @@ test.each([
   ['/v1/vectors/get?collection=posts&id=a&id=b', 422, 'validation_failed'],
   ['/v1/vectors/get?collection=posts&id=', 422, 'validation_failed'],
   ['/v1/vectors/get?collection=posts&id=a%00b', 422, 'validation_failed'],
-  [`/v1/vectors/get?collection=posts&id=${'x'.repeat(100_000)}`, 422, 'validation_failed'],
+  [`/v1/vectors/get?collection=posts&id=${'x'.repeat(30_000)}`, 422, 'validation_failed'],
   ['/v1/vectors/get?collection=posts&id=absent', 404, 'point_not_found'],
   ['/v1/operations/%20', 400, 'invalid_operation_id'],
   ['/v1/nothing', 404, 'not_found'],

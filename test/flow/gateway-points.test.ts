@@ -106,9 +106,31 @@ test('ids and payloads come back exactly, odd ones, too', async () => {
   expect(many.missing).toEqual(['absent'])
 })
 
-test('a thousand ids fit into one get', async () => {
-  const ids = Array.from({ length: 1_000 }, (_, n) => `${'x'.repeat(100)}${n}`)
+test('a thousand of the longest ids fit into one get, and a long filter into one count', async () => {
+  const ids = Array.from({ length: 1_000 }, (_, n) => `${n}`.padStart(512, 'x'))
   expect((await client.getMany('almemsha', ids)).missing).toEqual(ids)
+  const must = Array.from({ length: 128 }, (_, n) => ({
+    key: `${n}`.padStart(512, 'k'),
+    match: { value: n },
+  }))
+  expect(await client.count('almemsha', { filter: { must } })).toBe(0)
+})
+
+test('a get and a count answer the same whether their request is an address or a body', async () => {
+  await client.upsert(
+    'posts',
+    ['x', 'y'].map((id) => ({ id: `same-${id}`, vector: axisVector(3), payload: { set: 'same' } })),
+    { wait: true },
+  )
+  const ids = ['same-y', 'same-x', 'absent', 'same-y']
+  const inAddress = await bare(`/v1/vectors/get?collection=posts&${ids.map((id) => `ids=${id}`).join('&')}`)
+  const inBody = await bare('/v1/vectors/get', { body: { collection: 'posts', ids } })
+  expect([inBody.status, inBody.json]).toEqual([200, inAddress.json])
+  const filter = { must: [{ key: 'set', match: { value: 'same' } }] }
+  const counted = await bare('/v1/vectors/count', { body: { collection: 'posts', filter } })
+  expect([counted.status, counted.json]).toEqual([200, { collection: 'posts', count: 2 }])
+  const query = `collection=posts&filter=${encodeURIComponent(JSON.stringify(filter))}`
+  expect((await bare(`/v1/vectors/count?${query}`)).json).toEqual(counted.json)
 })
 
 test('filters compare by value and type', async () => {

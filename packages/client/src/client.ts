@@ -148,10 +148,8 @@ export function createClient(options: ClientOptions): Client {
       } while (offset !== undefined)
     },
     async count(collection, given = {}) {
-      const filter = given.filter && JSON.stringify(given.filter)
-      const answer = await keyed<{ count: number }>(
-        get('v1/vectors/count', { collection, filter, after: given.after }, given.signal),
-      )
+      const body = { collection, filter: given.filter, after: given.after }
+      const answer = await keyed<{ count: number }>(post('v1/vectors/count', body, given.signal))
       return answer.count
     },
     delete: (collection, ids, given = {}) =>
@@ -163,7 +161,7 @@ export function createClient(options: ClientOptions): Client {
     get: (collection, id, given = {}) =>
       keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
     getMany: (collection, ids, given = {}) =>
-      keyed(get('v1/vectors/get', { collection, ids, after: given.after }, given.signal)),
+      keyed(post('v1/vectors/get', { collection, ids, after: given.after }, given.signal)),
     find: (query, given = {}) => find(query, { ...localIndexOf(options), ...given }, client.getMany),
     operation: (id) => operation(id),
     waitFor: (given, waiting = {}) =>

@@ -201,9 +201,12 @@ test('names become those of the interface, and undefined ones are left out', asy
     after: 'op',
   })
   await client.getMany('posts', ['a&b', 'c'])
-  expect(sent[1]?.search).toBe('?collection=posts&ids=a%26b&ids=c')
+  expect([sent[1]?.method, sent[1]?.body]).toEqual(['POST', { collection: 'posts', ids: ['a&b', 'c'] }])
+  const filter = { must: [{ key: 'a', match: { value: 1 } }] }
+  await client.count('posts', { filter })
+  expect([sent[2]?.method, sent[2]?.body]).toEqual(['POST', { collection: 'posts', filter }])
   await client.delete('posts', ['a'])
-  expect([sent[2]?.method, sent[2]?.body]).toEqual(['DELETE', { collection: 'posts', ids: ['a'] }])
+  expect([sent[3]?.method, sent[3]?.body]).toEqual(['DELETE', { collection: 'posts', ids: ['a'] }])
 })
 
 test('scrollAll goes on from page to page', async () => {

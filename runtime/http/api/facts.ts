@@ -1,6 +1,7 @@
 /** What routes and their scopes say of themselves for the API description, in addition to their schemas. */
 
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
+import { budgets } from '#lib/budgets.ts'
 import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
 
 /** A code with its usual status, or with one of its others. */
@@ -42,10 +43,12 @@ declare module 'fastify' {
 /** In samples and descriptions: the address that the description was asked at, without a slash at its end. */
 export const serverMark = '{the-address-asked}'
 
-/** Adds to the description of every route of `scope` that is registered later. */
+/** Adds to the description of every route of `scope` that is registered later. Behind a credential bodies may be longer. */
 export function describeScope(scope: FastifyInstance, facts: ScopeFacts): void {
   scope.addHook('onRoute', (route) => {
     route.config = { ...route.config, scopes: [...(route.config?.scopes ?? []), facts] }
+    // Where nobody knows the caller the limit of the app stays.
+    if (facts.credential) route.bodyLimit ??= budgets.http.callerBodyBytesMax
   })
 }
 
@@ -58,7 +61,14 @@ export function headersOf(config: FastifyContextConfig): Readonly<Record<string,
 }
 
 /** What any request may be answered. */
-const always: ErrorCase[] = ['bad_request', 'internal_error', 'overloaded', 'shutting_down']
+const always: ErrorCase[] = [
+  'bad_request',
+  { code: 'bad_request', status: 408 },
+  { code: 'bad_request', status: 431 },
+  'internal_error',
+  'overloaded',
+  'shutting_down',
+]
 const ofBodies: ErrorCase[] = ['invalid_json', 'payload_too_large', 'unsupported_media_type']
 
 /** Status → codes, each once, in the order of the catalogue. */

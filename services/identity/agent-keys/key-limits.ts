@@ -1,7 +1,7 @@
 /** How often an agent key may be traded, of each key and of each address: counted before the vault is asked. */
 
 import { clientNetwork } from '#lib/hosts.ts'
-import { createSlidingWindows, refuseFor } from '#services/limits/sliding-window.ts'
+import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
 
 /** Ten a minute; five of them at once, after which they pass with the pace of ten a minute. */
 const perKey = [

@@ -1,7 +1,7 @@
 /** The rates of handshakes and verifications, of an address and of an agent there: refused before anything is read or looked up. */
 
 import { clientNetwork } from '#lib/hosts.ts'
-import { createSlidingWindows, refuseFor } from '#services/limits/sliding-window.ts'
+import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
 
 const perAgentAndAddress = [
   { count: 20, windowMs: 1_000 },

@@ -7,7 +7,7 @@
 import type { LRUCache } from 'lru-cache'
 import { clientNetwork } from '#lib/hosts.ts'
 import { createLru } from '#lib/lru.ts'
-import { createSlidingWindows, refuseFor } from '#services/limits/sliding-window.ts'
+import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
 
 /** After `free` wrong tries each further one has to wait: `firstMs`, twice as long after each, `longestMs` at most. */
 export interface GrowingWait {

@@ -5,6 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
+import { limitedByAddress } from '#runtime/http/address-limit.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { tradeCode } from '#services/identity/oidc/sign-in-codes.ts'
@@ -12,7 +13,6 @@ import { showPerson } from '#services/identity/people/people.ts'
 import type { Person } from '#services/identity/people/rows.ts'
 import { buyIdToken } from '#services/identity/sessions/id-tokens.ts'
 import { type HeldSession, sessionAgeS } from '#services/identity/sessions/sessions.ts'
-import { limitedByAddress } from '#services/limits/address-limit.ts'
 import {
   browserCookieOf,
   cookieOptions,

@@ -1,6 +1,7 @@
 /** The vector gateway: agents prove who they are, write points into the log and search the vector engine. */
 
 import { type Static, Type } from 'typebox'
+import { budgets } from '#lib/budgets.ts'
 import { defineIngress } from '#runtime/service.ts'
 import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
 
@@ -23,5 +24,6 @@ export const vectorGateway = defineIngress({
   config,
   check: (env) => void keysAtHand(env),
   address: { name: 'vector_url', portVariable: 'VECTOR_GATEWAY_PORT', port: 8_080 },
+  headerBytesMax: budgets.http.gatewayHeaderBytesMax,
   load: async () => (await import('./routes.ts')).registerGateway,
 })

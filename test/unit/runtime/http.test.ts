@@ -20,7 +20,13 @@ const thing = Type.Object(
 function testApp(options: Partial<HttpAppOptions> = {}): { app: FastifyInstance; lines: string[] } {
   const lines: string[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) })
-  const app = createHttpApp({ name: 'test', log, metrics: new Registry(), ...options })
+  const app = createHttpApp({
+    name: 'test',
+    log,
+    metrics: new Registry(),
+    bodyBytesMax: 1_048_576,
+    ...options,
+  })
   app.post('/things', { schema: { body: thing } }, (request, reply) => reply.send(request.body))
   app.post('/any', (request, reply) => reply.type('application/json').send(JSON.stringify(request.body)))
   app.delete('/things', (request, reply) => reply.type('application/json').send(JSON.stringify(request.body)))

@@ -1,8 +1,8 @@
-/** GET /v1/vectors/count. */
+/** GET /v1/vectors/count; POST takes the filter in its body. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type { FastifyInstance } from 'fastify'
-import { Type } from 'typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
@@ -21,6 +21,8 @@ const querystring = closedObject({
   after,
 })
 
+const body = closedObject({ collection, filter: Type.Optional(filter), after }, { title: 'CountRequest' })
+
 const answer = Type.Object(
   { collection: Type.String(), count: Type.Integer() },
   {
@@ -32,34 +34,57 @@ const answer = Type.Object(
 
 const checkFilter = compileCheck(filter)
 
+const config = {
+  operation: 'count',
+  problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+} as const
+
 export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
-  const { vectors } = gateway.context.engines
-  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+  const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  const described = { tags: ['vectors'], response: { 200: answer } }
+  app.get(
     '/count',
     {
-      config: {
-        operation: 'count',
-        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
-      },
+      config,
       schema: {
+        ...described,
         operationId: 'countPoints',
-        tags: ['vectors'],
         summary: 'Count the points of a collection, exactly',
         querystring,
-        response: { 200: answer },
       },
     },
-    async (request, reply) => {
-      const given = request.query
-      const name = requireCollection(given.collection)
-      const parsed = parseFilter(given.filter)
-      const count = await withAudit(gateway, request, reply, { collection: name }, async () => {
-        if (given.after !== undefined) await gateway.operations.after(given.after)
-        return vectors.count(name, parsed)
-      })
-      return { collection: name, count }
+    (request, reply) => {
+      const { filter, ...given } = request.query
+      return count({ gateway, request, reply }, given, () => parseFilter(filter))
     },
   )
+  app.post(
+    '/count',
+    {
+      config,
+      schema: {
+        ...described,
+        operationId: 'countFilteredPoints',
+        summary: 'Count the points that a filter lets through, exactly',
+        body,
+      },
+    },
+    (request, reply) => count({ gateway, request, reply }, request.body, () => request.body.filter),
+  )
+}
+
+async function count(
+  { gateway, request, reply }: { gateway: Gateway; request: FastifyRequest; reply: FastifyReply },
+  { collection, after }: { collection: string; after?: string },
+  filterOf: () => Filter | undefined,
+): Promise<Static<typeof answer>> {
+  const name = requireCollection(collection)
+  const parsed = filterOf()
+  const counted = await withAudit(gateway, request, reply, { collection: name }, async () => {
+    if (after !== undefined) await gateway.operations.after(after)
+    return gateway.context.engines.vectors.count(name, parsed)
+  })
+  return { collection: name, count: counted }
 }
 
 function parseFilter(text: string | undefined): Filter | undefined {

@@ -1,7 +1,7 @@
-/** GET /v1/vectors/get: one point by `id`, or many by repeated `ids`. */
+/** GET /v1/vectors/get: one point by `id`, or many by repeated `ids`. POST takes the ids in its body. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Point } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -10,7 +10,15 @@ import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { pointIdFault, requireCollection } from '../points/point.ts'
-import { after, afterProblems, answeredVector, closedObject, collection, payload } from '../schemas.ts'
+import {
+  after,
+  afterProblems,
+  answeredVector,
+  closedObject,
+  collection,
+  payload,
+  pointId,
+} from '../schemas.ts'
 
 const idsMax = 1_000
 
@@ -28,13 +36,26 @@ const querystring = closedObject({
         Type.Array(Type.String(), {
           minItems: 1,
           maxItems: idsMax,
-          description: `Instead of id: 1 to ${idsMax} point ids, ids=a&ids=b.`,
+          description: `Instead of id: 1 to ${idsMax} point ids, ids=a&ids=b. An address has room for 32 KiB: POST takes more.`,
         }),
       ),
     ),
   ),
   after,
 })
+
+const body = closedObject(
+  {
+    collection,
+    // The handler checks them as it checks those of an address.
+    ids: Type.Unsafe<string[]>({
+      ...Type.Array(Type.String()),
+      ...shownAs(Type.Array(pointId, { minItems: 1, maxItems: idsMax })),
+    }),
+    after,
+  },
+  { title: 'GetRequest' },
+)
 
 const point = { id: Type.String(), vector: answeredVector, payload }
 
@@ -65,15 +86,17 @@ const answer = Type.Object(
   ),
 )
 
+const config = {
+  operation: 'get',
+  problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+} as const
+
 export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
-  const { vectors } = gateway.context.engines
-  scope.withTypeProvider<TypeBoxTypeProvider>().get(
+  const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  app.get(
     '/get',
     {
-      config: {
-        operation: 'get',
-        problems: ['point_not_found', 'collection_not_found', 'vector_engine_unavailable', ...afterProblems],
-      },
+      config: { ...config, problems: ['point_not_found', ...config.problems] },
       schema: {
         operationId: 'getPoints',
         tags: ['vectors'],
@@ -86,15 +109,46 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const wanted = wantedIds(given)
-      const found = await withAudit(gateway, request, reply, { collection: name }, async () => {
-        if (given.after !== undefined) await gateway.operations.after(given.after)
-        const points = await vectors.get(name, wanted)
-        if (given.id !== undefined && points.length === 0) throw pointNotFound(name)
-        return points
-      })
+      const found = await read({ gateway, request, reply }, name, wanted, given.after, given.id !== undefined)
       return (given.id === undefined ? manyAnswer(wanted, found) : plain(found[0]!)) as Static<typeof answer>
     },
   )
+  app.post(
+    '/get',
+    {
+      config,
+      schema: {
+        operationId: 'getManyPoints',
+        tags: ['vectors'],
+        summary: 'Fetch many points by id, with their vectors',
+        body,
+        response: { 200: foundPoints },
+      },
+    },
+    async (request, reply) => {
+      const { collection, ids, after } = request.body
+      const name = requireCollection(collection)
+      const wanted = checkedIds(ids, 'ids')
+      const found = await read({ gateway, request, reply }, name, wanted, after, false)
+      return manyAnswer(wanted, found) as Static<typeof foundPoints>
+    },
+  )
+}
+
+/** Throws AppError `point_not_found` where the one point that was asked for is `required` and absent. */
+function read(
+  { gateway, request, reply }: { gateway: Gateway; request: FastifyRequest; reply: FastifyReply },
+  collection: string,
+  ids: string[],
+  after: string | undefined,
+  required: boolean,
+): Promise<Point[]> {
+  return withAudit(gateway, request, reply, { collection }, async () => {
+    if (after !== undefined) await gateway.operations.after(after)
+    const points = await gateway.context.engines.vectors.get(collection, ids)
+    if (required && points.length === 0) throw pointNotFound(collection)
+    return points
+  })
 }
 
 function wantedIds(given: Static<typeof querystring>): string[] {
@@ -103,7 +157,12 @@ function wantedIds(given: Static<typeof querystring>): string[] {
   }
   if (Array.isArray(given.id)) throw validationFailed([{ path: '/id', message: 'must be given once' }])
   const name = given.id === undefined ? 'ids' : 'id'
-  const ids = [given.id ?? given.ids ?? []].flat()
+  return checkedIds([given.id ?? given.ids ?? []].flat(), name)
+}
+
+/** Each id once. Throws AppError `validation_failed`. */
+function checkedIds(ids: string[], name: 'id' | 'ids'): string[] {
+  if (ids.length === 0) throw validationFailed([{ path: '/ids', message: 'must hold at least one id' }])
   if (ids.length > idsMax) throw validationFailed([{ path: '/ids', message: `must be at most ${idsMax}` }])
   const errors = ids.flatMap((id, n) => {
     const fault = pointIdFault(id)

@@ -39,7 +39,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       onRequest: leastAccess('member'),
       config: {
         operation: 'upsert',
-        problems: [...writeProblems, ...idempotencyProblems, { code: 'bad_request', status: 408 }],
+        problems: [...writeProblems, ...idempotencyProblems],
       },
       // The parser has checked the body already, point by point.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),

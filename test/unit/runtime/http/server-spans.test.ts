@@ -33,7 +33,7 @@ afterEach(async () => {
 })
 
 test('what a handler does is its child, also behind the body of a request', async () => {
-  app.post('/things/:id', async () => {
+  app.post('/things/:id', { bodyLimit: 200_000 }, async () => {
     await new Promise((resolve) => setImmediate(resolve))
     tracing.beginChild('inner', { kind: 'internal' })?.end()
     return {}

@@ -1,6 +1,6 @@
 /** Keeps what is expensive to read for a moment, so that many who ask cost one reading. */
 
-import { withTimeout } from '#lib/backoff.ts'
+import { withTimeout } from './backoff.ts'
 
 export interface Cached<T> {
   /** What was read at most `keptMs` ago; those who ask meanwhile wait for the same reading. */

@@ -2,8 +2,8 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { clientNetwork } from '#lib/hosts.ts'
-import { describeScope } from '#runtime/http/api/facts.ts'
-import { createSlidingWindows, refuseFor, type WindowLimit } from './sliding-window.ts'
+import { createSlidingWindows, refuseFor, type WindowLimit } from '#lib/sliding-window.ts'
+import { describeScope } from './api/facts.ts'
 
 const addressesMax = 20_000
 

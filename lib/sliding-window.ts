@@ -1,7 +1,7 @@
 /** The arithmetic of a sliding window, written once: the leases of agents' limits and the rates of handshakes follow it. */
 
-import { AppError } from '#lib/errors.ts'
-import { createLru } from '#lib/lru.ts'
+import { AppError } from './errors.ts'
+import { createLru } from './lru.ts'
 
 /**
  * The milliseconds after which one more time fits when at most `count` may lie within any `windowMs`; 0 when it fits

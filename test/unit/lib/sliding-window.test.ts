@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createSlidingWindows } from '#services/limits/sliding-window.ts'
+import { createSlidingWindows } from '#lib/sliding-window.ts'
 
 test('no window of any limit ever holds more than its count, and a refusal names the first moment that passes', () => {
   fc.assert(
