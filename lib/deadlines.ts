@@ -58,6 +58,10 @@ export const deadlines = {
     searchPgMs: 5_000,
     /** In each such time a large body must bring some bytes. */
     bodyPaceMs: 5_000,
+    /** A large answer waits for its turn, when those under way fill their budget. */
+    answerTurnMs: 5_000,
+    /** A reader that takes nothing of its answer for so long is cut off. */
+    answerTakenMs: 30_000,
     /** Within this time a caller learns that the log is away. */
     awayMs: 2_000,
   },

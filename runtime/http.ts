@@ -12,6 +12,7 @@ import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
+import { registerLargeAnswers } from './http/send-rows.ts'
 import { createSerializer } from './http/serialization.ts'
 import { registerServerSpans } from './http/server-spans.ts'
 import { createValidator } from './http/validation.ts'
@@ -89,6 +90,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   if (options.loopbackOnly) registerLoopbackGuard(app)
   registerJsonBodies(app)
   registerAccessLog(app, options)
+  registerLargeAnswers(app)
   registerProbes(app, options)
   return app
 }
