@@ -3,13 +3,15 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Point } from '#engines/vectors/port.ts'
+import type { Point, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { answers } from '#runtime/http/answers.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { pointIdFault, requireCollection } from '../points/point.ts'
+import { pointIdFault, pointsPerPiece, requireCollection } from '../points/point.ts'
 import { after, afterProblems, answeredVector, closedObject, collection, payload } from '../schemas.ts'
 
 const idsMax = 1_000
@@ -39,6 +41,7 @@ const querystring = closedObject({
 const point = { id: Type.String(), vector: answeredVector, payload }
 
 const storedPoint = Type.Object(point, { title: 'StoredPoint' })
+const textOf = createRowText<object>(storedPoint)
 const foundPoints = Type.Object(
   {
     points: Type.Array(storedPoint),
@@ -86,13 +89,19 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const wanted = wantedIds(given)
-      const found = await withAudit(gateway, request, reply, { collection: name }, async () => {
-        if (given.after !== undefined) await gateway.operations.after(given.after)
-        const points = await vectors.get(name, wanted)
-        if (given.id !== undefined && points.length === 0) throw pointNotFound(name)
-        return points
-      })
-      return (given.id === undefined ? manyAnswer(wanted, found) : plain(found[0]!)) as Static<typeof answer>
+      const isSmall = wanted.length <= pointsPerPiece
+      const work = async () => {
+        const first = await withAudit(gateway, request, reply, { collection: name }, async () => {
+          if (given.after !== undefined) await gateway.operations.after(given.after)
+          const points = await vectors.get(name, wanted.slice(0, pointsPerPiece))
+          if (given.id !== undefined && points.length === 0) throw pointNotFound(name)
+          return points
+        })
+        if (!isSmall) return sendRows(reply, manyPieces(vectors, name, wanted, first)) as never
+        const many = () => ({ points: first.map(plain), missing: missingOf(wanted, first) })
+        return (given.id === undefined ? many() : plain(first[0]!)) as Static<typeof answer>
+      }
+      return isSmall ? work() : answers.hold(request, reply, work)
     },
   )
 }
@@ -113,9 +122,28 @@ function wantedIds(given: Static<typeof querystring>): string[] {
   return [...new Set(ids)]
 }
 
-function manyAnswer(wanted: string[], found: Point[]) {
+function missingOf(wanted: string[], found: Point[]): string[] {
   const there = new Set(found.map((point) => point.id))
-  return { points: found.map(plain), missing: wanted.filter((id) => !there.has(id)) }
+  return wanted.filter((id) => !there.has(id))
+}
+
+/** `first`: the points of the first piece. */
+function manyPieces(vectors: Pick<VectorStore, 'get'>, collection: string, wanted: string[], first: Point[]) {
+  const missing: string[] = []
+  async function* pieces(): AsyncGenerator<Point[]> {
+    for (let from = 0; from < wanted.length; from += pointsPerPiece) {
+      const some = wanted.slice(from, from + pointsPerPiece)
+      const found = from === 0 ? first : await vectors.get(collection, some)
+      missing.push(...missingOf(some, found))
+      yield found
+    }
+  }
+  return {
+    begin: '{"points":[',
+    end: () => `],"missing":${JSON.stringify(missing)}}`,
+    textOf: (one: Point) => textOf(plain(one)),
+    pieces: pieces(),
+  }
 }
 
 function plain(point: Point) {
