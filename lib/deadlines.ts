@@ -62,6 +62,10 @@ export const deadlines = {
     firstByteMs: 5_000,
     /** So long a connection that ends is read on, so that its caller sees the answer. */
     lingerMs: 5_000,
+    /** A large answer waits for its turn, when those under way fill their budget. */
+    answerTurnMs: 5_000,
+    /** A reader that takes nothing of its answer for so long is cut off. */
+    answerTakenMs: 30_000,
     /** Within this time a caller learns that the log is away. */
     awayMs: 2_000,
   },

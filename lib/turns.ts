@@ -3,9 +3,9 @@
 import { AppError } from './errors.ts'
 
 export interface TurnsOptions {
-  /** Pieces of work that run at once. */
+  /** Pieces of work that run at once, each by its weight. */
   atOnce: number
-  /** Those of one caller. */
+  /** Those of one caller. One piece runs whatever its weight. */
   perCaller: number
   /** Pieces that wait; one more fails with AppError `overloaded`. So does one of a caller that has a quarter of them waiting. */
   waitingMax: number
@@ -14,14 +14,21 @@ export interface TurnsOptions {
 export interface Turns {
   /**
    * Runs `work` when it is the caller's turn: callers follow each other in a circle, the work of one in its order. `late`
-   * is thrown when the turn has not come after `patienceMs`.
+   * is thrown when the turn has not come after `patienceMs`. `weight` is how many pieces it counts for, by default one.
    */
-  take<T>(caller: string, patienceMs: number, late: () => Error, work: () => Promise<T>): Promise<T>
+  take<T>(
+    caller: string,
+    patienceMs: number,
+    late: () => Error,
+    work: () => Promise<T>,
+    weight?: number,
+  ): Promise<T>
   /** From now on the caller gets no turn for so long. */
   rest(caller: string, ms: number): void
 }
 
 interface Waiting {
+  weight: number
   start(): void
 }
 
@@ -38,8 +45,11 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
   function next(): void {
     for (const [caller, queue] of queues) {
       if (running >= atOnce) return
-      if (resting.has(caller) || (runningOf.get(caller) ?? 0) >= perCaller) continue
       const [first] = queue
+      const own = runningOf.get(caller) ?? 0
+      if (resting.has(caller) || (own > 0 && own + first!.weight > perCaller)) continue
+      // A heavy one keeps its place: lighter ones that pass it would keep it waiting for ever.
+      if (running > 0 && running + first!.weight > atOnce) return
       leave(caller, first!)
       // To the end of the circle.
       if (queue.size > 0) {
@@ -55,30 +65,31 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
     waiting -= 1
     if (queue.size === 0) queues.delete(caller)
   }
-  async function run<T>(caller: string, work: () => Promise<T>): Promise<T> {
-    running += 1
-    runningOf.set(caller, (runningOf.get(caller) ?? 0) + 1)
+  async function run<T>(caller: string, weight: number, work: () => Promise<T>): Promise<T> {
+    running += weight
+    runningOf.set(caller, (runningOf.get(caller) ?? 0) + weight)
     try {
       return await work()
     } finally {
-      running -= 1
-      const left = runningOf.get(caller)! - 1
+      running -= weight
+      const left = runningOf.get(caller)! - weight
       if (left === 0) runningOf.delete(caller)
       else runningOf.set(caller, left)
       next()
     }
   }
   return {
-    take(caller, patienceMs, late, work) {
+    take(caller, patienceMs, late, work, weight = 1) {
       if (waiting >= waitingMax) return Promise.reject(tooMany('Too many calls are waiting'))
       if ((queues.get(caller)?.size ?? 0) >= waitingOfCallerMax) {
         return Promise.reject(tooMany('Too many of your calls are waiting'))
       }
       return new Promise((resolve, reject) => {
         const one: Waiting = {
+          weight,
           start() {
             clearTimeout(timer)
-            run(caller, work).then(resolve, reject)
+            run(caller, weight, work).then(resolve, reject)
           },
         }
         const timer = setTimeout(() => {

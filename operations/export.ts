@@ -3,6 +3,7 @@
 import { Type } from 'typebox'
 import type { ScrolledPoint } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { pieceBytesMax } from '#runtime/http/answers.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
 const pagePoints = 200
@@ -24,6 +25,7 @@ export const exportOperation = defineOperation({
       if (signal.aborted) throw new AppError('shutting_down', 'The export was cancelled.')
       const page = await vectors.scroll(collection, {
         limit: pagePoints,
+        bytesMax: pieceBytesMax,
         withPayload: true,
         ...(next === null ? {} : { offset: next }),
       })

@@ -77,8 +77,8 @@ export async function followRecords(
   }
 
   /** Resolves when it is given and the loop may go on; undefined when that is at once. */
-  function give(record: StoredRecord): void | Promise<unknown> {
-    const given = record.hidden ? undefined : options.onRecord(record)
+  function give(record: StoredRecord): Promise<unknown> | undefined {
+    const given = record.hidden ? undefined : (options.onRecord(record) ?? undefined)
     const turn = spendTurn(recordBytes(record))
     return given && turn ? Promise.all([given, turn]) : (given ?? turn)
   }

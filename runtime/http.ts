@@ -14,6 +14,7 @@ import { registerLoopbackGuard } from './http/loopback.ts'
 import { registerProbes } from './http/probes.ts'
 import { answerClientError } from './http/raw-answer.ts'
 import { requestIdOf, traceparentOf } from './http/request-ids.ts'
+import { registerLargeAnswers } from './http/send-rows.ts'
 import { createSerializer } from './http/serialization.ts'
 import { registerServerSpans } from './http/server-spans.ts'
 import { createValidator } from './http/validation.ts'
@@ -99,6 +100,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   registerErrors(app, options.log)
   registerJsonBodies(app)
   registerAccessLog(app, options)
+  registerLargeAnswers(app)
   registerProbes(app, { ...options, process })
   return app
 }

@@ -121,7 +121,7 @@ function createStore(
           [vector.buffer],
         )) as Awaited<ReturnType<typeof call.search>>
         const hits: Hit[] = unpackPoints(found).map((point, i) => ({ ...point, score: found.scores[i]! }))
-        return { hits, eligible: found.eligible }
+        return { hits, eligible: found.eligible, filled: found.filled }
       }),
     scroll: (collection, query) =>
       run('scroll', async () => {

@@ -70,11 +70,15 @@ export interface SearchQuery {
   withPayload?: boolean
   /** Default false. */
   withVector?: boolean
+  /** Of payloads and vectors as JSON, roughly: hits behind it come without them (see `filled`). Default: no limit. */
+  bytesMax?: number
 }
 
 export interface SearchResult {
   /** By falling score, ties by id (code point order). All eligible points when there are no more than `limit`. */
   hits: Hit[]
+  /** So many hits, the first of them, have the payload and vector that were asked for; `get` has those of the others. */
+  filled: number
   /** Points that were eligible (in the collection, or matching the filter); may be an estimate or up to 5 s old. */
   eligible: number
 }
@@ -86,6 +90,8 @@ export interface ScrollQuery {
   filter?: Filter
   withPayload?: boolean
   withVector?: boolean
+  /** The page ends at so many bytes of JSON, roughly; one point comes whatever its size. Default: no limit. */
+  bytesMax?: number
 }
 
 export interface ScrolledPoint {

@@ -156,9 +156,77 @@ export function describeVectorSearch({ fresh, vector, upsert, dimension }: Vecto
     }
   })
 
+  test('a scroll ends by bytes as well, with and without a filter, and loses and repeats nothing', async () => {
+    const { store, name } = await fresh()
+    const points = Array.from({ length: 90 }, (_, i) =>
+      upsert(`point ${i}`, vector(1, i), { some: i % 2 === 0, text: 'x'.repeat(i % 3 === 0 ? 20_000 : 10) }),
+    )
+    await store.apply(name, points)
+    const some = { must: [{ key: 'some', match: { value: true } }] }
+    for (const filter of [undefined, some]) {
+      for (const [bytesMax, pointsMax] of [
+        [1, 1],
+        [50_000, 90],
+      ] as const) {
+        const ids: string[] = []
+        let pages = 0
+        for (let next: string | null | undefined; next !== null; pages++) {
+          const offset = next === undefined ? {} : { offset: next }
+          const query = { limit: 1000, bytesMax, ...offset, ...(filter ? { filter } : {}) }
+          const page = await store.scroll(name, query)
+          const bytes = page.points.reduce((sum, { payload }) => sum + JSON.stringify(payload).length, 0)
+          expect(page.points.length <= pointsMax && (bytes <= bytesMax || page.points.length === 1)).toBe(
+            true,
+          )
+          if (next) expect(page.points[0]!.id).toBe(next)
+          ids.push(...page.points.map(({ id }) => id))
+          next = page.next
+        }
+        expect(pages).toBeGreaterThan(5)
+        expect([ids.length, new Set(ids).size]).toEqual(filter ? [45, 45] : [90, 90])
+      }
+    }
+  })
+
+  test('a search fills hits up to its bytes, in its order, and `get` has the others', async () => {
+    const { store, name } = await fresh()
+    const text = 'x'.repeat(10_000)
+    await store.apply(
+      name,
+      Array.from({ length: 100 }, (_, i) => upsert(`point ${i}`, vector(1, i / 100), { i, text })),
+    )
+    for (const limit of [10, 100]) {
+      const query = { vector: vector(1), limit }
+      const whole = await store.search(name, query)
+      expect(whole.filled).toBe(limit)
+      const { hits, filled } = await store.search(name, { ...query, bytesMax: 50_000, withVector: true })
+      expect(hits.map(({ id, score }) => [id, score])).toEqual(whole.hits.map(({ id, score }) => [id, score]))
+      if (limit === 100) expect(filled).toBeLessThan(limit)
+      expect(hits.map((hit) => [hit.payload !== undefined, hit.vector !== undefined])).toEqual(
+        hits.map((_, n) => [n < filled, n < filled]),
+      )
+      const rest = await store.get(
+        name,
+        hits.slice(filled).map(({ id }) => id),
+      )
+      expect(hits.slice(0, filled).map(({ payload }) => payload)).toEqual(
+        whole.hits.slice(0, filled).map(({ payload }) => payload),
+      )
+      expect(rest.map(({ payload }) => payload)).toEqual(
+        whole.hits.slice(filled).map(({ payload }) => payload),
+      )
+      // Without payload and vector there is nothing to fill.
+      expect((await store.search(name, { ...query, bytesMax: 1, withPayload: false })).filled).toBe(limit)
+    }
+  })
+
   test('an empty collection answers empty', async () => {
     const { store, name } = await fresh()
-    expect(await store.search(name, { vector: vector(1), limit: 5 })).toEqual({ hits: [], eligible: 0 })
+    expect(await store.search(name, { vector: vector(1), limit: 5 })).toEqual({
+      hits: [],
+      eligible: 0,
+      filled: 0,
+    })
     expect(await store.scroll(name, { limit: 5 })).toEqual({ points: [], next: null })
     expect(await store.count(name)).toBe(0)
   })

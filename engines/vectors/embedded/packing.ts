@@ -20,8 +20,10 @@ export interface PackedWrites {
 
 export interface PackedPoints {
   ids: string[]
+  /** Those of the first `filled` points. */
   payloads: string[] | null
   vectors: Float32Array<ArrayBuffer> | null
+  filled: number
 }
 
 export function packWrites(operations: PointOperation[], dimension: number): PackedWrites {
@@ -58,23 +60,44 @@ export interface Wanted {
   withVector?: boolean
 }
 
-export function packPoints(points: StoredPoint[], wanted: Wanted): Transferred<PackedPoints> {
-  const ids = points.map((point) => point.id)
-  const payloads = wanted.withPayload === false ? null : points.map((point) => point.payload)
-  if (wanted.withVector !== true) return new Transferred({ ids, payloads, vectors: null }, [])
-  const dimension = points[0]?.vector.length ?? 0
-  const vectors = new Float32Array(points.length * dimension)
-  points.forEach((point, i) => {
-    vectors.set(point.vector, i * dimension)
-  })
-  return new Transferred({ ids, payloads, vectors }, [vectors.buffer])
+/** A float32 as JSON has about so many characters. */
+const bytesPerNumber = 20
+
+/** Roughly: characters of its JSON. */
+export function jsonBytes({ id, payload, vector }: StoredPoint, wanted: Wanted): number {
+  const ofPayload = wanted.withPayload === false ? 0 : payload.length
+  return id.length + ofPayload + (wanted.withVector === true ? vector.length * bytesPerNumber : 0)
 }
 
-export function unpackPoints({ ids, payloads, vectors }: PackedPoints) {
-  const dimension = vectors ? vectors.length / Math.max(1, ids.length) : 0
+/** Points behind `bytesMax` go without payload and vector. */
+export function packPoints(
+  points: StoredPoint[],
+  wanted: Wanted,
+  bytesMax = Number.POSITIVE_INFINITY,
+): Transferred<PackedPoints> {
+  let bytes = 0
+  const over = points.findIndex((point, i) => {
+    bytes += jsonBytes(point, wanted)
+    return i > 0 && bytes > bytesMax
+  })
+  const first = over === -1 ? points : points.slice(0, over)
+  const ids = points.map((point) => point.id)
+  const payloads = wanted.withPayload === false ? null : first.map((point) => point.payload)
+  const filled = first.length
+  if (wanted.withVector !== true) return new Transferred({ ids, payloads, vectors: null, filled }, [])
+  const dimension = points[0]?.vector.length ?? 0
+  const vectors = new Float32Array(filled * dimension)
+  first.forEach((point, i) => {
+    vectors.set(point.vector, i * dimension)
+  })
+  return new Transferred({ ids, payloads, vectors, filled }, [vectors.buffer])
+}
+
+export function unpackPoints({ ids, payloads, vectors, filled }: PackedPoints) {
+  const dimension = vectors ? vectors.length / Math.max(1, filled) : 0
   return ids.map((id, i) => ({
     id,
-    ...(payloads ? { payload: JSON.parse(payloads[i]!) as Payload } : {}),
-    ...(vectors ? { vector: vectors.slice(i * dimension, (i + 1) * dimension) } : {}),
+    ...(payloads && i < filled ? { payload: JSON.parse(payloads[i]!) as Payload } : {}),
+    ...(vectors && i < filled ? { vector: vectors.slice(i * dimension, (i + 1) * dimension) } : {}),
   }))
 }

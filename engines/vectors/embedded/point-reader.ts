@@ -5,6 +5,7 @@ import { filterTokens } from '../filter-tokens.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
 import type { IndexKeeper } from './index-keeper.ts'
+import { jsonBytes } from './packing.ts'
 import { candidates, createCounter, indexedConditionsMax, matchesRow, rowsPerSlice } from './point-counter.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
@@ -22,9 +23,15 @@ export interface FoundPoint extends StoredPoint {
 
 export interface PointReader {
   search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }>
-  scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }>
+  scroll(query: ScrollQuery): Promise<Page>
   count(filter: Filter | undefined): Promise<number>
   get(ids: string[]): StoredPoint[]
+}
+
+interface Page {
+  points: StoredPoint[]
+  /** The id that the next page begins with. */
+  next: string | null
 }
 
 /** `total` is the number of points in the table. */
@@ -102,32 +109,37 @@ export function createPointReader(
     return { ...row, score: scoreOf(row, query.vector, length) }
   }
 
-  async function scroll(query: ScrollQuery): Promise<{ points: StoredPoint[]; next: string | null }> {
+  async function scroll(query: ScrollQuery): Promise<Page> {
     const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
     const few = tokens.length > 0 ? fewEligible(table, words, tokens, everyRow, sortedMax) : undefined
     const from = query.offset ?? ''
-    const found = few ? sorted(few, from, query) : await walk(from, query)
-    return { points: found.slice(0, query.limit), next: found[query.limit]?.id ?? null }
+    return few ? sorted(few, from, query) : walk(from, query)
   }
-  function sorted(ns: number[], from: string, query: ScrollQuery): StoredPoint[] {
-    return ns
-      .flatMap((n) => table.byRow(n) ?? [])
-      .filter((row) => compareIds(row.id, from) >= 0 && matchesRow(row, query.filter))
-      .sort((a, b) => compareIds(a.id, b.id))
-      .slice(0, query.limit + 1)
+  /** Only rows of the page are read whole. */
+  function sorted(ns: number[], from: string, query: ScrollQuery): Page {
+    const page = createPage(query)
+    const ids = ns.flatMap((n) => table.idOfRow(n) ?? []).filter((id) => compareIds(id, from) >= 0)
+    for (const id of ids.sort(compareIds)) {
+      const [row] = table.byIds([id])
+      if (row && matchesRow(row, query.filter) && !page.add(row)) break
+    }
+    return page.page
   }
-  /** One more than `limit` matching points in the order of ids, or all that are left. */
-  async function walk(from: string, query: ScrollQuery): Promise<StoredPoint[]> {
-    const found: StoredPoint[] = []
+  async function walk(from: string, query: ScrollQuery): Promise<Page> {
+    const page = createPage(query)
     for (let start = from; ; ) {
-      const rows = table.fromId(start, rowsPerSlice + 1)
-      const slice = rows.slice(0, rowsPerSlice)
-      for (const row of slice) {
-        if (matchesRow(row, query.filter)) found.push(row)
-        if (found.length > query.limit) return found
+      let looked = 0
+      let following: string | undefined
+      for (const row of table.fromId(start, rowsPerSlice + 1)) {
+        looked += 1
+        if (looked > rowsPerSlice) {
+          following = row.id
+          break
+        }
+        if (matchesRow(row, query.filter) && !page.add(row)) return page.page
       }
-      if (rows.length <= rowsPerSlice) return found
-      start = rows[rowsPerSlice]!.id
+      if (following === undefined) return page.page
+      start = following
       await setImmediate()
     }
   }
@@ -139,6 +151,25 @@ export function createPointReader(
       return filter && tokens.length > 0 ? counter.count(filter, tokens) : total()
     },
     get: (ids) => table.byIds(ids),
+  }
+}
+
+/** A page that is being filled; `add` is false for the point that the next one begins with. */
+function createPage(query: ScrollQuery): { page: Page; add(row: StoredPoint): boolean } {
+  const page: Page = { points: [], next: null }
+  const { limit, bytesMax = Number.POSITIVE_INFINITY } = query
+  let bytes = 0
+  return {
+    page,
+    add(row) {
+      bytes += jsonBytes(row, query)
+      if (page.points.length < limit && (page.points.length === 0 || bytes <= bytesMax)) {
+        page.points.push(row)
+        return true
+      }
+      page.next = row.id
+      return false
+    },
   }
 }
 

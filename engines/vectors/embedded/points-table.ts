@@ -1,7 +1,7 @@
 /** The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order. */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
-import { allRows, firstRow } from '#lib/sqlite-rows.ts'
+import { allRows, eachRow, firstRow } from '#lib/sqlite-rows.ts'
 import { payloadTokens } from '../filter-tokens.ts'
 import { isNewer } from '../operations.ts'
 import type { LogPosition, Payload } from '../port.ts'
@@ -40,8 +40,9 @@ export interface PointsTable {
   byRow(n: number): StoredPoint | undefined
   /** Rows above `n` in the order of their numbers. */
   rowsAfter(n: number, limit: number): StoredPoint[]
-  /** Points from `id` (inclusive) in the order of ids. */
-  fromId(id: string, limit: number): StoredPoint[]
+  /** Points from `id` (inclusive) in the order of ids, read as they are taken: finish before the next call. */
+  fromId(id: string, limit: number): Iterable<StoredPoint>
+  idOfRow(n: number): string | undefined
   /** All row numbers, at most `limit`. */
   rowNumbers(limit: number): number[]
   countAll(): number
@@ -107,6 +108,7 @@ export function openTableReader(
   const columns = 'n, id, payload, v'
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
+  const idOfRow = reader.prepare(`select id from ${p} where n = ?`)
   const afterRow = reader.prepare(`select ${columns} from ${p} where n > ? order by n limit ?`)
   const fromId = reader.prepare(`select ${columns} from ${p} where id >= ? order by id limit ?`)
   const numbers = reader.prepare(`select n from ${p} order by n limit ?`)
@@ -115,7 +117,10 @@ export function openTableReader(
     byIds: (ids) => ids.flatMap((id) => toPoint(ofId.get(id)) ?? []),
     byRow: (n) => toPoint(ofRow.get(n)),
     rowsAfter: (n, limit) => afterRow.all(n, limit).map((row) => toPoint(row)!),
-    fromId: (id, limit) => fromId.all(id, limit).map((row) => toPoint(row)!),
+    *fromId(id, limit) {
+      for (const row of eachRow<Record<string, SQLInputValue>>(fromId, id, limit)) yield toPoint(row)!
+    },
+    idOfRow: (n) => firstRow<{ id: string }>(idOfRow, n)?.id,
     rowNumbers: (limit) => allRows<{ n: number }>(numbers, limit).map((row) => row.n),
     countAll: () => firstRow<{ c: number }>(count)!.c,
   }

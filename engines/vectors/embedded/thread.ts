@@ -43,7 +43,8 @@ const handlers = {
     const { generations, queue } = await engine()
     const { points, eligible } = await generations.collection(name).read((reader) => reader.search(query))
     queue.searched()
-    const packed = packPoints(points, query)
+    const isBare = query.withPayload === false && query.withVector !== true
+    const packed = packPoints(points, query, isBare ? undefined : query.bytesMax)
     const scores = points.map((point) => point.score)
     return new Transferred({ ...packed.value, scores, eligible }, packed.transfer)
   },

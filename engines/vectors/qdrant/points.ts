@@ -79,6 +79,12 @@ export function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
   }
 }
 
+/** Roughly: characters of what a caller gets of it. */
+export function jsonBytes({ payload, vector }: QdrantRecord): number {
+  const { id, payload: text = '' } = payload as { id: string; payload?: string }
+  return id.length + text.length + (Array.isArray(vector) ? vector.length * bytesPerNumber : 0)
+}
+
 /** The position that a record of a point holds; undefined for one of a release that kept none. */
 export function storedPosition(record: QdrantRecord): LogPosition | undefined {
   const { epoch, offset } = record.payload as Partial<LogPosition>

@@ -17,6 +17,7 @@ import {
   createPointIds,
   deletedAtField,
   fromQdrantRecord,
+  jsonBytes,
   payloadFields,
   type QdrantRecord,
   queryBody,
@@ -25,6 +26,8 @@ import {
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
+/** Points that are read at once where bytes are limited: their sizes are not known before. */
+const pointsAtOnce = 64
 const countAgeMsMax = 5_000
 const countsKept = 200
 /** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
@@ -70,8 +73,8 @@ export function createReader(
     const path = `/collections/${encodeURIComponent(collection)}/points/query`
     const body = queryBody(query.vector, {
       limit,
-      with_payload: payloadFields(query.withPayload),
-      with_vector: query.withVector === true,
+      with_payload: payloadFields(!isLater(query) && query.withPayload),
+      with_vector: !isLater(query) && query.withVector === true,
       params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
       filter: toQdrantFilter(query.filter),
     })
@@ -108,29 +111,13 @@ export function createReader(
     }
     const { scoreThreshold, limit } = query
     const first = hits.slice(0, limit)
-    return {
-      hits: scoreThreshold === undefined ? first : first.filter((hit) => hit.score >= scoreThreshold),
-      eligible,
-    }
+    const kept = scoreThreshold === undefined ? first : first.filter((hit) => hit.score >= scoreThreshold)
+    return { hits: kept, eligible, filled: isLater(query) ? 0 : kept.length }
   }
   return {
     search,
     count,
-    async scroll(collection, query) {
-      const pointId = createPointIds(collection)
-      // One more than asked for: its own id is where the next page begins.
-      const { points } = await call('scroll', () =>
-        client.scroll(collection, {
-          limit: query.limit + 1,
-          with_payload: payloadFields(query.withPayload),
-          with_vector: query.withVector === true,
-          ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
-          filter: toQdrantFilter(query.filter),
-        }),
-      )
-      const found = points.map(fromQdrantRecord)
-      return { points: found.slice(0, query.limit), next: found[query.limit]?.id ?? null }
-    },
+    scroll: (collection, query) => scrollPage(client, call, collection, query),
     async get(collection, ids) {
       if (ids.length === 0) return []
       const pointId = createPointIds(collection)
@@ -160,6 +147,38 @@ export function createReader(
       }
     },
   }
+}
+
+async function scrollPage(
+  client: QdrantClient,
+  call: Call,
+  collection: string,
+  { bytesMax, ...query }: ScrollQuery,
+): Promise<ScrollResult> {
+  const pointId = createPointIds(collection)
+  const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
+  // One more than asked for: its own id is where the next page begins.
+  const { points } = await call('scroll', () =>
+    client.scroll(collection, {
+      limit: limit + 1,
+      with_payload: payloadFields(query.withPayload),
+      with_vector: query.withVector === true,
+      ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
+      filter: toQdrantFilter(query.filter),
+    }),
+  )
+  let bytes = 0
+  const over = points.findIndex((point, n) => {
+    bytes += jsonBytes(point)
+    return n === limit || (n > 0 && bytes > (bytesMax ?? Number.POSITIVE_INFINITY))
+  })
+  const found = points.map(fromQdrantRecord)
+  return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
+}
+
+/** Whether payloads and vectors of the hits are to be read afterwards, because they may be too many. */
+function isLater({ bytesMax, limit, withPayload, withVector }: SearchQuery): boolean {
+  return bytesMax !== undefined && limit > pointsAtOnce && (withPayload !== false || withVector === true)
 }
 
 function statusOf(status: string): CollectionStats['status'] {

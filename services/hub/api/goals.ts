@@ -2,6 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import { createRowText } from '#runtime/http/send-rows.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { changeGoal, createGoal, type Goal, goalKind, goalStatuses } from '#services/goals/goals.ts'
 import { registerEvents } from './events/routes.ts'
@@ -82,6 +83,7 @@ export const goals: Resource<Goal, typeof creation> = {
   creationProblems: [],
   changeProblems: ['goal_of_dispatch'],
   view: viewOfGoal,
+  textOf: createRowText(record),
   create: (executor, { status: _, ...goal }, by, { creationKey }, headers) =>
     createGoal(executor, { ...goal, ...(creationKey === undefined ? {} : { creationKey }) }, by, headers),
   change: changeGoal,

@@ -2,12 +2,12 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
+import { type PageParameters, page, readPage } from '#runtime/http/paging.ts'
+import { createRowText } from '#runtime/http/send-rows.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { listRecords } from '#services/goals/records/read.ts'
 import { changeNote, createNote, type Note, noteKind, noteStatuses, readNote } from '../notes/notes.ts'
 import { type EventParts, registerEvents } from './events/routes.ts'
-import { idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
+import { answerPage, idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
 import {
   author,
   authorFilter,
@@ -110,6 +110,7 @@ export const notes: Resource<Note, typeof creation> = {
   creationProblems: ['unknown_parent', 'unknown_thread', 'thread_mismatch'],
   changeProblems: [],
   view: viewOfNote,
+  textOf: createRowText(record),
   create: (executor, { status: _, ...note }, by, ids, headers) =>
     createNote(executor, { ...note, ...ids }, by, headers),
   change: changeNote,
@@ -138,9 +139,7 @@ export function registerNotes(scope: FastifyInstance, parts: HubParts): void {
         filters: { thread_id },
         oldestFirst: true,
       }
-      const { rows, next } = await listRecords<Note>(relational, noteKind, query)
-      linkNext(request, reply, next)
-      return surface.answer(rows.map(viewOfNote))
+      return answerPage(request, reply, parts, notes, query)
     },
   })
 }

@@ -5,13 +5,15 @@ import type { Logger } from 'pino'
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
+import { answers } from '#runtime/http/answers.ts'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
+import { around, sendRows } from '#runtime/http/send-rows.ts'
 import { recordHeaders } from '#runtime/http.ts'
 import { idOfSeed } from '#runtime/idempotency.ts'
 import { authorOf } from '#services/goals/records/author.ts'
 import type { ChangeRequest } from '#services/goals/records/change.ts'
 import type { RecordKind, RecordRow } from '#services/goals/records/kind.ts'
-import { listRecords, notThere, readRecord } from '#services/goals/records/read.ts'
+import { beginRecords, notThere, type PageQuery, readRecord } from '#services/goals/records/read.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/identity/access/idempotent.ts'
 import { leastAccess } from '#services/identity/access/least-access.ts'
@@ -38,6 +40,8 @@ export interface Resource<Row extends RecordRow, New extends TObject = TObject> 
   creationProblems: readonly ErrorCode[]
   changeProblems: readonly ErrorCode[]
   view(row: Row): object
+  /** Its JSON, by the schema of a record. */
+  textOf(view: object): string
   change(relational: Relational, request: ChangeRequest<Row>): Promise<Row>
 }
 
@@ -64,8 +68,8 @@ function registerList<Row extends RecordRow, New extends TObject>(
   parts: ResourceParts,
   resource: Resource<Row, New>,
 ): void {
-  const { kind, path, tag, names, schemas, view } = resource
-  const { relational, surface } = parts
+  const { path, tag, names, schemas } = resource
+  const { surface } = parts
   surface.register(scope, {
     method: 'GET',
     url: path,
@@ -80,10 +84,24 @@ function registerList<Row extends RecordRow, New extends TObject>(
     async handler(request, reply) {
       const { limit, cursor, ...filters } = request.query as PageParameters & Record<string, string>
       const pageOf = readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) })
-      const { rows, next } = await listRecords<Row>(relational, kind, { filters, ...pageOf })
-      linkNext(request, reply, next)
-      return surface.answer(rows.map(view))
+      return answerPage(request, reply, parts, resource, { filters, ...pageOf })
     },
+  })
+}
+
+/** Rows are read as the reader takes them, within the budget of all answers. */
+export function answerPage<Row extends RecordRow>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { relational, surface }: ResourceParts,
+  { kind, view, textOf }: Pick<Resource<Row>, 'kind' | 'view' | 'textOf'>,
+  query: PageQuery,
+): Promise<object> {
+  return answers.hold(request, reply, async () => {
+    const { whole, pieces, next } = await beginRecords<Row>(relational, kind, query)
+    linkNext(request, reply, next)
+    if (whole) return surface.answer(whole.map(view))
+    return sendRows(reply, { ...around(surface.answer), textOf: (row) => textOf(view(row)), pieces })
   })
 }
 

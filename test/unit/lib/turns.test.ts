@@ -94,3 +94,38 @@ test('who waits too long is refused and never runs; a fault of one is no matter 
   await expect(turns.take('d', 1_000, late, async () => 'fine')).resolves.toBe('fine')
   expect(ran).toBe(false)
 })
+
+test('a heavy piece counts for several, is not passed by lighter ones, and runs alone where it is too heavy', async () => {
+  const turns = createTurns({ atOnce: 4, perCaller: 3, waitingMax: 100 })
+  const started: string[] = []
+  const ends = new Map<string, () => void>()
+  const take = (name: string, weight: number) =>
+    turns.take(
+      name[0]!,
+      60_000,
+      late,
+      () => {
+        started.push(name)
+        return new Promise<void>((resolve) => ends.set(name, resolve))
+      },
+      weight,
+    )
+  const end = async (name: string) => {
+    ends.get(name)!()
+    await nextTick()
+  }
+  for (const [name, weight] of [
+    ['a1', 2],
+    ['b1', 3],
+    ['c1', 1],
+    ['d1', 9],
+  ] as const)
+    void take(name, weight)
+  expect(started).toEqual(['a1'])
+  await end('a1')
+  expect(started).toEqual(['a1', 'b1', 'c1'])
+  await end('b1')
+  expect(started).toHaveLength(3)
+  await end('c1')
+  expect(started).toEqual(['a1', 'b1', 'c1', 'd1'])
+})

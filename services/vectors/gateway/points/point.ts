@@ -82,6 +82,16 @@ export function readQueryVector(value: unknown): Float32Array {
 }
 
 const payloadBytesMax = 64 * 1024
+/** What may be in a point's JSON besides its payload: 512 characters, 1,536 numbers. */
+const pointIdBytesMax = 512 * 6
+const vectorBytesMax = 1_536 * 24
+/** Points that are read at once for an answer: about 1 MiB at most. */
+export const pointsPerPiece = 16
+
+/** What a hit may take in an answer. */
+export function hitBytesMax({ withPayload, withVector }: { withPayload?: boolean; withVector?: boolean }) {
+  return pointIdBytesMax + (withPayload ? payloadBytesMax : 0) + (withVector ? vectorBytesMax : 0)
+}
 /** Deep enough for any record; engines refuse nesting somewhere beyond a hundred levels. */
 const depthMax = 64
 

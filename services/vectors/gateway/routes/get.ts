@@ -3,13 +3,15 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Point } from '#engines/vectors/port.ts'
+import type { Point, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { answers } from '#runtime/http/answers.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { pointIdFault, requireCollection } from '../points/point.ts'
+import { pointIdFault, pointsPerPiece, requireCollection } from '../points/point.ts'
 import {
   after,
   afterProblems,
@@ -60,6 +62,7 @@ const body = closedObject(
 const point = { id: Type.String(), vector: answeredVector, payload }
 
 const storedPoint = Type.Object(point, { title: 'StoredPoint' })
+const textOf = createRowText<object>(storedPoint)
 const foundPoints = Type.Object(
   {
     points: Type.Array(storedPoint),
@@ -109,8 +112,10 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const wanted = wantedIds(given)
-      const found = await read({ gateway, request, reply }, name, wanted, given.after, given.id !== undefined)
-      return (given.id === undefined ? manyAnswer(wanted, found) : plain(found[0]!)) as Static<typeof answer>
+      const asked = { collection: name, wanted, after: given.after, isOne: given.id !== undefined }
+      if (!asked.isOne) return many({ gateway, request, reply }, asked) as never
+      const [found] = await read({ gateway, request, reply }, asked)
+      return plain(found!) as Static<typeof answer>
     },
   )
   app.post(
@@ -127,27 +132,47 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { collection, ids, after } = request.body
-      const name = requireCollection(collection)
-      const wanted = checkedIds(ids, 'ids')
-      const found = await read({ gateway, request, reply }, name, wanted, after, false)
-      return manyAnswer(wanted, found) as Static<typeof foundPoints>
+      const asked = { collection: requireCollection(collection), wanted: checkedIds(ids, 'ids'), after }
+      return many({ gateway, request, reply }, asked) as never
     },
   )
 }
 
-/** Throws AppError `point_not_found` where the one point that was asked for is `required` and absent. */
-function read(
-  { gateway, request, reply }: { gateway: Gateway; request: FastifyRequest; reply: FastifyReply },
-  collection: string,
-  ids: string[],
-  after: string | undefined,
-  required: boolean,
-): Promise<Point[]> {
+interface Call {
+  gateway: Gateway
+  request: FastifyRequest
+  reply: FastifyReply
+}
+
+interface Asked {
+  collection: string
+  wanted: string[]
+  after: string | undefined
+  /** Then it must be there. */
+  isOne?: boolean
+}
+
+/** The points of the first piece, noted in the audit. Throws AppError `point_not_found` for the one that is not there. */
+function read({ gateway, request, reply }: Call, { collection, wanted, after, isOne }: Asked) {
   return withAudit(gateway, request, reply, { collection }, async () => {
     if (after !== undefined) await gateway.operations.after(after)
-    const points = await gateway.context.engines.vectors.get(collection, ids)
-    if (required && points.length === 0) throw pointNotFound(collection)
+    const points = await gateway.context.engines.vectors.get(collection, wanted.slice(0, pointsPerPiece))
+    if (isOne && points.length === 0) throw pointNotFound(collection)
     return points
+  })
+}
+
+/** Few at once; more are sent piece by piece. */
+async function many(call: Call, asked: Asked): Promise<object> {
+  const { gateway, request, reply } = call
+  if (asked.wanted.length <= pointsPerPiece) {
+    const points = await read(call, asked)
+    return { points: points.map(plain), missing: missingOf(asked.wanted, points) }
+  }
+  return answers.hold(request, reply, async () => {
+    const first = await read(call, asked)
+    const pieces = manyPieces(gateway.context.engines.vectors, asked.collection, asked.wanted, first)
+    return sendRows(reply, pieces) as never
   })
 }
 
@@ -172,9 +197,28 @@ function checkedIds(ids: string[], name: 'id' | 'ids'): string[] {
   return [...new Set(ids)]
 }
 
-function manyAnswer(wanted: string[], found: Point[]) {
+function missingOf(wanted: string[], found: Point[]): string[] {
   const there = new Set(found.map((point) => point.id))
-  return { points: found.map(plain), missing: wanted.filter((id) => !there.has(id)) }
+  return wanted.filter((id) => !there.has(id))
+}
+
+/** `first`: the points of the first piece. */
+function manyPieces(vectors: Pick<VectorStore, 'get'>, collection: string, wanted: string[], first: Point[]) {
+  const missing: string[] = []
+  async function* pieces(): AsyncGenerator<Point[]> {
+    for (let from = 0; from < wanted.length; from += pointsPerPiece) {
+      const some = wanted.slice(from, from + pointsPerPiece)
+      const found = from === 0 ? first : await vectors.get(collection, some)
+      missing.push(...missingOf(some, found))
+      yield found
+    }
+  }
+  return {
+    begin: '{"points":[',
+    end: () => `],"missing":${JSON.stringify(missing)}}`,
+    textOf: (one: Point) => textOf(plain(one)),
+    pieces: pieces(),
+  }
 }
 
 function plain(point: Point) {

@@ -3,7 +3,9 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { ScrolledPoint, ScrollQuery } from '#engines/vectors/port.ts'
+import type { ScrolledPoint, ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
+import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
+import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/point.ts'
@@ -32,14 +34,15 @@ const body = closedObject(
   { title: 'ScrollRequest' },
 )
 
+const point = Type.Object(
+  { id: Type.String(), payload: Type.Optional(payload), vector: Type.Optional(answeredVector) },
+  { title: 'ScrolledPoint' },
+)
+const textOf = createRowText<object>(point)
+
 const answer = Type.Object(
   {
-    points: Type.Array(
-      Type.Object(
-        { id: Type.String(), payload: Type.Optional(payload), vector: Type.Optional(answeredVector) },
-        { title: 'ScrolledPoint' },
-      ),
-    ),
+    points: Type.Array(point),
     next_offset: Type.Union([Type.String(), Type.Null()], {
       description: 'The offset of the next page; null at the end.',
     }),
@@ -50,6 +53,9 @@ const answer = Type.Object(
     examples: [{ points: [{ id: 'a', payload: { title: 'A' } }], next_offset: null }],
   },
 )
+
+/** What is round the points of a page, its offset of up to 512 characters as well. */
+const frameBytes = 8 * 1024
 
 export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
   const { vectors } = gateway.context.engines
@@ -64,6 +70,8 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
         operationId: 'scrollPoints',
         tags: ['vectors'],
         summary: 'Read a collection page by page',
+        description:
+          'A page ends at `limit` points or at 4 MiB: only `next_offset` says whether there are more.',
         body,
         response: { 200: answer },
       },
@@ -72,16 +80,56 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.body
       const name = requireCollection(given.collection)
       const query = queryOf(given)
-      const page = await withAudit(gateway, request, reply, { collection: name }, async () => {
-        if (given.after !== undefined) await gateway.operations.after(given.after)
-        return vectors.scroll(name, query)
+      const read: ReadPoints = (rest) => vectors.scroll(name, { ...query, ...rest, bytesMax: pieceBytesMax })
+      return answers.hold(request, reply, async () => {
+        const first = await withAudit(gateway, request, reply, { collection: name }, async () => {
+          if (given.after !== undefined) await gateway.operations.after(given.after)
+          return read({})
+        })
+        const isWhole = first.next === null || first.points.length === query.limit
+        if (!isWhole) return sendRows(reply, pageOf(first, read, query.limit)) as never
+        return {
+          points: first.points.map(withPlainVector),
+          next_offset: first.next,
+        } as Static<typeof answer>
       })
-      return {
-        points: given.with_vector ? page.points.map(withPlainVector) : page.points,
-        next_offset: page.next,
-      } as Static<typeof answer>
     },
   )
+}
+
+type ReadPoints = (rest: { limit?: number; offset?: string }) => Promise<ScrollResult>
+
+/** The page as texts of its points; its last piece is cut where the page ends. */
+function pageOf(first: ScrollResult, read: ReadPoints, limit: number) {
+  let next: string | null = null
+  async function* pieces(): AsyncGenerator<string[]> {
+    let bytes = 0
+    let left = limit
+    for (let page = first; ; page = await read({ limit: left, offset: next })) {
+      const texts: string[] = []
+      for (const scrolled of page.points) {
+        const text = textOf(withPlainVector(scrolled))
+        const size = Buffer.byteLength(text) + 1
+        if (bytes > 0 && bytes + size > pageBytesMax - frameBytes) {
+          next = scrolled.id
+          yield texts
+          return
+        }
+        bytes += size
+        texts.push(text)
+      }
+      yield texts
+      next = page.next
+      left -= page.points.length
+      if (next === null || left === 0) return
+    }
+  }
+  return {
+    begin: '{"points":[',
+    end: () => `],"next_offset":${JSON.stringify(next)}}`,
+    textOf: (text: string) => text,
+    pieces: pieces(),
+  }
 }
 
 function queryOf(given: Static<typeof body>): ScrollQuery {

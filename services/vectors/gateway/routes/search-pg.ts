@@ -2,14 +2,16 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { answers, pieceBytesMax } from '#runtime/http/answers.ts'
+import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import type { Gateway } from '../gateway.ts'
-import { readQueryVector } from '../points/point.ts'
+import { pointsPerPiece, readQueryVector } from '../points/point.ts'
 import { after, afterProblems, answeredVector, closedObject, limit, payload, vector } from '../schemas.ts'
-import type { PgQuery } from '../search-pg/search.ts'
+import type { PgHit, PgQuery } from '../search-pg/search.ts'
 
 const body = closedObject(
   {
@@ -42,22 +44,21 @@ const body = closedObject(
   { title: 'SearchTableRequest' },
 )
 
+const hit = Type.Object(
+  {
+    collection: Type.Optional(Type.String({ description: 'Absent when the table has no such column.' })),
+    id: Type.String(),
+    score: Type.Number({ description: 'Cosine similarity.' }),
+    payload: Type.Optional(payload),
+    vector: Type.Optional(answeredVector),
+  },
+  { title: 'TableHit' },
+)
+const textOf = createRowText<object>(hit)
+
 const answer = Type.Object(
   {
-    results: Type.Array(
-      Type.Object(
-        {
-          collection: Type.Optional(
-            Type.String({ description: 'Absent when the table has no such column.' }),
-          ),
-          id: Type.String(),
-          score: Type.Number({ description: 'Cosine similarity.' }),
-          payload: Type.Optional(payload),
-          vector: Type.Optional(answeredVector),
-        },
-        { title: 'TableHit' },
-      ),
-    ),
+    results: Type.Array(hit),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
     records_scanned: Type.Integer({
       description:
@@ -111,13 +112,35 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       // The statement goes out first: it takes longest, and the audit record is written while the engine works.
       await nextTurn()
       const found = await withAudit(gateway, request, reply, { collection: given.table }, () => searching)
-      return {
-        results: found.hits,
-        took_ms: Math.round(performance.now() - begun),
-        records_scanned: found.eligible,
-      } as Static<typeof answer>
+      const { hits, eligible } = found
+      const figures = { took_ms: Math.round(performance.now() - begun), records_scanned: eligible }
+      const whole = () => ({ results: hits, ...figures }) as Static<typeof answer>
+      return query.limit <= pointsPerPiece ? whole() : (sendHits(request, reply, hits, figures) as never)
     },
   )
+}
+
+/** The engine gives all hits at once. They become text a few at a time, which counts by its size and is sent in pieces. */
+async function sendHits(request: FastifyRequest, reply: FastifyReply, hits: PgHit[], figures: object) {
+  const [begin, end] = ['{"results":[', `],${JSON.stringify(figures).slice(1)}`]
+  const texts: string[] = []
+  let bytes = 0
+  while (hits.length > 0) {
+    const text = hits.splice(0, pointsPerPiece).map(textOf).join(',')
+    texts.push(text)
+    bytes += text.length
+    await nextTurn()
+  }
+  if (bytes <= pieceBytesMax) {
+    return reply.type('application/json; charset=utf-8').send(begin + texts.join(',') + end)
+  }
+  const rows = { begin, end: () => end, textOf: (text: string) => text, pieces: taken(texts) }
+  return answers.hold(request, reply, async () => sendRows(reply, rows), bytes)
+}
+
+/** What is sent is not kept. */
+async function* taken(texts: string[]): AsyncGenerator<string[]> {
+  while (texts.length > 0) yield texts.splice(0, 1)
 }
 
 function queryOf(given: Static<typeof body>, caller: string): PgQuery {

@@ -3,10 +3,12 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Hit, SearchQuery } from '#engines/vectors/port.ts'
+import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vectors/port.ts'
+import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
+import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
-import { readQueryVector, requireCollection } from '../points/point.ts'
+import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../points/point.ts'
 import {
   after,
   afterProblems,
@@ -33,19 +35,20 @@ const body = closedObject(
   { title: 'SearchRequest' },
 )
 
+const hit = Type.Object(
+  {
+    id: Type.String(),
+    score: Type.Number({ description: 'Cosine similarity.' }),
+    payload: Type.Optional(payload),
+    vector: Type.Optional(answeredVector),
+  },
+  { title: 'Hit' },
+)
+const textOf = createRowText<object>(hit)
+
 const answer = Type.Object(
   {
-    results: Type.Array(
-      Type.Object(
-        {
-          id: Type.String(),
-          score: Type.Number({ description: 'Cosine similarity.' }),
-          payload: Type.Optional(payload),
-          vector: Type.Optional(answeredVector),
-        },
-        { title: 'Hit' },
-      ),
-    ),
+    results: Type.Array(hit),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
     records_scanned: Type.Integer({ description: 'Points that were eligible for the search.' }),
   },
@@ -84,16 +87,31 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.body
       const name = requireCollection(given.collection)
       const query = queryOf(given)
-      const found = await withAudit(gateway, request, reply, { collection: name }, () =>
-        given.after === undefined
-          ? vectors.search(name, query)
-          : gateway.operations.after(given.after).then(() => vectors.search(name, query)),
-      )
-      return {
-        results: given.with_vector ? found.hits.map(withPlainVector) : found.hits,
-        took_ms: Math.round(performance.now() - begun),
-        records_scanned: found.eligible,
-      } as Static<typeof answer>
+      const work = async () => {
+        const found = await withAudit(gateway, request, reply, { collection: name }, () =>
+          given.after === undefined
+            ? vectors.search(name, query)
+            : gateway.operations.after(given.after).then(() => vectors.search(name, query)),
+        )
+        const figures = {
+          took_ms: Math.round(performance.now() - begun),
+          records_scanned: found.eligible,
+        }
+        if (found.filled < found.hits.length) {
+          return sendRows(reply, {
+            begin: '{"results":[',
+            end: () => `],${JSON.stringify(figures).slice(1)}`,
+            textOf: (one: Hit) => textOf(withPlainVector(one)),
+            pieces: filledHits(vectors, name, query, found),
+          }) as never
+        }
+        return {
+          results: given.with_vector ? found.hits.map(withPlainVector) : found.hits,
+          ...figures,
+        } as Static<typeof answer>
+      }
+      const isSmall = query.limit * hitBytesMax(query) <= heldBytesPerPiece
+      return isSmall ? work() : answers.hold(request, reply, work)
     },
   )
 }
@@ -104,6 +122,7 @@ function queryOf(given: Static<typeof body>): SearchQuery {
     limit: given.limit ?? 10,
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,
+    bytesMax: pieceBytesMax,
     ...(given.score_threshold === undefined ? {} : { scoreThreshold: given.score_threshold }),
     ...(given.filter === undefined ? {} : { filter: given.filter }),
   }
@@ -111,4 +130,28 @@ function queryOf(given: Static<typeof body>): SearchQuery {
 
 function withPlainVector(hit: Hit) {
   return hit.vector ? { ...hit, vector: Array.from(hit.vector) } : hit
+}
+
+/** Hits that came without payload and vector get them a few at a time. One whose point was deleted meanwhile is left out. */
+async function* filledHits(
+  vectors: Pick<VectorStore, 'get'>,
+  collection: string,
+  { withPayload, withVector }: SearchQuery,
+  { hits, filled }: SearchResult,
+): AsyncGenerator<Hit[]> {
+  yield hits.slice(0, filled)
+  for (let from = filled; from < hits.length; from += pointsPerPiece) {
+    const some = hits.slice(from, from + pointsPerPiece)
+    const points = await vectors.get(
+      collection,
+      some.map(({ id }) => id),
+    )
+    const found = new Map(points.map((point) => [point.id, point]))
+    yield some.flatMap(({ id, score }) => {
+      const point = found.get(id)
+      if (!point) return []
+      const { payload, vector } = point
+      return [{ id, score, ...(withPayload ? { payload } : {}), ...(withVector ? { vector } : {}) }]
+    })
+  }
 }
