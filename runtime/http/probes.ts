@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
-import { limitedByAddress } from './address-limit.ts'
+import { addressLimit } from './address-limit.ts'
 import type { HttpProcess } from './http-process.ts'
 import { sendPage } from './page.ts'
 
@@ -19,10 +19,7 @@ export function registerProbes(
     const ready = options.ready?.() ?? true
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'starting' })
   })
-  app.register(async (scope) => {
-    limitedByAddress(scope, scrapeRates)
-    scope.get('/metrics', hidden, async (request, reply) =>
-      sendPage(request, reply, await options.process.metricsOf(options.metrics)),
-    )
-  })
+  app.get('/metrics', { ...hidden, onRequest: addressLimit(scrapeRates) }, async (request, reply) =>
+    sendPage(request, reply, await options.process.metricsOf(options.metrics)),
+  )
 }
