@@ -11,6 +11,7 @@ import { hubBench } from './hub.ts'
 import { mainApiBench } from './main-api.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
+import { pressureBench } from './pressure.ts'
 import { producerBench } from './producer.ts'
 import { runsBench } from './runs.ts'
 import { searchBench } from './search.ts'
@@ -41,4 +42,5 @@ export const benches: readonly Bench[] = [
   footprintBench,
   failoverBench,
   fleetBench,
+  pressureBench,
 ]
