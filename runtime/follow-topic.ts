@@ -28,6 +28,8 @@ interface FollowBase {
   from: TailOptions['from']
   /** Of one fetch of a partition. Default 1 MiB. */
   fetchBytesMax?: number
+  /** As of a tail: for readers of which there may be many. */
+  frugal?: boolean
   /** Records of this partition below `next` were given, hidden ones included. */
   onBatch?(partition: number, next: number): void | Promise<void>
   /**
@@ -111,6 +113,7 @@ export async function followRecords(
     topic: publisher.locationOf(topic).physicalName,
     from: options.from,
     ...(options.fetchBytesMax === undefined ? {} : { fetchBytesMax: options.fetchBytesMax }),
+    frugal: options.frugal ?? false,
     records(partition, records) {
       if (stop.signal.aborted) return undefined
       try {

@@ -257,6 +257,8 @@ export interface TailOptions {
   from: 'beginning' | 'end' | ((range: PartitionRange) => number)
   /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
   fetchBytesMax?: number
+  /** For readers of which there may be many: nothing is fetched beyond that before what came is taken. */
+  frugal?: boolean
   /**
    * Records of one partition, in order. It is held back until a promise that this returns settles, and `ready`, `current`
    * and `positions` count what was taken by then. Repeats are possible after an engine's restart.

@@ -140,6 +140,7 @@ async function streamOnce<T>(
   }
   const following = await followRecords(opened.platform, topic, {
     ...readingOf(opened),
+    frugal: true,
     onRecord: (record) => inTurn(() => take(record)),
     onBatch: (partition, end) =>
       inTurn(async () => {

@@ -127,6 +127,7 @@ export async function streamTopic(
   const following = await followRecords({ ...platform, eventLog }, topic, {
     from: ({ partition, start: first }) => start.next.get(partition) ?? first,
     fetchBytesMax,
+    frugal: true,
     onRecord: (record) => inTurn(() => take(record)),
     onBatch: () => inTurn(() => reader.passed(id())),
     onEnd: over.reject,

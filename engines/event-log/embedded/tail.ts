@@ -5,6 +5,7 @@ import type { Tail, TailOptions } from '../port.ts'
 import { createTaking, startOf } from '../taking.ts'
 import { fetchBytesDefault } from './member.ts'
 import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
+import type { Fetched } from './reader-thread.ts'
 import type { PartitionState, Topic } from './topics.ts'
 
 export interface TailParts {
@@ -21,21 +22,50 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
   ready.promise.catch(() => {})
   let closed = false
   const byNumber = (partition: number) => readers.get(topic.partitions[partition]!)
+  const gate = options.frugal ? createGate() : undefined
+  /** By partition: lets another one fetch, when this one has what it fetched. */
+  const leaves = new Map<number, () => void>()
   const taking = createTaking(
     {
       pause: (partition) => byNumber(partition)?.pause(),
       resume: (partition) => byNumber(partition)?.resume(),
     },
-    options.records,
+    (partition, records) => {
+      const given = options.records(partition, records)
+      if (given) return given.finally(() => leaves.get(partition)?.())
+      leaves.get(partition)?.()
+      return undefined
+    },
     look,
   )
 
   function open(state: PartitionState, position: number): void {
+    /** What it fetched last is not taken yet; null: it is on its way, or was never given. */
+    let fetched: 'given' | null | undefined
+    function leave(): void {
+      if (fetched === undefined) return
+      fetched = undefined
+      gate?.leave()
+    }
+    async function fetchInTurn(id: number, from: number, bytesMax: number): Promise<Fetched> {
+      await gate?.enter()
+      fetched = null
+      try {
+        return closed ? { gone: true } : await parts.fetch(id, from, bytesMax)
+      } finally {
+        // What came is given at once, unless there was nothing, or the reader has gone elsewhere.
+        setImmediate(() => {
+          if (fetched === null) leave()
+        })
+      }
+    }
+    leaves.set(state.partition, leave)
     const reader = createPartitionReader({
       state,
-      fetch: parts.fetch,
+      fetch: gate ? fetchInTurn : parts.fetch,
       bytesMax: options.fetchBytesMax ?? fetchBytesDefault,
       records(records) {
+        if (fetched === null) fetched = 'given'
         taking.give(state.partition, records)
         if (targets.size > 0) setImmediate(look)
       },
@@ -94,6 +124,23 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
       topic.watchers.delete(grow)
       for (const reader of readers.values()) reader.stop()
       ready.reject(new AppError('shutting_down', 'The tail was closed before it had caught up.'))
+    },
+  }
+}
+
+/** One at a time, in the order in which they came. */
+function createGate() {
+  const waiting: (() => void)[] = []
+  let isOpen = true
+  return {
+    async enter(): Promise<void> {
+      if (isOpen) isOpen = false
+      else await new Promise<void>((resolve) => waiting.push(resolve))
+    },
+    leave(): void {
+      const next = waiting.shift()
+      if (next) next()
+      else isOpen = true
     },
   }
 }
