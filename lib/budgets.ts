@@ -66,8 +66,10 @@ export const budgets = {
   },
   /** Members of consumer groups. */
   consumers: {
-    /** Per group and process: records that were read and are not settled, of all partitions. */
+    /** Per group and process: records that were read and are not settled, and what is remembered of them. */
     groupBytes: 128 * mebibyte,
+    /** Per process: ids of events, to drop repeats; a part of the above, and more where partitions are very many. */
+    rememberedBytes: 64 * mebibyte,
     /** Per partition: its share is never more than this, */
     partitionBytesMax: 16 * mebibyte,
     /** and never less than this. */

@@ -30,7 +30,7 @@ export const readingRules: readonly RuleSection[] = [
     title: 'Order and repeats',
     rules: [
       "Records with one key lie in one partition, in order: the partition is murmur2 of the key, as the Java client's default. Between partitions there is no order. Where a topic differs, it says so.",
-      'A record may come twice: count on it. The second copy has the same `event-id`. The platform itself remembers the last 65,536 ids of each partition.',
+      'A record may come twice: count on it. The second copy has the same `event-id`. The platform itself remembers the last 65,536 ids of each partition; where those of a process take more than 64 MiB, fewer of the partitions that rest longest, but never fewer than 1,024.',
       'On compacted topics the last record of a key is its state. Never drop one there because you know its `event-id`: the platform may write a record once more, behind one that was put back, so that it is the last again.',
       'Keep your positions together with what you made of the records, in one transaction, and a kill costs you nothing. Positions in a group of the broker come before or after, never with it.',
     ],

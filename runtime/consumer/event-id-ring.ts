@@ -1,12 +1,14 @@
-/** Remembers the last 65,536 event ids of a partition, as 64-bit hashes, so that a second copy of an event is dropped. */
+/** Remembers the last event ids of a partition, as 64-bit hashes, so that a second copy of an event is dropped. */
 
 import { randomInt } from 'node:crypto'
-import { ringIdsMax } from './limits.ts'
+import type { Bookkeeping, Shrinkable } from './bookkeeping.ts'
+import { ringIdsMax, ringIdsMin } from './limits.ts'
 
-const idsAtFirst = 1_024
-
-/** 16 bytes for each id, grown by doubling: an idle partition holds 16 KB, a full ring 1 MB. */
-export class EventIdRing {
+/**
+ * 16 bytes for each id, grown by doubling: 1,024 ids take 16 KB, 65,536 take 1 MB. Where the memory has no room, it forgets
+ * its oldest ids in place of growing, and others that rest take theirs from it.
+ */
+export class EventIdRing implements Shrinkable {
   readonly #max: number
   // Seeded freshly in every process, so that nobody can prepare an id that hides another's event.
   readonly #seedA = randomInt(2 ** 32)
@@ -18,14 +20,35 @@ export class EventIdRing {
   #mask: number
   #next = 0
   #count = 0
+  readonly #memory: Bookkeeping | undefined
+  /** Ids to come before a ring that had no room to grow asks again. */
+  #untilAsked = 0
 
-  constructor(max = ringIdsMax) {
+  constructor(max = ringIdsMax, memory?: Bookkeeping) {
     this.#max = max
-    const ids = Math.min(max, idsAtFirst)
+    const ids = Math.min(max, ringIdsMin)
     this.#a = new Uint32Array(ids)
     this.#b = new Uint32Array(ids)
     this.#slots = new Int32Array(slotsFor(ids))
     this.#mask = this.#slots.length - 1
+    this.#memory = memory
+    memory?.add(this)
+  }
+
+  get bytes(): number {
+    return bytesOf(this.#a.length)
+  }
+
+  /** Forgets the older half; false when it has the least. */
+  shrink(): boolean {
+    if (this.#a.length <= ringIdsMin) return false
+    this.#resize(Math.max(ringIdsMin, this.#a.length / 2))
+    return true
+  }
+
+  /** Its memory is free for others. */
+  close(): void {
+    this.#memory?.remove(this)
   }
 
   /** Remembers an id; false when it is known already. The oldest one is forgotten when the ring is full. */
@@ -39,11 +62,9 @@ export class EventIdRing {
     }
     const low = (Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35)) >>> 0
     const high = (Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35)) >>> 0
+    this.#memory?.used(this)
     if (this.#holds(low, high)) return false
-    if (this.#count === this.#a.length) {
-      if (this.#count < this.#max) this.#grow()
-      else this.#forget(this.#next)
-    }
+    if (this.#count === this.#a.length && !this.#grow()) this.#forget(this.#next)
     const index = this.#next
     this.#a[index] = low
     this.#b[index] = high
@@ -67,18 +88,34 @@ export class EventIdRing {
     this.#slots[slot] = index + 1
   }
 
-  #grow(): void {
+  #grow(): boolean {
     const ids = Math.min(this.#max, this.#a.length * 2)
-    const a = new Uint32Array(ids)
-    const b = new Uint32Array(ids)
-    a.set(this.#a)
-    b.set(this.#b)
-    this.#next = this.#a.length
-    this.#a = a
-    this.#b = b
+    const more = bytesOf(ids) - this.bytes
+    if (more === 0 || --this.#untilAsked > 0) return false
+    if (this.#memory && !this.#memory.grow(this, more)) {
+      this.#untilAsked = this.#a.length
+      return false
+    }
+    this.#resize(ids)
+    return true
+  }
+
+  /** Keeps the newest that fit, the oldest of them first. */
+  #resize(ids: number): void {
+    const [a, b, length] = [this.#a, this.#b, this.#a.length]
+    const kept = Math.min(this.#count, ids)
+    this.#a = new Uint32Array(ids)
+    this.#b = new Uint32Array(ids)
     this.#slots = new Int32Array(slotsFor(ids))
     this.#mask = this.#slots.length - 1
-    for (let index = 0; index < this.#count; index++) this.#place(index)
+    for (let index = 0; index < kept; index++) {
+      const from = (this.#next - kept + index + length) % length
+      this.#a[index] = a[from]!
+      this.#b[index] = b[from]!
+      this.#place(index)
+    }
+    this.#count = kept
+    this.#next = kept % ids
   }
 
   /** Frees the slot of an id and moves back what had to move on because of it, so that no search stops early. */
@@ -99,4 +136,8 @@ export class EventIdRing {
 
 function slotsFor(ids: number): number {
   return 2 ** Math.ceil(Math.log2(ids * 2))
+}
+
+function bytesOf(ids: number): number {
+  return ids * 8 + slotsFor(ids) * 4
 }

@@ -12,9 +12,13 @@ export const exactAttemptsMax = 150
 export const settledBeforeRecordsMax = 4_096
 /** Kafka's limit for the metadata of one commit, in bytes. */
 export const metadataBytesMax = 4_096
-/** Event ids that are remembered per partition to drop repeats. */
+/** Event ids that are remembered per partition to drop repeats, where memory allows. */
 export const ringIdsMax = 65_536
-/** Bytes of records that one group of one process keeps in memory, all partitions together. */
+/** So many always are. */
+export const ringIdsMin = 1_024
+/** Bytes of remembered event ids in one process, all groups and partitions together. */
+export const bookkeepingBytesMax = budgets.consumers.rememberedBytes
+/** Bytes that one group of one process keeps in memory, all partitions together: records, windows and event ids. */
 export const heldBytesMax = budgets.consumers.groupBytes
 /** A partition's share of them is never more and never less than these. */
 export const partitionBytesMax = budgets.consumers.partitionBytesMax

@@ -6,9 +6,10 @@ import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { SchemaName } from '#topics/topic.ts'
+import { bookkeepingOf, shareOf } from './bookkeeping.ts'
 import { EngineBreaker } from './engine-breaker.ts'
 import { HandlerCalls } from './handler-calls.ts'
-import { heldBytesMax, partitionBytesMax, partitionBytesMin, untilDoneWaitMsMax } from './limits.ts'
+import { untilDoneWaitMsMax } from './limits.ts'
 import { LoopTurns } from './loop-turns.ts'
 import { registerGroup } from './metrics.ts'
 import { hasDied, nameOwner } from './owner.ts'
@@ -61,6 +62,7 @@ export class Member implements LaneConsumer {
       read: () => this.readings(),
     })
     this.#unregister = registered.unregister
+    const bookkeeping = bookkeepingOf(eventLog)
     this.#group = {
       createRunner,
       options,
@@ -77,7 +79,8 @@ export class Member implements LaneConsumer {
       metrics: registered.metrics,
       turns: new LoopTurns(() => this.#wakeAll()),
       wakeAll: () => this.#wakeAll(),
-      shareBytes: () => shareOf(this.#partitions.size),
+      bookkeeping,
+      shareBytes: () => shareOf(this.#partitions.size, bookkeeping.bytes),
     }
   }
 
@@ -292,9 +295,4 @@ export class Member implements LaneConsumer {
     }
     return this.#ends.of
   }
-}
-
-/** Bytes that each partition may hold in memory, by their number. */
-function shareOf(partitions: number): number {
-  return Math.max(partitionBytesMin, Math.min(partitionBytesMax, heldBytesMax / Math.max(1, partitions)))
 }

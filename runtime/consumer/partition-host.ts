@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Publisher } from '../messages.ts'
+import type { Bookkeeping } from './bookkeeping.ts'
 import type { Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
 import type { EngineBreaker } from './engine-breaker.ts'
@@ -33,6 +34,8 @@ export interface GroupContext {
   hasDied(owner: number): Promise<boolean>
   metrics: GroupMetrics
   turns: LoopTurns
+  /** What event ids take their memory from, shared by the groups of the process. */
+  bookkeeping: Bookkeeping
   /** Calls may start that waited. */
   wakeAll(): void
   /** A partition's share of the memory that the group may hold, in bytes. */

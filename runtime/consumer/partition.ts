@@ -74,7 +74,7 @@ export class Partition implements RunnerHost {
       resume: () => consumer.resume(id),
     })
     this.resumeState = new ResumeState(start.position, start.saved, {
-      dropsRepeats: group.options.topic.cleanup === 'delete',
+      memory: group.options.topic.cleanup === 'delete' ? group.bookkeeping : null,
       onRepeat: () => {
         group.metrics.repeats++
       },
@@ -214,6 +214,7 @@ export class Partition implements RunnerHost {
     this.#gone.abort()
     this.#abortCalls()
     this.buffer.clear()
+    this.resumeState.close()
     this.runner.stop()
     for (const resolve of this.#callWaiters.splice(0)) resolve()
   }

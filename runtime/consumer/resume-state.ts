@@ -5,8 +5,9 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { headerNames } from '../messages.ts'
+import type { Bookkeeping } from './bookkeeping.ts'
 import { EventIdRing } from './event-id-ring.ts'
-import { windowOffsets } from './limits.ts'
+import { ringIdsMax, windowOffsets } from './limits.ts'
 import type { Attempts, SavedState } from './metadata.ts'
 
 export type RecordClass =
@@ -32,13 +33,23 @@ export class ResumeState {
   readonly #ring: EventIdRing | null
   readonly #onRepeat: () => void
 
-  constructor(position: number, saved: SavedState, options: { dropsRepeats: boolean; onRepeat(): void }) {
+  /** `memory` is what the event ids take theirs from; null: repeats are not dropped. */
+  constructor(
+    position: number,
+    saved: SavedState,
+    options: { memory: Bookkeeping | null; onRepeat(): void },
+  ) {
     this.#position = position
     this.settled = saved.settled
     this.#attempts = saved.attempts
     this.#retriesUsed = saved.retriesUsed
-    this.#ring = options.dropsRepeats ? new EventIdRing() : null
+    this.#ring = options.memory === null ? null : new EventIdRing(ringIdsMax, options.memory)
     this.#onRepeat = options.onRepeat
+  }
+
+  /** The partition is gone. */
+  close(): void {
+    this.#ring?.close()
   }
 
   /** To be called once for each record, in the order of offsets. */

@@ -1,20 +1,23 @@
-/** Keeps which records of a partition are settled: the watermark, and a bitmap of what is settled beyond it. */
+/** Keeps which records of a partition are settled: the watermark, and bitmaps of what is admitted and settled beyond it. */
 
 import { windowOffsets } from './limits.ts'
 import { alignedDown, bitmapBytesMax } from './metadata.ts'
 
 const ringBits = windowOffsets * 2
 const ringBytes = ringBits / 8
+/** Of a window, which never grows. */
+export const windowBytes = 2 * ringBytes
 const nothing = new Uint8Array(0)
 
-/** Offsets are admitted in rising order and are settled in any order. Memory is fixed: 132 KB. */
+/** Offsets are admitted in rising order and are settled in any order. Memory is fixed: 8 KB. */
 export class Window {
-  /** Offsets admitted and not yet passed by the watermark, a ring in rising order. */
-  readonly #offsets = new Float64Array(windowOffsets)
-  #head = 0
+  /** One bit for each offset modulo twice the window: admitted and not yet passed by the watermark. */
+  readonly #admitted = new Uint8Array(ringBytes)
+  /** The same: settled. */
+  readonly #settled = new Uint8Array(ringBytes)
+  /** The first offset admitted and not yet passed by the watermark, if `#count` is not 0. */
+  #first = 0
   #count = 0
-  /** One bit for each offset modulo twice the window: settled. */
-  readonly #bits = new Uint8Array(ringBytes)
   #next: number
   /** Admitted and not settled. */
   #open = 0
@@ -27,7 +30,7 @@ export class Window {
 
   /** The first offset that is not settled. */
   get watermark(): number {
-    return this.#count === 0 ? this.#next : this.#offsets[this.#head]!
+    return this.#count === 0 ? this.#next : this.#first
   }
 
   /** Offsets from the watermark to the last one admitted. */
@@ -51,7 +54,8 @@ export class Window {
 
   /** Takes in the next offset; the caller asked `fits` before. */
   admit(offset: number): void {
-    this.#offsets[(this.#head + this.#count) % windowOffsets] = offset
+    if (this.#count === 0) this.#first = offset
+    set(this.#admitted, offset)
     this.#count++
     this.#open++
     this.#next = offset + 1
@@ -60,16 +64,16 @@ export class Window {
   settle(offset: number): void {
     this.#open--
     this.#ahead++
-    const at = offset % ringBits
-    this.#bits[at >>> 3]! |= 1 << (at & 7)
-    while (this.#count > 0) {
-      const first = this.#offsets[this.#head]! % ringBits
-      const mask = 1 << (first & 7)
-      if ((this.#bits[first >>> 3]! & mask) === 0) return
-      this.#bits[first >>> 3]! &= ~mask
-      this.#head = (this.#head + 1) % windowOffsets
+    set(this.#settled, offset)
+    while (this.#count > 0 && has(this.#settled, this.#first)) {
+      clear(this.#settled, this.#first)
+      clear(this.#admitted, this.#first)
       this.#count--
       this.#ahead--
+      // Offsets that are missing from the log lie between those that were admitted.
+      if (this.#count > 0)
+        do this.#first++
+        while (!has(this.#admitted, this.#first))
     }
   }
 
@@ -79,8 +83,23 @@ export class Window {
     const bitmap = new Uint8Array(bitmapBytesMax)
     const from = (alignedDown(this.watermark) % ringBits) >>> 3
     const first = Math.min(bitmapBytesMax, ringBytes - from)
-    bitmap.set(this.#bits.subarray(from, from + first))
-    if (first < bitmapBytesMax) bitmap.set(this.#bits.subarray(0, bitmapBytesMax - first), first)
+    bitmap.set(this.#settled.subarray(from, from + first))
+    if (first < bitmapBytesMax) bitmap.set(this.#settled.subarray(0, bitmapBytesMax - first), first)
     return bitmap
   }
+}
+
+function has(bits: Uint8Array, offset: number): boolean {
+  const at = offset % ringBits
+  return (bits[at >>> 3]! & (1 << (at & 7))) !== 0
+}
+
+function set(bits: Uint8Array, offset: number): void {
+  const at = offset % ringBits
+  bits[at >>> 3]! |= 1 << (at & 7)
+}
+
+function clear(bits: Uint8Array, offset: number): void {
+  const at = offset % ringBits
+  bits[at >>> 3]! &= ~(1 << (at & 7))
 }

@@ -2,6 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { done } from '#lib/outcome.ts'
+import { bookkeepingOf } from '#runtime/consumer/bookkeeping.ts'
+import { EventIdRing } from '#runtime/consumer/event-id-ring.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { expectNothingPinned } from '#test/support/consumer-memory.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -49,4 +51,24 @@ test('a record that waits keeps nothing alive of what was read with it', async (
   // 300 deliveries, each among 150 KB of other writes: as views of these they would keep 40 MB.
   const given = { mode: 'lanes', deliveries: 300, amongOthers: 300, buffersMbMax: 10 } as const
   await expectNothingPinned({ ...given, where: temporaryFolder() })
+})
+
+test('what is remembered of event ids is counted for each partition that is owned, and given back with it', async () => {
+  const log = createMemoryLog()
+  const harness = await createHarness(log, { partitions: 64 })
+  await harness.startLanes({ handle: async () => done })
+  const memory = bookkeepingOf(log)
+  await log.members[0]!.gain(partitions)
+  const least = new EventIdRing().bytes
+  await eventually('all are owned', () => memory.bytes === partitions.length * least)
+  for (let n = 0; n < 3_000; n += 500) {
+    await harness.add(
+      0,
+      Array.from({ length: 500 }, (_, one) => ({ key: `k${n + one}` })),
+    )
+  }
+  await eventually('all are committed', () => log.commits.some((one) => one.offset === 3_000))
+  expect(memory.bytes).toBe((partitions.length + 3) * least)
+  await log.members[0]!.lose(partitions)
+  await eventually('all is given back', () => memory.bytes === 0)
 })

@@ -51,3 +51,17 @@ test('of too many lanes the one that was used longest ago is forgotten', () => {
   previous.forget(1)
   expect(previous.of(1, 'new')).toBeNull()
 })
+
+test('previous sequences of all partitions together have one bound in bytes', () => {
+  const previous = new PreviousSequences(100_000)
+  for (let partition = 0; partition < 1_000; partition++) {
+    for (let n = 0; n < 20; n++) previous.note(partition, `lane-${n}-${'x'.repeat(100)}`, n)
+    previous.note(0, 'kept in use', partition)
+  }
+  expect(previous.bytes).toBeLessThanOrEqual(100_000)
+  expect(previous.of(1, `lane-0-${'x'.repeat(100)}`)).toBeNull()
+  expect(previous.of(999, `lane-19-${'x'.repeat(100)}`)).toBe(19)
+  expect(previous.of(0, 'kept in use')).toBe(999)
+  for (let partition = 0; partition < 1_000; partition++) previous.forget(partition)
+  expect(previous.bytes).toBe(0)
+})
