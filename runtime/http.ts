@@ -84,7 +84,8 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     },
     routerOptions: { maxParamLength: 16_384 },
   }) as FastifyInstance
-  joinProcess(app, options.process ?? createHttpProcess(options))
+  const process = options.process ?? createHttpProcess(options)
+  joinProcess(app, process)
   app.decorateRequest('traceparent', '')
   app.decorateRequest('span', null)
   app.decorateRequest('agentId', null)
@@ -98,7 +99,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   registerErrors(app, options.log)
   registerJsonBodies(app)
   registerAccessLog(app, options)
-  registerProbes(app, options)
+  registerProbes(app, { ...options, process })
   return app
 }
 

@@ -2,12 +2,23 @@
 
 import swagger from '@fastify/swagger'
 import type { FastifyContextConfig, FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import { createLru } from '#lib/lru.ts'
+import { limitedByAddress } from './address-limit.ts'
 import { describedFaults, isDescribed } from './api/checks.ts'
 import { complete } from './api/describe.ts'
 import type { Document } from './api/document.ts'
 import { serverMark } from './api/facts.ts'
 import { asShown } from './api/shown-as.ts'
+import { createPage, type Page, sendPage } from './page.ts'
 import { registerReference } from './reference.ts'
+
+/** Of one address: a browser loads a page once, and generators read the document once. */
+export const pageRates = [
+  { count: 20, windowMs: 1_000 },
+  { count: 300, windowMs: 60_000 },
+]
+/** Callers may send any Host: the documents of the last few are kept. */
+const addressesMax = 8
 
 export interface ApiDescription {
   /**
@@ -56,15 +67,24 @@ export async function registerApiDescription(app: FastifyInstance, api: ApiDescr
       return made.openapiObject
     },
   })
-  let text: string | undefined
-  app.get(`${api.prefix}/openapi.json`, { schema: { hide: true } }, (request, reply) => {
-    text ??= JSON.stringify(app.swagger())
-    return reply
-      .header('cache-control', 'no-cache')
-      .type('application/json')
-      .send(text.replaceAll(serverMark, addressAsked(request)))
+  await app.register(async (scope) => {
+    limitedByAddress(scope, pageRates)
+    registerDocument(scope, api.prefix)
+    registerReference(scope, api)
   })
-  registerReference(app, api)
+}
+
+/** Made once for each address that it is asked at. */
+function registerDocument(app: FastifyInstance, prefix: ApiDescription['prefix']): void {
+  let text: string | undefined
+  const pages = createLru<string, Page>(addressesMax)
+  app.get(`${prefix}/openapi.json`, { schema: { hide: true } }, (request, reply) => {
+    const address = addressAsked(request)
+    text ??= JSON.stringify(app.swagger())
+    const page = pages.get(address) ?? createPage('application/json', text.replaceAll(serverMark, address))
+    pages.set(address, page)
+    return sendPage(request, reply, page, { 'cache-control': 'no-cache' })
+  })
 }
 
 function configsOf(routes: readonly RouteOptions[]): Map<string, FastifyContextConfig> {

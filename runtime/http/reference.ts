@@ -1,6 +1,7 @@
 /** The reference page of an interface: the description, readable, with requests to paste. Loads nothing from elsewhere. */
 
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
+import { createPage, type Page, sendPage } from './page.ts'
 
 /** The page may load nothing from elsewhere. */
 const contentSecurityPolicy =
@@ -17,35 +18,43 @@ const withoutCloud = {
   withDefaultFonts: false,
 } as const
 
-/** Headers of the page that depend on what it is, not on this connection. */
-const keptHeaders = ['content-type', 'location', 'cache-control', 'etag'] as const
+/** Paths below the page's own, and what is there. */
+const files = ['/', '/js/scalar.js'] as const
 
-/** The library and its page of four megabytes are loaded when somebody asks for them: a start does not wait for it. */
+export type ReferencePages = Map<string, Promise<Page>>
+
+/**
+ * The library and its page of four megabytes are loaded when somebody asks for them: a start does not wait for it. Each is
+ * made once, what is the same at all interfaces once for a process.
+ */
 export function registerReference(
   app: FastifyInstance,
   { prefix, title }: { prefix: '' | `/${string}`; title: string },
 ): void {
+  const pages = app.process.reference
   const routePrefix = `${prefix}/reference` as const
-  let pages: Promise<FastifyInstance> | undefined
-  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    pages ??= openPages(routePrefix, title)
-    const page = await (await pages).inject({ method: 'GET', url: request.url })
-    for (const name of keptHeaders) {
-      const value = page.headers[name]
-      if (value !== undefined) reply.header(name, value)
-    }
-    return reply
-      .code(page.statusCode)
-      .header('content-security-policy', contentSecurityPolicy)
-      .send(page.rawPayload)
+  const hidden = { schema: { hide: true } }
+  const policy = { 'content-security-policy': contentSecurityPolicy }
+  app.get(routePrefix, hidden, (_request, reply) => reply.headers(policy).redirect(`${routePrefix}/`, 301))
+  for (const path of files) {
+    const key = path === '/' ? `${routePrefix} ${title}` : path
+    app.get(`${routePrefix}${path}`, hidden, async (request, reply) => {
+      let page = pages.get(key)
+      if (!page) {
+        page = makePage(routePrefix, title, path)
+        // One that could not be made is made again.
+        page.catch(() => pages.delete(key))
+        pages.set(key, page)
+      }
+      return sendPage(request, reply, await page, { ...policy, 'cache-control': 'no-cache' })
+    })
   }
-  for (const path of [routePrefix, `${routePrefix}/*`]) app.get(path, { schema: { hide: true } }, answer)
 }
 
-async function openPages(routePrefix: `/${string}`, title: string): Promise<FastifyInstance> {
+async function makePage(routePrefix: `/${string}`, title: string, path: string): Promise<Page> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
-  const pages = fastify()
-  await pages.register(reference, {
+  const maker = fastify()
+  await maker.register(reference, {
     routePrefix,
     configuration: {
       url: '../openapi.json',
@@ -55,5 +64,7 @@ async function openPages(routePrefix: `/${string}`, title: string): Promise<Fast
       ...withoutCloud,
     },
   })
-  return pages
+  const { headers, rawPayload } = await maker.inject(`${routePrefix}${path}`)
+  await maker.close()
+  return createPage(String(headers['content-type']), rawPayload)
 }

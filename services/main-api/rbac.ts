@@ -97,7 +97,8 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/asyncapi.json': 'open',
   'GET /api/v1/asyncapi': 'open',
   'GET /api/v1/reference': 'open',
-  'GET /api/v1/reference/*': 'open',
+  'GET /api/v1/reference/': 'open',
+  'GET /api/v1/reference/js/scalar.js': 'open',
 }
 
 /** What somebody who must change their password may do. */

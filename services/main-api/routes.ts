@@ -98,7 +98,7 @@ export async function registerMainApi(
     await app.register(async (scope) => registerWellKnown(scope, identity))
   }
   await app.register(async (scope) => registerConsole(scope))
-  registerAsyncApi(app, context)
+  await app.register(async (scope) => registerAsyncApi(scope, context))
   await app.register(
     async (v1) => {
       registerAuthAgent(v1, main)

@@ -212,9 +212,11 @@ test('probes are no spans, a refusal is no error, and nothing that is secret is 
     authorization: secret,
     'content-type': 'application/x-protobuf',
   })
-  const metrics = await call(platform.vectorUrl, '/metrics')
-  expect(metrics.text).toMatch(/flotilla_trace_spans_total\{result="sent"\} [1-9]/)
-  expect(metrics.text).toContain('flotilla_trace_spans_total{result="dropped"} 0')
+  const text = await eventually('sent spans are counted', async () => {
+    const metrics = await call(platform.vectorUrl, '/metrics')
+    return /flotilla_trace_spans_total\{result="sent"\} [1-9]/.test(metrics.text) && metrics.text
+  })
+  expect(text).toContain('flotilla_trace_spans_total{result="dropped"} 0')
 })
 
 test('a receiver that never answers holds up no request, and no stop (below)', async () => {

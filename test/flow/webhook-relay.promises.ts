@@ -175,8 +175,10 @@ ${more}`
         async () => 'late' in ((await relay.get('/health')).json.targets as object),
       )
       expect((await fired({ agent: 'LATE' }, '?targets=late')).records).toHaveLength(1)
-      expect((await relay.get('/metrics')).text).toContain(
-        'webhook_delivered_total{target="late",status="success"} 0',
+      await eventually('its series are there', async () =>
+        (await relay.get('/metrics')).text.includes(
+          'webhook_delivered_total{target="late",status="success"} 0',
+        ),
       )
       relay.writeTargets('targets:\n  audit: {}\n')
       await eventually('the refusal', async () => (await relay.get('/health')).json.status === 'warn')
@@ -245,7 +247,12 @@ ${more}`
       expect(seen.pulses!.head_age_s).toBeGreaterThan(59)
       expect(seen.pulses!.next_attempt_at).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
       expect(seen.audit).toMatchObject({ reachable: true, latency_ms: 7 })
-      const lines = (await relay.get('/metrics')).text.split('\n')
+      const lines = await eventually('both attempts are counted', async () => {
+        const { text } = await relay.get('/metrics')
+        return text.includes('webhook_delivered_total{target="audit",status="dead_letter"} 1')
+          ? text.split('\n')
+          : null
+      })
       for (const line of [
         'webhook_delivered_total{target="pulses",status="retry"} 2',
         'webhook_delivered_total{target="pulses",status="success"} 0',

@@ -3,6 +3,9 @@
 import type { FastifyInstance } from 'fastify'
 import { loadSchemas } from '#lib/schema-files.ts'
 import { schemasDirectory } from '#runtime/codec.ts'
+import { limitedByAddress } from '#runtime/http/address-limit.ts'
+import { pageRates } from '#runtime/http/api-description.ts'
+import { createPage, type Page, sendPage } from '#runtime/http/page.ts'
 import { catalog } from '#topics/catalog.ts'
 import { asyncApiOf } from '../asyncapi/document.ts'
 import { asyncApiPage, pageHeaders } from '../asyncapi/page.ts'
@@ -10,20 +13,30 @@ import type { MainApiContext } from '../context.ts'
 
 const hidden = { schema: { hide: true } }
 
-/** Made for each request: where a topic lives may change. */
+/** Made again when a topic lives elsewhere. */
 export function registerAsyncApi(
-  app: FastifyInstance,
+  scope: FastifyInstance,
   { publisher }: Pick<MainApiContext, 'publisher'>,
 ): void {
   const schemas = loadSchemas(schemasDirectory)
-  const document = () => asyncApiOf({ topics: catalog, schemas, locationOf: publisher.locationOf })
-  app.get('/api/v1/asyncapi.json', hidden, (_request, reply) =>
-    reply.header('cache-control', 'no-cache').type('application/json').send(JSON.stringify(document())),
+  let made: { locations: string; json: Page; html: Page } | undefined
+  function pages() {
+    const locations = JSON.stringify(catalog.map(publisher.locationOf))
+    if (made?.locations === locations) return made
+    const document = asyncApiOf({ topics: catalog, schemas, locationOf: publisher.locationOf })
+    made = {
+      locations,
+      json: createPage('application/json', JSON.stringify(document)),
+      html: createPage('text/html; charset=utf-8', asyncApiPage(document, 'asyncapi.json')),
+    }
+    return made
+  }
+  const revalidated = { 'cache-control': 'no-cache' }
+  limitedByAddress(scope, pageRates)
+  scope.get('/api/v1/asyncapi.json', hidden, (request, reply) =>
+    sendPage(request, reply, pages().json, revalidated),
   )
-  app.get('/api/v1/asyncapi', hidden, (_request, reply) =>
-    reply
-      .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
-      .type('text/html; charset=utf-8')
-      .send(asyncApiPage(document(), 'asyncapi.json')),
+  scope.get('/api/v1/asyncapi', hidden, (request, reply) =>
+    sendPage(request, reply, pages().html, { ...pageHeaders, ...revalidated }),
   )
 }

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type ConnectionLimits, createConnections } from '#runtime/http/connections.ts'
+import { createHttpProcess } from '#runtime/http/http-process.ts'
 import { createStrangers, type StrangerLimits } from '#runtime/http/strangers.ts'
 import { createHttpApp } from '#runtime/http.ts'
 import { type RawConnection, rawConnection } from '../../../support/raw-http.ts'
@@ -33,7 +34,7 @@ async function opened(given: Partial<typeof usual> = {}, trustedProxies: string[
       name,
       log: pino({ level: 'silent' }),
       metrics: new Registry(),
-      process: { strangers, connections },
+      process: { ...createHttpProcess(), strangers, connections },
       trustedProxies,
     })
     app.post('/open', { bodyLimit: 1_048_576 }, () => ({ taken: true }))
