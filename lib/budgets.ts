@@ -27,7 +27,110 @@ export const budgets = {
     lingerBytesMax: 64 * mebibyte,
     /** Open connections of a process, over all of its interfaces. */
     connectionsMax: 10_000,
+    /** What an open connection takes: socket, parser, and a header that may arrive between two looks. */
+    connectionBytes: 16 * kibibyte,
     /** Open connections of one address; a trusted proxy has no such bound. */
     addressConnectionsMax: 2_000,
   },
+  /** Upserts at the vector gateway. */
+  uploads: {
+    /** Body of one upsert. */
+    bodyBytesMax: 64 * mebibyte,
+    /** Per caller: bodies that have arrived and are not parsed. */
+    callerBytes: 128 * mebibyte,
+    /** Per process: the same of all callers. They take as much again while they are parsed. */
+    processBytes: 512 * mebibyte,
+  },
+  /** Bodies that are too large to be parsed on the event loop and wait for a thread. */
+  parsing: {
+    /** Per interface: bodies of JSON. */
+    jsonWaitingBytes: 32 * mebibyte,
+    /** Per process: upserts, which the uploads count, too. */
+    upsertWaitingBytes: 256 * mebibyte,
+  },
+  /** Answers that go on: events of runs, of the hub and of the log. */
+  streams: {
+    /** Per stream: events that its reader has not taken. */
+    bufferBytes: 256 * kibibyte,
+    /** Open streams of one caller at an interface. */
+    callerMax: 10,
+    /** Open streams of all callers at an interface. */
+    interfaceMax: 500,
+  },
+  /** The event log, as a process uses it. */
+  log: {
+    /** Per process: records that wait to be written. */
+    waitingBytes: 256 * mebibyte,
+    /** Per partition: the same, of the embedded log. */
+    partitionWaitingBytes: 64 * mebibyte,
+  },
+  /** Members of consumer groups. */
+  consumers: {
+    /** Per group and process: records that were read and are not settled, of all partitions. */
+    groupBytes: 128 * mebibyte,
+    /** Per partition: its share is never more than this, */
+    partitionBytesMax: 16 * mebibyte,
+    /** and never less than this. */
+    partitionBytesMin: 256 * kibibyte,
+  },
+  /** Runs of agents. */
+  runs: {
+    /** Per process: events that a run-dispatcher has stored and not yet published. */
+    newsBytes: 16 * mebibyte,
+    /** Per stream: news that wait for a reader, who reads the rows beyond that. */
+    followedBytes: 256 * kibibyte,
+  },
+  /** Passwords of people. */
+  passwords: {
+    /** Per check of a password. */
+    checkBytes: 128 * mebibyte,
+    /** Checks at once, per process. */
+    atOnce: 2,
+  },
 } as const
+
+const { http, uploads, parsing, streams, log, consumers, runs, passwords } = budgets
+
+/** Every process answers HTTP, if only probes, and writes to the log. */
+const everyProcess = {
+  strangers: http.strangerBytes,
+  connections: http.connectionsMax * http.connectionBytes,
+  'records to write': log.waitingBytes,
+}
+const groupOfRecords = { 'records read': consumers.groupBytes }
+const openStreams = { streams: streams.interfaceMax * streams.bufferBytes }
+const jsonBodies = { 'bodies to parse': parsing.jsonWaitingBytes }
+
+/**
+ * What each service may hold at most in a process of its own on servers, beyond what it takes at rest, in bytes by what
+ * they are for. A new budget is a line here, and the test says whether the pod still has room for it.
+ */
+export const heldBytes: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'vector-gateway': {
+    ...everyProcess,
+    ...jsonBodies,
+    uploads: uploads.processBytes,
+    'uploads, parsed': uploads.processBytes,
+  },
+  'main-api': {
+    ...everyProcess,
+    ...jsonBodies,
+    ...openStreams,
+    passwords: passwords.atOnce * passwords.checkBytes,
+  },
+  hub: { ...everyProcess, ...jsonBodies, ...openStreams },
+  'run-gateway': {
+    ...everyProcess,
+    ...jsonBodies,
+    ...openStreams,
+    'news for streams': streams.interfaceMax * runs.followedBytes,
+  },
+  'vector-writer': { ...everyProcess, ...groupOfRecords },
+  'relational-writer': { ...everyProcess, ...groupOfRecords },
+  'audit-writer': { ...everyProcess, ...groupOfRecords },
+  'note-indexer': { ...everyProcess, ...groupOfRecords },
+  'outbox-publisher': everyProcess,
+  'webhook-relay': { ...everyProcess, ...groupOfRecords, ...jsonBodies },
+  'webhook-courier': { ...everyProcess, ...groupOfRecords },
+  'run-dispatcher': { ...everyProcess, ...groupOfRecords, news: runs.newsBytes },
+}

@@ -1,5 +1,7 @@
 /** Every limit of the consumer runtime, so that they can be read and weighed together. */
 
+import { budgets } from '#lib/budgets.ts'
+
 /** Nothing is dispatched further than this many offsets beyond the committed watermark. */
 export const windowOffsets = 16_384
 /** Lanes of a partition that retry at once; their attempts travel in the commit's metadata. */
@@ -13,10 +15,10 @@ export const metadataBytesMax = 4_096
 /** Event ids that are remembered per partition to drop repeats. */
 export const ringIdsMax = 65_536
 /** Bytes of records that one group of one process keeps in memory, all partitions together. */
-export const heldBytesMax = 128 * 1024 * 1024
+export const heldBytesMax = budgets.consumers.groupBytes
 /** A partition's share of them is never more and never less than these. */
-export const partitionBytesMax = 16 * 1024 * 1024
-export const partitionBytesMin = 256 * 1024
+export const partitionBytesMax = budgets.consumers.partitionBytesMax
+export const partitionBytesMin = budgets.consumers.partitionBytesMin
 /** Records fetched and not yet taken, per partition, unless a group wants fewer. */
 export const bufferedRecordsMax = 2_048
 /** Records of a partition in its lane while it has but one. */

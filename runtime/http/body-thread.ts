@@ -4,8 +4,6 @@ import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 
-/** Bytes of bodies that may wait for one thread: four of the biggest. */
-const waitingBytesMax = 256 * 1024 * 1024
 const heapMbMax = 1_536
 
 type Handlers = { parse(bytes: Uint8Array, ...more: unknown[]): unknown }
@@ -15,8 +13,8 @@ export interface BodyThread<T> extends Closeable {
   parse(body: Buffer, ...more: unknown[]): Promise<T>
 }
 
-/** `entry` must serve one method: `parse(bytes, ...more)`. */
-export function createBodyThread<T>(entry: URL, name: string): BodyThread<T> {
+/** `entry` must serve one method: `parse(bytes, ...more)`. At most `waitingBytesMax` of bodies wait for it. */
+export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: number): BodyThread<T> {
   let worker: WorkerClient<Handlers> | undefined
   let waitingBytes = 0
 

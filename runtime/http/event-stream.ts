@@ -3,9 +3,10 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { sleep } from '#lib/backoff.ts'
+import { budgets } from '#lib/budgets.ts'
 
 const heartbeatMs = 15_000
-const bufferBytesMax = 256 * 1024
+const bufferBytesMax = budgets.streams.bufferBytes
 /** A reader that takes nothing for this long is gone. */
 const stalledMs = 30_000
 const lookMs = 1_000

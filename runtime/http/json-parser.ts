@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import { budgets } from '#lib/budgets.ts'
 import { createBodyThread } from './body-thread.ts'
 import { parseJson } from './json-body.ts'
 
@@ -22,7 +23,11 @@ export interface ParsedBody {
 
 /** `application/json` alone is accepted; keys such as `__proto__` are plain own properties, as JSON.parse gives them. */
 export function registerJsonBodies(app: FastifyInstance): void {
-  const thread = createBodyThread<ParsedBody>(new URL('./json-thread.ts', import.meta.url), 'json')
+  const thread = createBodyThread<ParsedBody>(
+    new URL('./json-thread.ts', import.meta.url),
+    'json',
+    budgets.parsing.jsonWaitingBytes,
+  )
   app.addHook('onClose', () => thread.close())
   app.decorateRequest('bodyHash', null)
   app.removeAllContentTypeParsers()

@@ -1,9 +1,8 @@
 /** Places for open streams: each caller has a few and an instance some hundred, so that nobody can fill it with streams. */
 
+import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 
-const ofCallerMax = 10
-const ofInstanceMax = 500
 /** Nobody knows when a stream ends: a place may be free after this long. */
 const retryAfterS = 5
 
@@ -21,8 +20,8 @@ export interface StreamPlaces {
 }
 
 export function createStreamPlaces({
-  callerMax = ofCallerMax,
-  instanceMax = ofInstanceMax,
+  callerMax = budgets.streams.callerMax,
+  instanceMax = budgets.streams.interfaceMax,
 }: {
   callerMax?: number
   instanceMax?: number

@@ -1,5 +1,6 @@
 /** Appends that wait to be written: a bounded queue for each partition, from which batches are taken fairly. */
 
+import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import type { PreparedRecord } from './record-block.ts'
 import type { PartitionState } from './topics.ts'
@@ -10,10 +11,10 @@ const batchRecordsMax = 4_096
 /** Up to this an append is small: it goes before large ones of other partitions. */
 const smallBytesMax = 32_768
 /** Not yet durable, for one partition; one append above it is still taken when there is no other. */
-const partitionBytesMax = 67_108_864
+const partitionBytesMax = budgets.log.partitionWaitingBytes
 const partitionRecordsMax = 100_000
 /** Not yet durable, for all partitions. */
-const totalBytesMax = 268_435_456
+const totalBytesMax = budgets.log.waitingBytes
 
 export interface Append {
   state: PartitionState

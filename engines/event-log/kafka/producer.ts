@@ -1,6 +1,7 @@
 /** Appends records to Kafka through one queue for each topic-partition, which run in parallel and share one bound. */
 
 import { withTimeout } from '#lib/backoff.ts'
+import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -18,7 +19,7 @@ export interface Producer extends Closeable {
 
 const appendTimeoutMs = deadlines.engine.logAppendMs
 /** Bytes that wait in all queues together. */
-const waitingBytesMax = 256 * 1_048_576
+const waitingBytesMax = budgets.log.waitingBytes
 const drainTimeoutMs = deadlines.engine.logDrainMs
 
 /** What it appends is written under `identities`. */

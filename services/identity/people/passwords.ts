@@ -5,6 +5,7 @@
 
 import { randomBytes, randomInt, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
+import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 
@@ -22,7 +23,7 @@ export const passwordLengthMax = 256
 const todaysCost: ScryptCost = { ln: 17, r: 8, p: 1 }
 const saltBytes = 16
 const hashBytes = 32
-const turns = { atOnce: 2, perCaller: 1, waitingMax: 32 }
+const turns = { atOnce: budgets.passwords.atOnce, perCaller: 1, waitingMax: 32 }
 const patienceMs = 10_000
 /** Checks of one caller that run or wait: no caller fills the queue. */
 const perCallerMax = 4

@@ -5,6 +5,7 @@
 
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
+import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { OutgoingMessage, Publisher } from '#runtime/messages.ts'
@@ -16,7 +17,7 @@ import type { StoredPosition } from '../state/events.ts'
 import type { DispatchStatus } from '../state/types.ts'
 
 const waitingMax = 2_000
-const waitingBytesMax = 16 * 1024 * 1024
+const waitingBytesMax = budgets.runs.newsBytes
 const batchMax = 500
 const batchBytesMax = 1024 * 1024
 const publishTimeoutMs = 2_000

@@ -1,5 +1,6 @@
 /** What the gateway's routes work with, opened and closed together: callers, operations, points, health, statistics. */
 
+import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
 import { createScope } from '#lib/resource.ts'
 import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
@@ -70,7 +71,11 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     exposeSearches(context.metrics, searchLatencies)
     const upsertThread = scope.add(
       'upsert thread',
-      createBodyThread<ParsedUpsert>(new URL('./points/upsert-thread.ts', import.meta.url), 'upsert'),
+      createBodyThread<ParsedUpsert>(
+        new URL('./points/upsert-thread.ts', import.meta.url),
+        'upsert',
+        budgets.parsing.upsertWaitingBytes,
+      ),
     )
     return {
       ...access,

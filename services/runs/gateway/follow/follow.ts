@@ -4,6 +4,7 @@
  */
 
 import type { Relational } from '#engines/relational/port.ts'
+import { budgets } from '#lib/budgets.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { Look } from '../../state/looks.ts'
 import type { StoredEvent } from '../../state/types.ts'
@@ -13,7 +14,7 @@ import type { Subject } from './subjects.ts'
 
 /** News that wait for a reader that is slow. Beyond that it reads the rows, and misses pieces. */
 const waitingMax = 256
-const waitingBytesMax = 256 * 1024
+const waitingBytesMax = budgets.runs.followedBytes
 /** Events may have half a megabyte each. */
 const pageMax = 16
 

@@ -132,7 +132,7 @@ test('reserved ids of fleet_notes are 403, and free elsewhere', () => {
 
 test('the thread answers and refuses as the loop does', async () => {
   const entry = new URL('../../../../../../services/vectors/gateway/points/upsert-thread.ts', import.meta.url)
-  const thread = createBodyThread<ParsedUpsert>(entry, 'upsert')
+  const thread = createBodyThread<ParsedUpsert>(entry, 'upsert', 2 ** 28)
   try {
     const good = bodyOf(`${pointOf()},${pointOf({ id: '"b"', payload: '{"__proto__":1}' })}`)
     expect(await thread.parse(Buffer.from(good))).toEqual(parseUpsert(good))
