@@ -11,6 +11,7 @@ import {
   withoutReferences,
 } from '../support/hostile-corpus.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
+import { rawConnection } from '../support/raw-http.ts'
 
 interface Interface {
   /** Path of its description, from which the requests are made. */
@@ -91,6 +92,49 @@ test.each(Object.keys(interfaces))(
     await Promise.all(Array.from({ length: atOnce }, sendRest))
     expect(faults).toEqual([])
     expect((await fetch(new URL('/livez', url))).status).toBe(200)
+  },
+)
+
+interface Operations {
+  paths: Record<string, Record<string, { security?: object[]; requestBody?: object }>>
+}
+
+/** `POST /v1/auth/verify` and so on: what takes a body of anyone. */
+function openOperations({ paths }: Operations): string[] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { security = [], requestBody }]) =>
+      requestBody && security.length === 0 ? `${method.toUpperCase()} ${path}` : [],
+    ),
+  )
+}
+
+test.each(Object.keys(interfaces))(
+  '%s takes little of strangers, and answers before it reads',
+  async (name) => {
+    const service = services.find((one) => one.name === name)
+    const url = new URL(service?.kind === 'ingress' ? gateway.addresses[service.address.name]! : '')
+    const api = (await (await fetch(new URL(interfaces[name]!.description, url))).json()) as Operations
+    const bodyBytes = name === 'webhook-relay' ? 256 * 1_024 : 16 * 1_024
+    const open = openOperations(api)
+    expect(open.length > 0).toBe(['vector-gateway', 'main-api', 'webhook-relay'].includes(name))
+    const expected: [string, number][] = [
+      ...open.map((operation): [string, number] => [operation, 413]),
+      ['POST /nowhere/at/all', 404],
+      ['DELETE /livez', 405],
+    ]
+    for (const [operation, status] of expected) {
+      const one = await rawConnection(
+        Number(url.port),
+        `${operation} HTTP/1.1\r\nHost: ${url.host}\r\nOrigin: ${url.origin}\r\nContent-Type: application/json\r\nContent-Length: ${bodyBytes + 1}\r\n\r\n`,
+      )
+      expect(await one.until('request_id'), operation).toContain(`HTTP/1.1 ${status} `)
+      one.socket.destroy()
+    }
+    const long = await rawConnection(
+      Number(url.port),
+      `GET /livez HTTP/1.1\r\nHost: ${url.host}\r\nX: ${'x'.repeat(33_000)}\r\n\r\n`,
+    )
+    expect(await long.ended).toContain('HTTP/1.1 431 ')
   },
 )
 
