@@ -4,7 +4,6 @@
  */
 
 import type { Relational } from '#engines/relational/port.ts'
-import { pieceBytesMax } from '#runtime/http/answers.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { Look } from '../../state/looks.ts'
 import type { StoredEvent } from '../../state/types.ts'
@@ -106,16 +105,12 @@ async function* eventsOfRows<T>(
 ): AsyncGenerator<FollowedEvent> {
   for (;;) {
     const page: StoredEvent[] = await subject.eventsAfter(news.last, pageMax)
-    let bytes = 0
     for (const { seq, runId, event } of page) {
       if (signal.aborted) return
       news.last = seq
-      const json = JSON.stringify(event)
-      bytes += json.length
-      if (subject.shows(runId)) yield { seq, runId, json }
+      if (subject.shows(runId)) yield { seq, runId, json: JSON.stringify(event) }
     }
-    // A short page of long events may have ended by its bytes; a character has up to four.
-    if (page.length < pageMax && bytes * 4 < pieceBytesMax) return
+    if (page.length < pageMax) return
   }
 }
 
