@@ -37,6 +37,8 @@ export interface Cli {
 export interface Printing<R, I = never> {
   json: boolean | undefined
   render(result: R): string
+  /** Of items that belong to the result: puts them into it, and both are printed as one. */
+  gather?(items: I[], result: R): R
   /** Items that come before the result; not printed with --json. */
   item?(value: I): string
 }
@@ -48,11 +50,14 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
     args: Static<S>,
     printing: Printing<R, I>,
   ): Promise<R> {
+    const items: I[] = []
     const output = createOutput((value: I) => {
-      if (!printing.json && printing.item) console.log(printing.item(value))
+      if (printing.gather) items.push(value)
+      else if (!printing.json && printing.item) console.log(printing.item(value))
     })
     try {
-      const result = await execute(operation, args, { env, output, signal })
+      const last = await execute(operation, args, { env, output, signal })
+      const result = printing.gather ? printing.gather(items, last) : last
       output.end()
       const text = printing.json ? JSON.stringify(result) : printing.render(result)
       if (text !== '') console.log(text)

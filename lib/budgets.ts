@@ -48,10 +48,19 @@ export const budgets = {
     /** Per process: upserts, which the uploads count, too. */
     upsertWaitingBytes: 256 * mebibyte,
   },
+  /** Large answers: pages, searches, exports. */
+  answers: {
+    /** Per process: those under way, each by its pieces that are read and not yet taken. */
+    processBytes: 64 * mebibyte,
+    /** Per caller: the same. */
+    callerBytes: 16 * mebibyte,
+  },
   /** Answers that go on: events of runs, of the hub and of the log. */
   streams: {
     /** Per stream: events that its reader has not taken. */
     bufferBytes: 256 * kibibyte,
+    /** Per process: texts of topic records that several readers may want. */
+    textBytes: 8 * mebibyte,
     /** Open streams of one caller at an interface. */
     callerMax: 10,
     /** Open streams of all callers at an interface. */
@@ -91,7 +100,7 @@ export const budgets = {
   },
 } as const
 
-const { http, uploads, parsing, streams, log, consumers, runs, passwords } = budgets
+const { http, uploads, parsing, answers, streams, log, consumers, runs, passwords } = budgets
 
 /** Every process answers HTTP, if only probes, and writes to the log. */
 const everyProcess = {
@@ -101,7 +110,7 @@ const everyProcess = {
 }
 const groupOfRecords = { 'records read': consumers.groupBytes }
 const openStreams = { streams: streams.interfaceMax * streams.bufferBytes }
-const jsonBodies = { 'bodies to parse': parsing.jsonWaitingBytes }
+const anyInterface = { 'bodies to parse': parsing.jsonWaitingBytes, answers: answers.processBytes }
 
 /**
  * What each service may hold at most in a process of its own on servers, beyond what it takes at rest, in bytes by what
@@ -110,20 +119,21 @@ const jsonBodies = { 'bodies to parse': parsing.jsonWaitingBytes }
 export const heldBytes: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'vector-gateway': {
     ...everyProcess,
-    ...jsonBodies,
+    ...anyInterface,
     uploads: uploads.processBytes,
     'uploads, parsed': uploads.processBytes,
   },
   'main-api': {
     ...everyProcess,
-    ...jsonBodies,
+    ...anyInterface,
     ...openStreams,
     passwords: passwords.atOnce * passwords.checkBytes,
+    'texts of records': streams.textBytes,
   },
-  hub: { ...everyProcess, ...jsonBodies, ...openStreams },
+  hub: { ...everyProcess, ...anyInterface, ...openStreams },
   'run-gateway': {
     ...everyProcess,
-    ...jsonBodies,
+    ...anyInterface,
     ...openStreams,
     'news for streams': streams.interfaceMax * runs.followedBytes,
   },
@@ -132,7 +142,7 @@ export const heldBytes: Readonly<Record<string, Readonly<Record<string, number>>
   'audit-writer': { ...everyProcess, ...groupOfRecords },
   'note-indexer': { ...everyProcess, ...groupOfRecords },
   'outbox-publisher': everyProcess,
-  'webhook-relay': { ...everyProcess, ...groupOfRecords, ...jsonBodies },
+  'webhook-relay': { ...everyProcess, ...groupOfRecords, ...anyInterface },
   'webhook-courier': { ...everyProcess, ...groupOfRecords },
   'run-dispatcher': { ...everyProcess, ...groupOfRecords, news: runs.newsBytes },
 }

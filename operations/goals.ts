@@ -7,7 +7,8 @@ import { goals, viewOfGoal } from '#services/hub/api/goals.ts'
 import { createRecord } from '#services/hub/api/surface.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { authorNamed, checkedBy, notedBy, operator, targetOf } from './hub-changes.ts'
-import { defineOperation } from './operation.ts'
+import { listPages } from './list-pages.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 export type GoalView = ReturnType<typeof viewOfGoal>
 
@@ -27,13 +28,19 @@ export const listGoalsOperation = defineOperation({
   name: 'goals list',
   needs: [],
   args: listArgs,
+  /** Items are pages before the last. */
   async run(
-    { platform },
-    { limit = 100, ...filters }: Static<typeof listArgs>,
+    { platform, output }: OperationContext<GoalView[]>,
+    { limit: most = 100, ...filters }: Static<typeof listArgs>,
   ): Promise<{ goals: GoalView[] }> {
     checkFilters(filters)
-    const { rows } = await listGoals(platform.engines.relational, { filters, limit })
-    return { goals: rows.map(viewOfGoal) }
+    const { relational } = platform.engines
+    const goals = await listPages(output, most, async (limit, before: number | undefined) => {
+      const from = before === undefined ? {} : { before }
+      const { rows, next } = await listGoals(relational, { filters, limit, ...from })
+      return { rows: rows.map(viewOfGoal), next }
+    })
+    return { goals }
   },
 })
 

@@ -2,13 +2,14 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
-import { listRecords } from '#services/goals/records/read.ts'
+import { listRecords, type PageQuery } from '#services/goals/records/read.ts'
 import { notes, viewOfNote } from '#services/hub/api/notes.ts'
 import { createRecord } from '#services/hub/api/surface.ts'
-import { listNotes, type Note, noteKind, readNote } from '#services/hub/notes/notes.ts'
+import { type Note, noteKind, readNote } from '#services/hub/notes/notes.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { authorNamed, checkedBy, notedBy, targetOf } from './hub-changes.ts'
-import { defineOperation } from './operation.ts'
+import { listPages } from './list-pages.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 export type NoteView = ReturnType<typeof viewOfNote>
 
@@ -31,13 +32,13 @@ export const listNotesOperation = defineOperation({
   name: 'notes list',
   needs: [],
   args: listArgs,
+  /** Items are pages before the last. */
   async run(
-    { platform },
+    { platform, output }: OperationContext<NoteView[]>,
     { limit = 100, ...filters }: Static<typeof listArgs>,
   ): Promise<{ notes: NoteView[] }> {
     checkFilters(filters)
-    const { rows } = await listNotes(platform.engines.relational, { filters, limit })
-    return { notes: rows.map(viewOfNote) }
+    return { notes: await pagesOf(platform, output, { filters, limit }) }
   },
 })
 
@@ -45,16 +46,30 @@ export const showNoteOperation = defineOperation({
   name: 'notes show',
   needs: [],
   args: Type.Object({ id: Type.Integer() }),
-  /** The note and its thread, the oldest first. */
-  async run({ platform }, { id }): Promise<{ note: NoteView; thread: NoteView[] }> {
+  /** The note and its thread, the oldest first. Items are pages of the thread before the last. */
+  async run(
+    { platform, output }: OperationContext<NoteView[]>,
+    { id },
+  ): Promise<{ note: NoteView; thread: NoteView[] }> {
     const { relational } = platform.engines
     const note = await readNote(relational, id)
     const filters = { thread_id: note.thread_id }
     const query = { filters, limit: threadMax, oldestFirst: true }
-    const { rows } = await listRecords<Note>(relational, noteKind, query)
-    return { note: viewOfNote(note), thread: rows.map(viewOfNote) }
+    return { note: viewOfNote(note), thread: await pagesOf(platform, output, query) }
   },
 })
+
+function pagesOf(
+  { engines }: OperationContext['platform'],
+  output: OperationContext<NoteView[]>['output'],
+  query: PageQuery,
+): Promise<NoteView[]> {
+  return listPages(output, query.limit, async (limit, before: number | undefined) => {
+    const from = before === undefined ? {} : { before }
+    const { rows, next } = await listRecords<Note>(engines.relational, noteKind, { ...query, limit, ...from })
+    return { rows: rows.map(viewOfNote), next }
+  })
+}
 
 const written = {
   body: Type.String(),

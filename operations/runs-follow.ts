@@ -148,7 +148,7 @@ async function follow(
       }
       if (keep) events.push(...page)
       after = page.at(-1)?.seq ?? after
-      if (page.length < pageMax) return
+      if (page.length === 0) return
     }
   }
   try {

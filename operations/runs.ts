@@ -19,7 +19,8 @@ import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { operator } from './hub-changes.ts'
-import { defineOperation } from './operation.ts'
+import { listPages } from './list-pages.ts'
+import { defineOperation, type OperationContext } from './operation.ts'
 
 const dispatchMs = 300_000
 /** Shown at once; the stream of the gateway has all. */
@@ -98,19 +99,19 @@ export const listRunsOperation = defineOperation({
   name: 'runs list',
   needs: [],
   args: listArgs,
+  /** Items are pages before the last. */
   async run(
-    { platform },
-    { limit = 100, all = false, userId, ...filters }: Static<typeof listArgs>,
+    { platform, output }: OperationContext<RunView[]>,
+    { limit: most = 100, all = false, userId, ...filters }: Static<typeof listArgs>,
   ): Promise<{ runs: RunView[] }> {
-    const query = { all: true, limit, ...filters, ...(userId === undefined ? {} : { ofUser: userId }) }
-    const runs: RunView[] = []
-    let cursor: string | undefined
-    do {
-      const page = await listRuns(platform.engines.relational, { ...query, ...(cursor ? { cursor } : {}) })
-      runs.push(...page.runs.filter(({ trigger }) => all || trigger !== 'report').map(viewOfRun))
-      cursor = page.next ?? undefined
-    } while (cursor !== undefined && runs.length < limit)
-    return { runs: runs.slice(0, limit) }
+    const query = { all: true, ...filters, ...(userId === undefined ? {} : { ofUser: userId }) }
+    const runs = await listPages(output, most, async (limit, cursor: string | undefined) => {
+      const from = cursor === undefined ? {} : { cursor }
+      const page = await listRuns(platform.engines.relational, { ...query, limit, ...from })
+      const shown = page.runs.filter(({ trigger }) => all || trigger !== 'report')
+      return { rows: shown.map(viewOfRun), next: page.next ?? undefined }
+    })
+    return { runs }
   },
 })
 
@@ -121,7 +122,8 @@ export const showRunOperation = defineOperation({
   needs: [],
   /** Of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
-  async run({ platform }, { id }): Promise<ShownRun> {
+  /** Items are events before the last ones. */
+  async run({ platform, output }: OperationContext<StoredEvent[]>, { id }): Promise<ShownRun> {
     const { relational } = platform.engines
     const goalId = goalIdOf(id)
     if (goalId !== undefined) return { dispatch: viewOfDispatch(await dispatchOf(relational, goalId)) }
@@ -130,7 +132,10 @@ export const showRunOperation = defineOperation({
     const { rootRunId } = run
     // A root shows all that joined it; a run that joined, its own part.
     const own = run.runId === rootRunId ? {} : { runId: run.runId }
-    const events = await readEvents(relational, { rootRunId, after: 0, limit: eventsMax, ...own })
+    const events = await listPages(output, eventsMax, async (limit, after: number = 0) => {
+      const rows = await readEvents(relational, { rootRunId, after, limit, ...own })
+      return { rows, next: rows.at(-1)?.seq }
+    })
     return { run: viewOfRun(run), events }
   },
 })

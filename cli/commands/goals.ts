@@ -27,7 +27,11 @@ export function registerGoals(program: Program, cli: Cli): void {
   const goals = program.command('goals').description('goals of agents and people')
   const list = listOptions(goals.command('list'), goalStatuses).description('the newest first')
   describe(list, 'flotilla goals list --status pending').action(async ({ json, ...filters }: ListOptions) => {
-    await cli.run(listGoalsOperation, filters, { json, render: ({ goals: found }) => tableOf(found) })
+    await cli.run(listGoalsOperation, filters, {
+      json,
+      render: ({ goals: found }) => tableOf(found),
+      gather: (pages, last) => ({ goals: [...pages.flat(), ...last.goals] }),
+    })
   })
   const show = goals.command('show').argument('<id>', 'its number', idOf).description('a goal')
   describe(show, 'flotilla goals show 1').action(async (id: number, { json }: { json?: boolean }) => {

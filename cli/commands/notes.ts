@@ -29,14 +29,22 @@ export function registerNotes(program: Program, cli: Cli): void {
   describe(list, 'flotilla notes list --status active').action(
     async ({ json, thread, ...filters }: ListOptions & { thread?: string }) => {
       const args = { ...filters, ...(thread === undefined ? {} : { thread_id: thread }) }
-      await cli.run(listNotesOperation, args, { json, render: ({ notes: found }) => tableOf(found) })
+      await cli.run(listNotesOperation, args, {
+        json,
+        render: ({ notes: found }) => tableOf(found),
+        gather: (pages, last) => ({ notes: [...pages.flat(), ...last.notes] }),
+      })
     },
   )
   const show = notes.command('show').argument('<id>', 'its number', idOf).description('a note and its thread')
   describe(show, 'flotilla notes show 1').action(async (id: number, { json }: { json?: boolean }) => {
     const render = ({ note, thread }: { note: NoteView; thread: NoteView[] }) =>
       `${fields({ ...note })}\n\n${tableOf(thread)}`
-    await cli.run(showNoteOperation, { id }, { json, render })
+    await cli.run(
+      showNoteOperation,
+      { id },
+      { json, render, gather: (pages, last) => ({ ...last, thread: [...pages.flat(), ...last.thread] }) },
+    )
   })
   const add = writeOptions(notes.command('add').argument('<subject>')).description('start a thread')
   describe(add, "flotilla notes add 'Deploying the courier' --body 'It runs.'").action(

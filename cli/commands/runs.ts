@@ -3,7 +3,7 @@
 import { InvalidArgumentError, Option, type Command as Program } from 'commander'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
-import { type RunStatus, runStatuses } from '#services/runs/state/types.ts'
+import { type RunStatus, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, table } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
@@ -41,13 +41,19 @@ export function registerRuns(program: Program, cli: Cli): void {
         ...(session === undefined ? {} : { sessionId: session }),
         ...(dispatch === undefined ? {} : { goalId: dispatch }),
       }
-      await cli.run(listRunsOperation, args, { json, render: ({ runs: found }) => tableOf(found) })
+      await cli.run(listRunsOperation, args, {
+        json,
+        render: ({ runs: found }) => tableOf(found),
+        gather: (pages, last) => ({ runs: [...pages.flat(), ...last.runs] }),
+      })
     },
   )
   const show = runs.command('show').argument('<id>', anId).description('a run and what was said')
   describe(show, 'flotilla runs show run_6ba5c0a2f1').action(
     async (id: string, { json }: { json?: boolean }) => {
-      await cli.run(showRunOperation, { id }, { json, render: renderShown })
+      const gather = (pages: StoredEvent[][], last: ShownRun): ShownRun =>
+        'events' in last ? { ...last, events: [...pages.flat(), ...last.events] } : last
+      await cli.run(showRunOperation, { id }, { json, render: renderShown, gather })
     },
   )
   const cancel = runs

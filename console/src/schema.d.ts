@@ -3255,7 +3255,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the `Link` of the page before; opaque. */
+                /** @description From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more. */
                 cursor?: string;
                 /** @description A UUID. */
                 thread_id?: string;
@@ -3407,7 +3407,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the `Link` of the page before; opaque. */
+                /** @description From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more. */
                 cursor?: string;
             };
             header?: never;
@@ -3437,7 +3437,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the `Link` of the page before; opaque. */
+                /** @description From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more. */
                 cursor?: string;
                 status?: components["schemas"]["GoalStatus"];
                 /** @description `normal` where nothing is said. */
@@ -3587,7 +3587,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the `Link` of the page before; opaque. */
+                /** @description From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more. */
                 cursor?: string;
                 /** @description A codename or slug. */
                 agent?: string;
@@ -3832,7 +3832,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the `Link` of the page before; opaque. */
+                /** @description From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more. */
                 cursor?: string;
                 status?: components["schemas"]["DispatchStatus"];
             };

@@ -2,11 +2,12 @@
 
 import { LRUCache } from 'lru-cache'
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { budgets } from '#lib/budgets.ts'
 import { recordBytes } from '#runtime/read-records.ts'
 import { type OpenedRecords, shownOf } from './records.ts'
 
 /** Of records as they are stored; their texts are about as long. */
-const keptBytes = 8 * 1024 * 1024
+const keptBytes = budgets.streams.textBytes
 
 export interface RecordTexts {
   /** As `shownOf`. */

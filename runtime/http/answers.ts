@@ -2,6 +2,7 @@
 
 import { finished } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
@@ -13,9 +14,9 @@ export const pieceBytesMax = 256 * 1024
 /** What one piece counts for: its rows, their text, and what of it waits for the reader. */
 export const heldBytesPerPiece = 1024 * 1024
 /** Of all answers of the process. */
-export const answersBytesMax = 64 * 1024 * 1024
+export const answersBytesMax = budgets.answers.processBytes
 /** Of one caller. */
-export const callerBytesMax = 16 * 1024 * 1024
+export const callerBytesMax = budgets.answers.callerBytes
 const waitingMax = 1_000
 const lookMs = 1_000
 

@@ -20,7 +20,8 @@ export const page = {
   cursor: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
-      description: 'From the `Link` of the page before; opaque.',
+      description:
+        'From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more.',
     }),
   ),
 }

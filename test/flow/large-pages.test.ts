@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, createMainApi } from '#client/client.ts'
+import { listGoalsOperation } from '#operations/goals.ts'
+import { listNotesOperation, showNoteOperation } from '#operations/notes.ts'
 import {
   answers,
   answersBytesMax,
@@ -14,9 +16,11 @@ import {
 import { eventually } from '../support/eventually.ts'
 import { call } from '../support/gateway-call.ts'
 import { type HubPlatform, openHubPlatform } from '../support/hub-platform.ts'
+import { operating } from '../support/operator.ts'
 
 const threadId = '11111111-2222-3333-4444-555555555555'
 const rows = 40
+const ids = Array.from({ length: rows }, (_, n) => n + 1)
 
 let hub: HubPlatform
 let key: string
@@ -114,6 +118,29 @@ test('the client follows short pages to the end', async () => {
     for await (const { id } of notes.all({ limit: 1_000, author: 'whale' })) ids.push(id)
     expect(ids.length).toBe(rows)
   }
+})
+
+test('the command line gets all rows, in messages of a page each', async () => {
+  const messages: number[] = []
+  let seen: number[] = []
+  const output = {
+    item(some: object[]) {
+      messages.push(JSON.stringify(some).length)
+      seen.push(...(some as Row[]).map(({ id }) => id))
+    },
+    progress() {},
+  }
+  const context = { ...operating(hub.platform), output }
+  const list = await listNotesOperation.run(context, { limit: 1_000, author: 'whale' })
+  expect(messages.length).toBeGreaterThan(0)
+  expect([...seen, ...list.notes.map(({ id }) => id)]).toEqual(ids.toReversed())
+  seen = []
+  const shown = await showNoteOperation.run(context, { id: 1 })
+  expect([...seen, ...shown.thread.map(({ id }) => id)]).toEqual(ids)
+  seen = []
+  const { goals } = await listGoalsOperation.run(context, { limit: 1_000 })
+  expect(seen.length + goals.length).toBe(150)
+  expect(Math.max(...messages)).toBeLessThanOrEqual(pageBytesMax)
 })
 
 test('a reader that takes nothing holds a piece for each of its answers, and gives them back when it leaves', async () => {

@@ -56,3 +56,17 @@ export async function takePage<T>(calling: Promise<Called<T[]>>): Promise<Paged<
   const address = /<([^>]+)>; *rel="next"/.exec(link)?.[1]
   return { rows, next: address ? new URL(address, location.origin).searchParams.get('cursor') : null }
 }
+
+/** Up to `most` rows. A page may end before its limit: only `next` says whether there are more. */
+export async function takeRows<T>(
+  most: number,
+  page: (from: { cursor?: string }) => Promise<Paged<T>>,
+): Promise<T[]> {
+  const taken: T[] = []
+  for (let next: string | null | undefined; next !== null && taken.length < most; ) {
+    const read = await page(next === undefined ? {} : { cursor: next })
+    taken.push(...read.rows)
+    next = read.next
+  }
+  return taken.slice(0, most)
+}

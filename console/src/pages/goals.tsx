@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'react'
 import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
-import { api, type Data, take, takePage } from '../data/api.ts'
+import { api, type Data, take, takePage, takeRows } from '../data/api.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -79,8 +79,10 @@ const dispatchesRead = 1_000
 function useDispatched(): ReadonlySet<number> {
   const mayList = useMay('GET /api/v1/dispatches')
   const query = { limit: dispatchesRead }
+  const listDispatches = (asked: { limit: number; cursor?: string }) =>
+    takePage(api.GET('/api/v1/dispatches', { params: { query: asked } }))
   const { data } = useRead(['dispatches', 'of goals', mayList], async () =>
-    mayList ? (await takePage(api.GET('/api/v1/dispatches', { params: { query } }))).rows : [],
+    mayList ? takeRows(dispatchesRead, (from) => listDispatches({ ...query, ...from })) : [],
   )
   return useMemo(() => new Set(data?.map(({ goalId }) => goalId)), [data])
 }

@@ -2,7 +2,7 @@
 
 import { useState } from 'react'
 import { useParams } from 'wouter'
-import { api, take } from '../data/api.ts'
+import { api, take, takePage, takeRows } from '../data/api.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Failed, Loaded } from '../ui/loaded.tsx'
@@ -16,13 +16,19 @@ const nextOf: Record<Note['status'], readonly Note['status'][]> = {
   archived: ['active'],
 }
 
+/** Of a thread, the oldest. */
+const notesShown = 100
+
 export default function NotePage() {
   const { id = '' } = useParams()
   const params = { path: { id } }
   const note = useRead(['notes', id], () => take(api.GET('/api/v1/fleet_notes/{id}', { params })))
   const thread = useRead(
     ['notes', id, 'thread'],
-    () => take(api.GET('/api/v1/fleet_notes/{id}/thread', { params })),
+    () =>
+      takeRows(notesShown, (from) =>
+        takePage(api.GET('/api/v1/fleet_notes/{id}/thread', { params: { ...params, query: from } })),
+      ),
     5_000,
   )
   const mayReply = useMay('POST /api/v1/fleet_notes')

@@ -13,8 +13,8 @@ import { registerNotes } from './notes.ts'
 const description =
   'Notes in threads, and goals. Agents send a gateway key or an ID token, people an ID token. A viewer reads; a member also ' +
   'makes notes and goals and changes its own; an admin changes all. Every path works with and without a slash at its end. ' +
-  'Lists have the newest first; where there is more, the header `Link` names the next page (`rel="next"`). An answer with one ' +
-  'note or goal has its version as `ETag`; a change with `If-Match` is refused when the version is another one by then. Every ' +
+  'Lists have the newest first; a page ends at `limit` rows or at 4 MiB, and where there is more, the header `Link` names the ' +
+  'next page (`rel="next"`). An answer with one note or goal has its version as `ETag`; a change with `If-Match` is refused when the version is another one by then. Every ' +
   'fault is an RFC 9457 problem document with a stable code.'
 
 export async function registerHub(app: FastifyInstance, context: HubContext): Promise<Closeable> {

@@ -8,6 +8,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/messages.ts'
 import { writeOutbox } from '#runtime/outbox.ts'
+import { sizedPage } from '#runtime/sized-page.ts'
 import type { AdminAction as AdminRecord } from '#schemas/types.ts'
 import { adminAudit } from '#topics/catalog.ts'
 import { detailsOf, plainText } from './details.ts'
@@ -136,15 +137,27 @@ export async function listAdminActions(
   executor: SqlExecutor,
   page: ActionPage,
 ): Promise<{ actions: ListedAction[]; next: string | null }> {
-  const limit = Math.min(Math.max(page.limit, 1), pageMax)
+  const most = Math.min(Math.max(page.limit, 1), pageMax)
+  const first = page.cursor === undefined ? undefined : seqOf(page.cursor)
+  const { rows, isLast } = await sizedPage<ActionRow>(most, (limit, last) =>
+    readActions(executor, { ...page, limit }, last?.seq ?? first),
+  )
+  return { actions: rows.map(listed), next: isLast ? null : cursorOf(rows.at(-1)!.seq) }
+}
+
+async function readActions(
+  executor: SqlExecutor,
+  page: ActionPage,
+  before: number | undefined,
+): Promise<ActionRow[]> {
   const conditions: string[] = []
-  const params: (string | number)[] = [limit + 1]
+  const params: (string | number)[] = [page.limit]
   const where = (condition: string, value: string | number | undefined) => {
     if (value === undefined) return
     params.push(value)
     conditions.push(`${condition} $${params.length}`)
   }
-  where('seq <', page.cursor === undefined ? undefined : seqOf(page.cursor))
+  where('seq <', before)
   where('actor_id =', asKept(page.actor))
   where('action =', asKept(page.action))
   where('target =', asKept(page.target))
@@ -154,8 +167,7 @@ export async function listAdminActions(
      order by seq desc limit $1`,
     params,
   )
-  const shown = rows.slice(0, limit)
-  return { actions: shown.map(listed), next: rows.length > limit ? cursorOf(shown.at(-1)!.seq) : null }
+  return rows
 }
 
 const ofRequestMax = 100

@@ -1,6 +1,7 @@
 /** Lists dispatches with the title of their goals and how many of their runs are in which state. */
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import { sizedPage } from '#runtime/sized-page.ts'
 import type { DispatchStatus, RunStatus } from './types.ts'
 
 export interface DispatchQuery {
@@ -25,12 +26,22 @@ export interface ListedDispatch {
   counts: Partial<Record<RunStatus, number>>
 }
 
-/** The newest first; `next` is the smallest goal id of the page, null on the last one. */
+/** The newest first, by pages that end at `limit` or at `pageBytesMax`; `next` is the smallest goal id of the page, null on the last one. */
 export async function listDispatches(
   executor: SqlExecutor,
-  { own, status, limit, before }: DispatchQuery,
+  query: DispatchQuery,
 ): Promise<{ dispatches: ListedDispatch[]; next: number | null }> {
-  const params: SqlValue[] = [limit + 1]
+  const { rows, isLast } = await sizedPage<ListedDispatch>(query.limit, (limit, last) =>
+    readDispatches(executor, { ...query, limit, ...(last ? { before: last.goalId } : {}) }),
+  )
+  return { dispatches: rows, next: isLast ? null : rows.at(-1)!.goalId }
+}
+
+async function readDispatches(
+  executor: SqlExecutor,
+  { own, status, limit, before }: DispatchQuery,
+): Promise<ListedDispatch[]> {
+  const params: SqlValue[] = [limit]
   const conditions: string[] = []
   const param = (value: SqlValue) => `$${params.push(value)}`
   if (own) conditions.push(`(d.caller_uid = ${param(own.callerUid)} or d.user_id = ${param(own.userId)})`)
@@ -49,6 +60,5 @@ export async function listDispatches(
      order by d.goal_id desc limit $1`,
     params,
   )
-  const dispatches = rows.slice(0, limit)
-  return { dispatches, next: rows.length > limit ? (dispatches.at(-1)?.goalId ?? null) : null }
+  return rows
 }

@@ -1,6 +1,8 @@
 /** Reads runs and their events. */
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import { pieceBytesMax } from '#runtime/http/answers.ts'
+import { sizedPage } from '#runtime/sized-page.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import type { Run, RunEvent, RunStatus, StoredEvent } from './types.ts'
 
@@ -38,9 +40,16 @@ export interface RunPage {
   next: string | null
 }
 
-/** The newest first. `agent` is a codename or slug, in any case. */
+/** The newest first, by pages that end at `limit` or at `pageBytesMax`. `agent` is a codename or slug, in any case. */
 export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<RunPage> {
-  const params: SqlValue[] = [query.limit + 1]
+  const { rows, isLast } = await sizedPage<Run & { id: number }>(query.limit, (limit, last) =>
+    readRuns(executor, { ...query, limit, ...(last ? { cursor: String(last.id) } : {}) }),
+  )
+  return { runs: rows.map(({ id: _, ...run }) => run), next: isLast ? null : String(rows.at(-1)!.id) }
+}
+
+async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & { id: number })[]> {
+  const params: SqlValue[] = [query.limit]
   const conditions: string[] = []
   const where = (sql: (param: string) => string, value: SqlValue | undefined) => {
     if (value !== undefined) conditions.push(sql(`$${params.push(value)}`))
@@ -67,19 +76,20 @@ export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<
      ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`} order by r.id desc limit $1`,
     params,
   )
-  const page = rows.slice(0, query.limit)
-  const next = rows.length > query.limit ? String(page.at(-1)!.id) : null
-  return { runs: page.map(({ id: _, ...run }) => run), next }
+  return rows
 }
 
-/** Durable events of the tree behind `after`, in order; with `runId` those of that run alone. */
+/**
+ * Durable events of the tree behind `after`, in order; with `runId` those of that run alone. They end at `limit` or at
+ * `pieceBytesMax`: there are no more only where none is given.
+ */
 export async function readEvents(
   executor: SqlExecutor,
   { rootRunId, after, limit, runId }: { rootRunId: string; after: number; limit: number; runId?: string },
 ): Promise<StoredEvent[]> {
   const { rows } = await executor.query<EventRow>(
-    `select seq, run_id, event from platform.run_events
-     where root_run_id = $1 and seq > $2 and ($4::text is null or run_id = $4) order by seq limit $3`,
+    piecesOf(`select seq, run_id, event from platform.run_events
+      where root_run_id = $1 and seq > $2 and ($4::text is null or run_id = $4) order by seq limit $3`),
     [rootRunId, after, limit, runId ?? null],
   )
   return rows.map(toStored)
@@ -91,11 +101,18 @@ export async function readDispatchEvents(
   { goalId, after, limit }: { goalId: number; after: number; limit: number },
 ): Promise<StoredEvent[]> {
   const { rows } = await executor.query<EventRow>(
-    `select goal_seq as seq, run_id, event from platform.run_events
-     where goal_id = $1 and goal_seq > $2 order by goal_seq limit $3`,
+    piecesOf(`select goal_seq as seq, run_id, event from platform.run_events
+      where goal_id = $1 and goal_seq > $2 order by goal_seq limit $3`),
     [goalId, after, limit],
   )
   return rows.map(toStored)
+}
+
+/** Long events stay where they are until they are wanted: their lengths are known without them. */
+function piecesOf(selection: string): string {
+  return `select seq, run_id, event from (
+      select *, sum(octet_length(event)) over (order by seq rows unbounded preceding) as upto from (${selection}) found) sized
+    where upto - octet_length(event) < ${pieceBytesMax} order by seq`
 }
 
 interface EventRow {

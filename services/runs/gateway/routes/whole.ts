@@ -61,7 +61,8 @@ async function* arrayOf(
       between = ','
       after = seq
     }
-    if (page.length < pageMax) break
+    // A short page may have ended by its bytes.
+    if (page.length === 0) break
   }
   yield between === '[' ? '[]' : ']'
 }

@@ -1,6 +1,7 @@
 /** Following gives every durable event once and in order, whatever the log brings, repeats, leaves out or turns around. */
 
 import { describe, expect, it } from 'vitest'
+import { pieceBytesMax } from '#runtime/http/answers.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { Feed, FeedListener } from '#services/runs/gateway/follow/feed.ts'
 import { type FollowParts, openFollow } from '#services/runs/gateway/follow/follow.ts'
@@ -71,6 +72,11 @@ function createTree() {
       const seq = rows.length + 1
       rows.push({ seq, runId, event: { id: `${seq}`, author: 'A', invocationId: runId, timestamp: 1 } })
       return record({ run_id: runId, seq, event: JSON.stringify(rows.at(-1)!.event) })
+    },
+    rows,
+    commitLong(text: string): void {
+      this.commit()
+      rows.at(-1)!.event.content = { parts: [{ text }] }
     },
     partial: (text: string, fields: Partial<RunEventRecord> = {}) =>
       record({ event: JSON.stringify(text), ...fields }),
@@ -251,4 +257,17 @@ describe('following', () => {
       expect(seen).toEqual(Array.from({ length: count }, (_, n) => n + 1))
     }
   })
+})
+
+it('reads on behind a read that ended by its bytes', async () => {
+  const tree = createTree()
+  const long = 'x'.repeat(pieceBytesMax)
+  for (let n = 0; n < 5; n++) tree.commitLong(long)
+  tree.subject.eventsAfter = async (after) => tree.rows.slice(after, after + 1)
+  // No news and no look come: what a short read leaves would wait for them.
+  const { seen, over, stop } = following(tree, { fresh: false })
+  for (let n = 0; n < 100 && seen.length < 5; n++) await turn()
+  expect(seen).toEqual([1, 2, 3, 4, 5])
+  stop()
+  await over
 })
