@@ -50,6 +50,14 @@ export const runCodes = {
     meaning: 'Ten runs of this agent, user and session are waiting.',
     ...later,
   },
+  too_many_waiting: {
+    status: 429,
+    title: 'Too many runs of the caller wait at the agent’s node',
+    meaning:
+      'A caller has at most 100 runs waiting at a node, in all sessions together; more would keep others from it.',
+    action:
+      'Send it when some of them have ended, or cancel some: `GET /runs?agent=…&status=queued` lists them.',
+  },
   agent_error: {
     status: 502,
     title: 'The agent failed',
@@ -71,7 +79,8 @@ export const runCodes = {
   node_unavailable: {
     status: 503,
     title: 'The agent’s node does not answer',
-    meaning: 'No node took the run within 30 seconds; nothing of it was shown.',
+    meaning:
+      'The node was away for 30 seconds while the run waited, or did not take it when its turn had come; nothing of it was shown.',
     ...later,
   },
   run_timeout: {

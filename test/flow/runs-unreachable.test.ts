@@ -22,7 +22,6 @@ beforeEach(async () => {
   node = await openScriptedNode({
     axon: echoScript,
     pulse: ({ sessionId }) => [{ text: `here, in ${sessionId}` }],
-    whale: () => [{ hang: true }],
   })
   world = openRunWorld(relational, node)
 })
@@ -34,18 +33,12 @@ afterEach(async () => {
 test.each([
   ['a node that refuses connections', 'cipher'],
   ['no node of this name', 'nowhere'],
-  ['a node without a free slot', 'whale'],
 ])('%s', async (_, slug) => {
   const nodes = nodeSetOf([
     ...nodesAt('http://127.0.0.1:1', ['cipher']).nodes,
     ...nodesAt(node.url, ['pulse', 'axon']).nodes,
-    ...nodesAt(node.url, ['whale'], { concurrency: 1 }).nodes,
   ])
   for (const holder of ['one', 'another']) world.start({ holder, nodes })
-  if (slug === 'whale') {
-    await world.accept('hold the slot', { slug, sessionId: 'before' })
-    await eventually('the slot is held', () => node.inFlight === 1)
-  }
   const { runId } = await world.accept('I need you and @pulse', { slug, sessionId: slug })
   await waitedTooLong(runId)
   const { status, error, joined, skipped } = await world.ended(runId)

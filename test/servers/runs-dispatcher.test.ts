@@ -1,12 +1,14 @@
-/** The dispatcher, the rows that it works with, and runs that are claimed with their acceptance, on Postgres. */
+/** The dispatcher, the rows that it works with, turns, and runs that are claimed with their acceptance, on Postgres. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { describeRunsAtOnce } from '../flow/runs-at-once.promises.ts'
 import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
+import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 import { describeRows } from '../unit/services/runs/state/state.promises.ts'
+import { describeTurns } from '../unit/services/runs/state/turns.promises.ts'
 
 async function open(): Promise<Relational> {
   const relational = await openPostgres({ url: await databaseUrl(), log: silentLog })
@@ -15,5 +17,7 @@ async function open(): Promise<Relational> {
 }
 
 describeRows(open)
+describeTurns(open)
 describeDispatcher('Postgres', open)
 describeRunsAtOnce('Postgres', open)
+describeTurnsOfRuns('Postgres', open)

@@ -11,7 +11,6 @@ import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
 import { inRunSpan } from './run-span.ts'
 import { workOn } from './run-task.ts'
-import { runsMax } from './times.ts'
 
 /** Longer than a commit takes that a claim did not see yet. */
 const latelyMs = 1_000
@@ -27,6 +26,10 @@ export class Claimer {
   readonly #claiming = new Map<string, boolean>()
   /** By slug. */
   readonly #heardAt = new Map<string, number>()
+  /** Places for runs that are being claimed. */
+  #reserved = 0
+  /** Slugs whose runs may wait because this dispatcher has taken on as much as it may, in the order of their turns. */
+  readonly #heldUp = new Set<string>()
   /** Slugs whose nodes have a row, which claims lock. */
   readonly #known = new Set<string>()
   #stopped = false
@@ -39,6 +42,11 @@ export class Claimer {
     return this.#running.size
   }
 
+  /** Runs that it can take on now. */
+  get room(): number {
+    return Math.max(0, this.#host.times.runsMax - this.#running.size - this.#reserved)
+  }
+
   /** Whether the run was begun here: then nobody need be woken for it. One that goes back into its queue wakes by itself. */
   knows(runId: string): boolean {
     return this.#begun.has(runId)
@@ -47,7 +55,7 @@ export class Claimer {
   claimAtOnce(slug: string): ClaimAtOnce | undefined {
     const { holder, times } = this.#host
     const node = this.#host.nodes().bySlug(slug)
-    if (!node || this.#stopped || this.#running.size >= runsMax) return undefined
+    if (!node || this.#stopped || this.room === 0 || this.#heldUp.size > 0) return undefined
     return { holder, leaseMs: times.leaseMs, concurrency: node.concurrency }
   }
 
@@ -92,6 +100,7 @@ export class Claimer {
       while (this.#claiming.get(slug) && !this.#stopped) {
         this.#claiming.set(slug, false)
         await this.#claim(slug)
+        this.#wakeHeldUp()
       }
     } catch (error) {
       log.warn({ slug, reason: describeError(error) }, 'runs.not-claimed')
@@ -103,19 +112,21 @@ export class Claimer {
   async #claim(slug: string): Promise<void> {
     const { relational, holder, times } = this.#host
     const node = this.#host.nodes().bySlug(slug)
-    const max = runsMax - this.#running.size
-    if (!node || max <= 0) return
-    if (!this.#known.has(slug)) await ensureNodes(relational, [node])
-    this.#known.add(slug)
-    const askedAt = performance.now()
-    const runs = await claimRuns(relational, {
-      slug,
-      concurrency: node.concurrency,
-      holder,
-      leaseMs: times.leaseMs,
-      max,
-    })
-    for (const run of runs) this.#begin(run, node, askedAt)
+    if (!node) return
+    const { concurrency } = node
+    const max = Math.min(this.room, concurrency)
+    if (max === 0) return void this.#heldUp.add(slug)
+    this.#reserved += max
+    try {
+      if (!this.#known.has(slug)) await ensureNodes(relational, [node])
+      this.#known.add(slug)
+      const askedAt = performance.now()
+      const runs = await claimRuns(relational, { slug, concurrency, holder, leaseMs: times.leaseMs, max })
+      for (const run of runs) this.#begin(run, node, askedAt)
+      if (max < concurrency && runs.length === max) this.#heldUp.add(slug)
+    } finally {
+      this.#reserved -= max
+    }
   }
 
   #begin(run: ClaimedRun, node: RunNode, askedAt: number): void {
@@ -131,11 +142,18 @@ export class Claimer {
     const { tracing } = this.#host
     const task = inRunSpan(tracing, run, () => workOn(this.#host, control, node)).finally(() => {
       this.#tasks.delete(task)
-      const wasFull = this.#running.size >= runsMax
       if (this.#running.get(run.runId) === control) this.#running.delete(run.runId)
-      if (wasFull) this.wake(run.slug)
+      this.#wakeHeldUp()
     })
     this.#tasks.add(task)
+  }
+
+  /** Nodes take turns at the places of this dispatcher: otherwise one that keeps all of them busy would have each that is free. */
+  #wakeHeldUp(): void {
+    const [slug] = this.#heldUp
+    if (slug === undefined || this.room === 0) return
+    this.#heldUp.delete(slug)
+    this.wake(slug)
   }
 
   /** A run that is not in the answer belongs to somebody else. */

@@ -120,7 +120,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         woken = false
         if (!begun) await restartWaiting(relational)
         begun = true
-        const { queued, running, dispatching } = await sweep(host, health)
+        const { queued, running, dispatching } = await sweep(host, health, claimer.room)
         resting = !(queued || running || dispatching || woken)
         await claimer.stopCanceled()
       },

@@ -1,4 +1,4 @@
-/** The time limits of runs, in milliseconds. Tests use shorter ones. */
+/** The limits of a dispatcher, times in milliseconds. Tests use smaller ones. */
 
 export interface RunTimes {
   /** A dispatcher may work on a run for this long after it last renewed its lease. */
@@ -9,7 +9,7 @@ export interface RunTimes {
   /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
   sweepMs: number
   restMs: number
-  /** A run at the head of its lane waits this long for a node and a free slot. */
+  /** A run waits this long while its node is away, or when its turn has come and there is a place. */
   startMs: number
   /** A run, whatever its node allows. */
   runMs: number
@@ -18,6 +18,8 @@ export interface RunTimes {
   retryMs: number
   probeMs: number
   probeRestMs: number
+  /** Runs of one dispatcher at once. */
+  runsMax: number
 }
 
 export const runTimes: RunTimes = {
@@ -32,7 +34,5 @@ export const runTimes: RunTimes = {
   retryMs: 1_000,
   probeMs: 5_000,
   probeRestMs: 15_000,
+  runsMax: 1_000,
 }
-
-/** Runs of one dispatcher at once. */
-export const runsMax = 1_000

@@ -9,6 +9,7 @@ import {
   endOverdueRuns,
   endUnstartedRuns,
   lookAtRuns,
+  noteTurns,
   type Overview,
   queueLostRuns,
   unstartedRuns,
@@ -60,8 +61,8 @@ export class NodeHealth {
   }
 }
 
-/** Finds and settles what is due; says whether there is anything at all. */
-export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview> {
+/** Finds and settles what is due; says whether there is anything at all. `room`: runs that this dispatcher can take on. */
+export async function sweep(host: RunHost, health: NodeHealth, room: number): Promise<Overview> {
   const { relational, times } = host
   const { axonIsLive } = health
   const look = await lookAtRuns(relational)
@@ -71,6 +72,11 @@ export async function sweep(host: RunHost, health: NodeHealth): Promise<Overview
   }
   for (const slug of look.queued ?? []) host.wake(slug)
   if (look.queued) {
+    const nodes = look.queued.map((slug) => ({
+      slug,
+      slots: host.nodes().bySlug(slug)?.concurrency ?? null,
+    }))
+    await noteTurns(relational, nodes, room)
     // One time for both: a run whose time is over between them would end before those it names are joined.
     const since = new Date(look.at.getTime() - times.startMs)
     await joinUnstarted(host, since)

@@ -3,12 +3,15 @@
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { LocalDispatcher } from '../local-runs.ts'
-import { insertRun, type NewRunRow } from './new-run.ts'
+import { callerWaitingMax, type Inserted, insertRun, type NewRunRow } from './new-run.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 
 export { newRunId } from './new-run.ts'
+
+/** Runs take seconds. */
+const retryAfterSeconds = 5
 
 export interface NewRun {
   runId: string
@@ -44,7 +47,8 @@ export class SessionBusyError extends AppError {
 
 /**
  * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
- * where nothing else waits. Throws SessionBusyError, or AppError `session_queue_full` when ten runs of callers wait in its lane.
+ * where nothing else waits. Throws SessionBusyError, AppError `session_queue_full` when ten runs of callers wait in its lane, or
+ * `too_many_waiting` when a hundred of this caller wait at its node.
  */
 export async function acceptRun(relational: Relational, run: NewRun, local?: LocalDispatcher): Promise<Run> {
   const { onBusy = 'enqueue', ...row } = run
@@ -66,10 +70,18 @@ export async function acceptRun(relational: Relational, run: NewRun, local?: Loc
   }
   const known = await readRun(relational, run.runId)
   if (known) return known
-  if (onBusy === 'reject' && made.active !== null) throw new SessionBusyError(made.active)
-  throw queueFull()
+  throw refusal(made, run.agent)
 }
 
-export function queueFull(): AppError {
-  return new AppError('session_queue_full', 'Ten runs wait in this session already.', { retryAfter: 5 })
+/** Why a run at `agent` was not made: SessionBusyError, or AppError `session_queue_full` or `too_many_waiting`. */
+export function refusal({ refused, active }: Extract<Inserted, { run: null }>, agent: string): AppError {
+  if (refused === 'busy' && active !== null) return new SessionBusyError(active)
+  if (refused === 'caller') {
+    const message =
+      `${callerWaitingMax} runs of yours wait at ${agent} already, which is the most. Send this one when some have ended, ` +
+      `or cancel some: GET /runs?agent=${agent}&status=queued lists them.`
+    return new AppError('too_many_waiting', message, { retryAfter: retryAfterSeconds })
+  }
+  const message = 'Ten runs wait in this session already.'
+  return new AppError('session_queue_full', message, { retryAfter: retryAfterSeconds })
 }

@@ -16,7 +16,10 @@ export interface ClaimRequest {
 
 const uniqueViolation = '23505'
 
-/** Claims the oldest queued runs of lanes that have none running, as long as the node has free slots. */
+/**
+ * Claims queued runs of lanes that have none running, as long as the node has free slots: in turns over callers, the oldest
+ * of each first.
+ */
 export async function claimRuns(executor: SqlExecutor, request: ClaimRequest): Promise<ClaimedRun[]> {
   try {
     const { rows } = await executor.query<ClaimedRun>(
@@ -72,7 +75,7 @@ export async function canceledRuns(executor: SqlExecutor, holder: string): Promi
 export type GiveBack = 'unavailable' | 'lost' | 'stopped'
 
 /**
- * False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more; and where no
+ * The turn that its caller had is given back with it. False when the attempt has shown an event, the run is canceled, or is not held under this epoch any more; and where no
  * node has taken it for `startMs`.
  */
 export async function giveBackRun(
@@ -80,16 +83,31 @@ export async function giveBackRun(
   given: { runId: string; epoch: number; why: GiveBack; waitMs: number; startMs: number },
 ): Promise<boolean> {
   const { runId, epoch, why, waitMs, startMs } = given
-  const { rowCount } = await executor.query(
-    `update platform.runs set status = 'queued', holder = null, lease_until = null,
+  const { rows } = await executor.query(
+    `with given as (
+     update platform.runs set status = 'queued', holder = null, lease_until = null,
        attempt = attempt - case $3 when 'lost' then 0 else 1 end,
        started_at = case when attempt = 1 and $3 <> 'lost' then null else started_at end,
        head_at = case $3 when 'unavailable' then coalesce(head_at, clock_timestamp()) end,
        not_before = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
      where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null
        and ($3 <> 'unavailable' or head_at is null
-         or head_at > clock_timestamp() - make_interval(secs => $5::float8 / 1000))`,
+         or head_at > clock_timestamp() - make_interval(secs => $5::float8 / 1000))
+     returning slug, caller_uid),
+     ${turnsBack('given')}
+     select slug from given`,
     [runId, epoch, why, waitMs, startMs],
   )
-  return rowCount === 1
+  return rows.length === 1
+}
+
+/**
+ * A part of a statement: callers whose runs went back into their queues, unserved, are next at their nodes. `given` has slugs
+ * and uids. A turn that somebody gives just now is left alone: nobody waits here, while rows of runs are locked.
+ */
+export function turnsBack(given: string): string {
+  return `turns_back as (
+     delete from platform.run_turns where (slug, caller_uid) in (
+       select t.slug, t.caller_uid from platform.run_turns t join ${given} g on g.slug = t.slug and g.caller_uid = t.caller_uid
+       for update of t skip locked))`
 }

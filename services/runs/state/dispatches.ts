@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/messages.ts'
 import { createGoal, moveDispatchGoal } from '#services/goals/goals.ts'
 import type { Author } from '#services/goals/records/kind.ts'
-import { queueFull } from './accept.ts'
+import { refusal } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import { insertRun } from './new-run.ts'
@@ -32,7 +32,7 @@ export interface NewDispatch {
   deadlineMs: number
 }
 
-/** The goal, its dispatch and the runs commit together. Throws AppError `session_queue_full`. */
+/** The goal, its dispatch and the runs commit together. Throws AppError `session_queue_full`, `too_many_waiting`. */
 export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
   const goalId = await relational.transaction(async (tx) => {
     const goal = await createGoal(tx, goalOf(given), given.author, headersOf(given))
@@ -113,7 +113,7 @@ async function insertRuns(
       goalId,
       deadline,
     })
-    if (!made.run) throw queueFull()
+    if (!made.run) throw refusal(made, agent)
   }
 }
 

@@ -11,6 +11,8 @@ import type { Content, Run, RunTrigger } from './types.ts'
 const waitingMax = 10
 /** With those that the platform made. */
 const laneMax = 200
+/** Runs of one caller that wait at one node, in all its lanes. */
+export const callerWaitingMax = 100
 
 export interface NewRunRow {
   runId: string
@@ -45,8 +47,11 @@ export interface ClaimAtOnce {
 export type Inserted =
   /** `claimed`: under the first epoch; undefined: it waits for a dispatcher. */
   | { run: Run; claimed?: ClaimedRun }
-  /** Nothing was written: the run exists, or its lane takes no more. `active` is the lane's run that is to end first. */
-  | { run: null; active: string | null; waiting: number }
+  /** Nothing was written: `refused` says why, null: the run exists. `active` is the lane's run that is to end first. */
+  | { run: null; refused: Refused | null; active: string | null }
+
+/** The lane is busy and the run may not wait, the lane is full, or too many runs of the caller wait at the node. */
+export type Refused = 'busy' | 'lane' | 'caller'
 
 /** A new id of 128 random bits. */
 export function newRunId(): string {
@@ -59,9 +64,10 @@ export function runIdOf(...parts: string[]): string {
 }
 
 /**
- * Inserts the run, unless its lane is full, or busy and `reject` is set. Runs of mentions and of the platform itself are
- * refused only by a lane that is far too long. With `claim` it is claimed at once where its lane is free, its node has a free
- * slot and nothing else waits there. `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
+ * Inserts the run, unless its lane is full, or busy and `reject` is set, or too many runs of its caller wait at the node. Runs
+ * of mentions and of the platform itself are refused only by a lane that is far too long, those of the platform by no count of
+ * callers. With `claim` it is claimed at once where its lane is free, its node has a free slot and nothing else waits there.
+ * `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
  */
 export async function insertRun(
   executor: SqlExecutor,
@@ -71,8 +77,8 @@ export async function insertRun(
   const rootRunId = run.rootRunId ?? run.runId
   const { rows } = await executor.query<{
     made: string | null
+    refused: Refused | null
     active: string | null
-    waiting: number
     accepted_at: Date
     claimed: boolean
   }>(statement, [
@@ -102,16 +108,20 @@ export async function insertRun(
     claim?.holder ?? null,
     claim?.leaseMs ?? null,
     claim?.concurrency ?? null,
+    ofPlatform.has(run.trigger) ? null : callerWaitingMax,
   ])
-  const { made, active, waiting, accepted_at: createdAt, claimed } = rows[0]!
-  if (made === null) return { run: null, active, waiting }
+  const { made, refused, active, accepted_at: createdAt, claimed } = rows[0]!
+  if (made === null) return { run: null, refused, active }
   const accepted = acceptedRun(run, rootRunId, createdAt)
   return { run: accepted, ...(claimed ? { claimed: claimedAtOnce(run, accepted) } : {}) }
 }
 
-const statement = `select made, active, waiting, accepted_at, claimed
+/** Made for callers by the platform, a few for each of their own runs. */
+const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
+
+const statement = `select made, refused, active, accepted_at, claimed
   from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
-    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26)`
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27)`
 
 /** As `claimRuns` would read it now. */
 function claimedAtOnce(given: NewRunRow, accepted: Run): ClaimedRun {

@@ -1,6 +1,7 @@
 /** Finds runs that nobody works on: of dispatchers that are gone, of nodes that are away, and those past their time. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
+import { turnsBack } from './claims.ts'
 import { type ClaimedRun, claimedColumns } from './columns.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
 
@@ -26,16 +27,19 @@ export async function lookAtRuns(executor: SqlExecutor): Promise<Overview> {
   return rows[0]!
 }
 
-/** Runs whose dispatcher is gone and that had shown nothing wait again. Gives their slugs. */
+/** Runs whose dispatcher is gone and that had shown nothing wait again, with their turns. Gives their slugs. */
 export async function queueLostRuns(executor: SqlExecutor): Promise<string[]> {
   const { rows } = await executor.query<{ slug: string }>(
-    `update platform.runs set status = 'queued', epoch = epoch + 1, holder = null, lease_until = null, head_at = null,
+    `with lost as (
+     update platform.runs set status = 'queued', epoch = epoch + 1, holder = null, lease_until = null, head_at = null,
        not_before = null
      where run_id in (
        select run_id from platform.runs where status = 'running' and lease_until < clock_timestamp()
          and not shown and attempt < ${attemptsMax} and cancel_requested_at is null
        order by id limit ${batchMax} for update skip locked)
-     returning slug`,
+     returning slug, caller_uid),
+     ${turnsBack('lost')}
+     select slug from lost`,
   )
   return [...new Set(rows.map((row) => row.slug))]
 }
@@ -93,19 +97,29 @@ export async function restartWaiting(executor: SqlExecutor): Promise<void> {
 }
 
 /**
- * Ends runs that have waited at the head of their lanes since before `since`. Reports do not wait for each other: while
- * AXON is away, each has its own time.
+ * Notes since when runs could have begun: those at the heads of their lanes whose node is away, or whose turn has come and for
+ * whom there is a place. `slots`: what each node takes, null where it is not known; `room`: what this dispatcher can take on.
+ */
+export async function noteTurns(
+  executor: SqlExecutor,
+  nodes: readonly { slug: string; slots: number | null }[],
+  room: number,
+): Promise<void> {
+  await executor.query('select platform.note_turns($1::text[], $2::integer[], $3)', [
+    nodes.map(({ slug }) => slug),
+    nodes.map(({ slots }) => slots),
+    room,
+  ])
+}
+
+/**
+ * Ends runs that could have begun before `since` (see noteTurns). Reports do not wait for each other: while AXON is away,
+ * each has its own time.
  */
 export async function endUnstartedRuns(
   executor: SqlExecutor,
   { since, axonIsLive }: { since: Date; axonIsLive: boolean },
 ): Promise<EndedRun[]> {
-  await executor.query(
-    `update platform.runs q set head_at = clock_timestamp()
-     where q.status = 'queued' and q.head_at is null and not exists (
-       select from platform.runs o where o.lane = q.lane and o.status in ('queued', 'running')
-         and (o.status = 'running' or o.id < q.id))`,
-  )
   const { rows } = await executor.query<{ run_id: string }>(
     `select run_id from platform.runs
      where status = 'queued' and (head_at < $1::timestamptz
@@ -168,6 +182,8 @@ export async function pruneRuns(executor: SqlExecutor, days: number): Promise<nu
      gone as (
        delete from platform.runs where run_id in (select root_run_id from old)
          or parent_run_id is not null and root_run_id in (select root_run_id from old) returning run_id),
+     -- Who was not served for a day is next in any case.
+     turns as (delete from platform.run_turns where served_at < clock_timestamp() - interval '1 day'),
      reports as (delete from platform.run_reports where run_id in (select run_id from gone)),
      dispatches as (
        delete from platform.dispatches where ended_at < clock_timestamp() - make_interval(days => $1::integer))

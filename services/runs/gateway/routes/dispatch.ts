@@ -47,6 +47,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
         'forbidden',
         'user_mismatch',
         'session_queue_full',
+        'too_many_waiting',
         'too_many_streams',
         'node_unavailable',
         'dispatch_not_found',

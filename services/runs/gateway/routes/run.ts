@@ -45,6 +45,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
         'user_mismatch',
         'session_busy',
         'session_queue_full',
+        'too_many_waiting',
         'too_many_streams',
         'agent_error',
         'node_lost',

@@ -25,7 +25,7 @@ export interface StartedRun {
   join: boolean
 }
 
-/** Throws AppError `session_busy`, `session_queue_full`, and what an Idempotency-Key is refused with. */
+/** Throws AppError `session_busy`, `session_queue_full`, `too_many_waiting`, and what an Idempotency-Key is refused with. */
 export async function startRun(
   parts: StartParts,
   surface: RunSurface,
