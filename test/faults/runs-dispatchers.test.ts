@@ -10,6 +10,7 @@ import { readEvents } from '#services/runs/state/read.ts'
 import { expectRunsEndOnce, openDispatcherFaults, times } from '../support/dispatcher-faults.ts'
 import { eventually } from '../support/eventually.ts'
 import type { RunWorld } from '../support/run-dispatchers.ts'
+import { nodesAt } from '../support/run-nodes.ts'
 import type { ScriptedNode } from '../support/scripted-node.ts'
 
 const faults = openDispatcherFaults()
@@ -119,6 +120,34 @@ test('one that is paused in the middle of its events shows no event behind the e
   const seqs = heard.filter((news) => news.run_id === runId && news.seq !== null).map(({ seq }) => seq!)
   expect(Math.max(...seqs)).toBeLessThanOrEqual(stored)
   expect(new Set(seqs).size).toBe(seqs.length)
+})
+
+test('a caller whose run was with a killed dispatcher does not lose its turn', async () => {
+  const gate = Promise.withResolvers<void>()
+  script('whale', async function* ({ text }) {
+    // Who is killed has it first, and it shows nothing.
+    if (text === 'single' && node.runs.filter((run) => run.text === 'single').length === 1)
+      yield { hang: true }
+    if (text === 'crowd 0') await gate.promise
+    yield { text }
+  })
+  const child = startChild('first', undefined, { concurrency: 1 })
+  const crowd: string[] = []
+  for (let n = 0; n < 8; n++) {
+    const run = await world.accept(`crowd ${n}`, { callerUid: 'crowd', sessionId: `s${n}` })
+    crowd.push(run.runId)
+  }
+  await eventually('the first one runs', () => node.runs.length === 1)
+  const single = await world.accept('single', { callerUid: 'single', sessionId: 'single' })
+  gate.resolve()
+  await eventually('it is the next', () => node.runs.at(-1)?.text === 'single')
+  await kill(child)
+  for (const holder of ['second', 'third']) {
+    world.start({ holder, times, nodes: nodesAt(node.url, ['whale'], { concurrency: 1 }) })
+  }
+  expect(await world.ended(single.runId)).toMatchObject({ status: 'completed', attempt: 2 })
+  for (const runId of crowd) expect((await world.ended(runId)).status).toBe('completed')
+  expect(node.runs.slice(0, 4).map(({ text }) => text)).toEqual(['crowd 0', 'single', 'single', 'crowd 1'])
 })
 
 test(

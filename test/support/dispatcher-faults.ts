@@ -64,7 +64,7 @@ export function openDispatcherFaults(): DispatcherFaults {
     await world.close()
     await node.close()
     await relational.query(
-      'truncate platform.runs, platform.run_trees, platform.run_events, platform.run_reports, platform.run_nodes, platform.outbox',
+      'truncate platform.runs, platform.run_trees, platform.run_events, platform.run_reports, platform.run_nodes, platform.run_turns, platform.outbox',
     )
   })
 
@@ -156,7 +156,9 @@ async function acceptMany(
 ): Promise<void> {
   for (let n = 0; goesOn(n); n += 20) {
     const some = await Promise.all(
-      Array.from({ length: 20 }, (_, k) => world.accept('go', { sessionId: `s${(n + k) % 400}` })),
+      Array.from({ length: 20 }, (_, k) =>
+        world.accept('go', { sessionId: `s${(n + k) % 400}`, callerUid: `caller ${k}` }),
+      ),
     )
     if (n % 100 === 0) {
       await cancelRun(relational, some[7]!.runId)
