@@ -7,7 +7,7 @@ export interface TurnsOptions {
   atOnce: number
   /** Those of one caller. */
   perCaller: number
-  /** Pieces that wait; one more fails with AppError `overloaded`. */
+  /** Pieces that wait; one more fails with AppError `overloaded`. So does one of a caller that has a quarter of them waiting. */
   waitingMax: number
 }
 
@@ -30,6 +30,8 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
   const queues = new Map<string, Set<Waiting>>()
   const runningOf = new Map<string, number>()
   const resting = new Map<string, NodeJS.Timeout>()
+  /** Otherwise one caller could fill the queue, and all others would be refused. */
+  const waitingOfCallerMax = Math.max(1, Math.floor(waitingMax / 4))
   let running = 0
   let waiting = 0
 
@@ -68,11 +70,9 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
   }
   return {
     take(caller, patienceMs, late, work) {
-      if (waiting >= waitingMax) {
-        const fault = new AppError('overloaded', 'Too many calls are waiting; try again in a second.', {
-          retryAfter: 1,
-        })
-        return Promise.reject(fault)
+      if (waiting >= waitingMax) return Promise.reject(tooMany('Too many calls are waiting'))
+      if ((queues.get(caller)?.size ?? 0) >= waitingOfCallerMax) {
+        return Promise.reject(tooMany('Too many of your calls are waiting'))
       }
       return new Promise((resolve, reject) => {
         const one: Waiting = {
@@ -100,4 +100,8 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
       resting.set(caller, setTimeout(end, ms).unref())
     },
   }
+}
+
+function tooMany(what: string): AppError {
+  return new AppError('overloaded', `${what}; try again in a second.`, { retryAfter: 1 })
 }

@@ -64,6 +64,20 @@ test('a rest that begins while another lasts ends when the later one does', () =
   expect(started).toEqual(['a1'])
 })
 
+test('one caller does not fill the queue', async () => {
+  const { started, take, endNext } = recorder({ atOnce: 1, perCaller: 1, waitingMax: 8 })
+  for (const name of ['a1', 'a2', 'a3']) void take('a', name)
+  await expect(take('a', 'a4')).rejects.toMatchObject({
+    code: 'overloaded',
+    retryAfter: 1,
+    message: expect.stringMatching(/of your calls/),
+  })
+  void take('b', 'b1')
+  await endNext()
+  await endNext()
+  expect(started).toEqual(['a1', 'a2', 'b1'])
+})
+
 test('who waits too long is refused and never runs; a fault of one is no matter of the next', async () => {
   const turns = createTurns({ atOnce: 1, perCaller: 1, waitingMax: 1 })
   const { promise, reject } = Promise.withResolvers<void>()
