@@ -91,7 +91,7 @@ export interface EventLog extends Closeable {
   addPartitions(name: string, total: number): Promise<void>
   /** First and next offset of every partition. */
   offsets(topic: string): Promise<PartitionRange[]>
-  /** Where partitions are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
+  /** Where they are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
   partitionFacts(topic: string): Promise<PartitionFacts[]>
   /** Drops all records below `before` for good. */
   deleteRecords(topic: string, partition: number, before: number): Promise<void>
@@ -130,10 +130,7 @@ export interface EventLog extends Closeable {
   /** Groups that have a committed position or members; throw-away groups of tails are left out. */
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
-  /**
-   * Where groups are and what their topics hold, in their order, with as few requests as there can be: for looking at all
-   * groups every few seconds. Throws AppError `not_found` for a topic that does not exist, `log_unavailable`.
-   */
+  /** Where groups are and what their topics hold, in their order, by few requests. Throws `not_found`, `log_unavailable`. */
   groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]>
   /** Sets positions of a group without members; throws AppError `group_active` when it has some. */
   setPositions(
@@ -150,7 +147,7 @@ export interface EventLog extends Closeable {
   ping(timeoutMs?: number): Promise<void>
 }
 
-/** Appends under a writer name. Closing it does not give the name back: it waits for whoever takes it next. */
+/** Appends under a writer name, which closing it does not give back. */
 export interface FencedWriter extends Closeable {
   /** As `append` of the log; throws AppError `fenced` for good once another one took the name over. */
   append(
