@@ -9,7 +9,7 @@ import {
 import { searchMetrics, windowS } from '#services/vectors/gateway/observed/latencies.ts'
 import { defineOperation } from './operation.ts'
 
-const metricsTimeoutMs = 2_000
+const metricsTimeoutMs = 5_000
 
 export interface StatsResult {
   collections: ObservedCollection[]

@@ -81,7 +81,9 @@ function registerDocument(app: FastifyInstance, prefix: ApiDescription['prefix']
   app.get(`${prefix}/openapi.json`, { schema: { hide: true } }, (request, reply) => {
     const address = addressAsked(request)
     text ??= JSON.stringify(app.swagger())
-    const page = pages.get(address) ?? createPage('application/json', text.replaceAll(serverMark, address))
+    const page =
+      pages.get(address) ??
+      createPage('application/json; charset=utf-8', text.replaceAll(serverMark, address))
     pages.set(address, page)
     return sendPage(request, reply, page, { 'cache-control': 'no-cache' })
   })

@@ -52,9 +52,9 @@ describe('flotilla with a running platform', () => {
   it('rotates the key of the secrets at rest, which the first start made', async () => {
     const file = join(home, 'secret-key')
     const first = readFileSync(file, 'utf8').trim()
-    // Those of operation ids, of the issuer's keys and of the refresh tokens of providers.
+    // Those of operation ids, of the issuer's keys, of refresh tokens of providers and of browsers that are known.
     const rotated = await json<{ secrets: number; key_id: string }>(['secrets', 'rotate'], home)
-    expect(rotated).toEqual({ secrets: 3, key_id: expect.stringMatching(/^[0-9a-f]{16}$/), kept_in: file })
+    expect(rotated).toEqual({ secrets: 4, key_id: expect.stringMatching(/^[0-9a-f]{16}$/), kept_in: file })
     expect(readFileSync(file, 'utf8').trim().split('\n')).toEqual([expect.not.stringContaining(first), first])
   })
 

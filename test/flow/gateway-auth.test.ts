@@ -108,7 +108,7 @@ test('whatever is wrong with a signature gets the same answer', async () => {
     ['own', signed(own.privateKeyPem, text.slice(nonce.length))],
     ['own', 'zz'],
     ['own', ''],
-    ['own', 'ab'.repeat(50_000)],
+    ['own', 'ab'.repeat(5_000)],
     ['foreign', signed(own.privateKeyPem, text)],
     ['nobody', signed(own.privateKeyPem, text)],
     ["x' OR 1=1", signed(own.privateKeyPem, text)],
@@ -138,7 +138,7 @@ test.each([
   ['a nonce that is not hex', { nonce: 'g'.repeat(16) }, '/nonce'],
   ['a nonce that is no string', { nonce: 7 }, '/nonce'],
   ['a field that is not known', { more: 1 }, '/more'],
-  ['an agent id of 100,000 characters', { agent_id: 'x'.repeat(100_000) }, '/agent_id'],
+  ['an agent id of 10,000 characters', { agent_id: 'x'.repeat(10_000) }, '/agent_id'],
 ])('%s is 422 with its path', async (_what, given, path) => {
   const refused = await from().handshake('whale', given)
   expect([refused.status, (refused.json.errors as { path: string }[])[0]?.path]).toEqual([422, path])
@@ -279,7 +279,7 @@ test.each([
   ['no key', 'Bearer '],
   ['a key of another shape', 'Bearer vk_live_short'],
   ['a key that was never given', `Bearer vk_live_${'A'.repeat(43)}`],
-  ['a key of 100,000 characters', `Bearer vk_live_${'A'.repeat(100_000)}`],
+  ['a key of 20,000 characters', `Bearer vk_live_${'A'.repeat(20_000)}`],
 ])('%s is 401 unauthorized before the body is read', async (_what, authorization) => {
   const refused = await call(gateway.vectorUrl, '/v1/vectors/upsert', {
     body: 'not json',

@@ -228,7 +228,7 @@ test('an id that is none is refused; one of another log begins again', async () 
   await write(1)
   await eventually('an id came', () => reader.lastId() !== undefined)
   const good = reader.lastId()!
-  const garbage = ['x', '0', '-1', 'AAAA', '🙂', `${good},`, `${good}A`, `e1/${good}`, '0:1,'.repeat(5_000)]
+  const garbage = ['x', '0', '-1', 'AAAA', '🙂', `${good},`, `${good}A`, `e1/${good}`, '0:1,'.repeat(1_500)]
   for (const id of garbage) {
     const answer = await api.call('GET', path, {
       token,

@@ -26,7 +26,7 @@ export function registerAsyncApi(
     const document = asyncApiOf({ topics: catalog, schemas, locationOf: publisher.locationOf })
     made = {
       locations,
-      json: createPage('application/json', JSON.stringify(document)),
+      json: createPage('application/json; charset=utf-8', JSON.stringify(document)),
       html: createPage('text/html; charset=utf-8', asyncApiPage(document, 'asyncapi.json')),
     }
     return made

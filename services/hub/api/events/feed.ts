@@ -6,7 +6,13 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type FollowParts, followTopic } from '#runtime/follow-topic.ts'
+import {
+  type Following,
+  type FollowParts,
+  type FollowRecords,
+  followRecords,
+  followTopic,
+} from '#runtime/follow-topic.ts'
 import type { Codec, Message, Position } from '#runtime/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { hubRecords } from '#topics/catalog.ts'
@@ -33,6 +39,8 @@ export interface Feed extends Closeable {
   decode(record: StoredRecord): Promise<FeedRecord>
   /** Physical name of the topic. */
   topic: string
+  /** The records of the topic once more, from elsewhere. */
+  follow(options: FollowRecords): Promise<Following>
 }
 
 export type FeedParts = FollowParts & { codec: Codec }
@@ -90,6 +98,7 @@ export async function openFeed(parts: FeedParts): Promise<Feed> {
   ready.catch(() => undefined)
   return {
     topic: physicalName,
+    follow: (options) => followRecords(parts, hubRecords, options),
     decode,
     ready: () => withTimeout(ready, deadlines.request.awayMs, logIsAway),
     position: () => ({ epoch, next: [...next] }),

@@ -2,7 +2,6 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { EventStream, Json } from '#runtime/http/event-stream.ts'
-import { readRecords } from '#runtime/read-records.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { eventIdOf, type StreamPosition } from './event-id.ts'
 import type { Feed, FeedRecord } from './feed.ts'
@@ -93,26 +92,29 @@ async function startOf(
 }
 
 async function replay(
-  { eventLog, feed, stream, signal }: StreamParts,
+  { feed, stream, signal }: StreamParts,
   from: readonly number[],
   to: StreamPosition,
   show: (record: FeedRecord) => void,
 ): Promise<void> {
-  await readRecords({
-    eventLog,
-    topic: feed.topic,
+  const ended = Promise.withResolvers<void>()
+  const following = await feed.follow({
+    from: ({ partition }) => from[partition] ?? 0,
     fetchBytesMax,
-    signal,
-    startOf: ({ partition }) => from[partition] ?? 0,
-    async records(records) {
-      for (const record of records) {
-        await stream.room()
-        if (signal.aborted) return
-        // What comes later comes from the feed.
-        if (record.offset < to.next[record.partition]!) show(await feed.decode(record))
-      }
+    frugal: true,
+    async onRecord(record) {
+      await stream.room()
+      // What comes later comes from the feed.
+      if (signal.aborted || record.offset >= to.next[record.partition]!) return
+      show(await feed.decode(record))
     },
+    onEnd: ended.reject,
   })
+  try {
+    await Promise.race([following.ready, ended.promise, aborted(signal)])
+  } finally {
+    await following.close()
+  }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -27,6 +27,7 @@ function openWorld() {
     decode: async () => {
       throw new Error('nothing is read back here')
     },
+    follow: () => Promise.reject(new Error('nothing was missed')),
     close: async () => {},
   }
   const stream = {
