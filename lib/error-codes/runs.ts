@@ -52,11 +52,12 @@ export const runCodes = {
   },
   too_many_waiting: {
     status: 429,
+    waits: true,
     title: 'Too many runs of the caller wait at the agent’s node',
     meaning:
       'A caller has at most 100 runs waiting at a node, in all sessions together; more would keep others from it.',
     action:
-      'Send it when some of them have ended, or cancel some: `GET /runs?agent=…&status=queued` lists them.',
+      'Send it again after `retryAfter` seconds, when some of them have ended, or cancel some: `GET /runs?agent=…&status=queued` lists them.',
   },
   agent_error: {
     status: 502,

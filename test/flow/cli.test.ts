@@ -259,7 +259,10 @@ describe('flotilla with a running platform', () => {
     // A tour may be over before a command has looked twice.
     expect(await watcher.count('knowledgebase')).toBe(0)
     const interrupted = spawnFlotilla(['tour'], { FLOTILLA_HOME: home })
-    await eventually('it has stored some', async () => (await watcher.count('knowledgebase')) > 0)
+    await eventually('it has stored some', async () => {
+      if (interrupted.child.exitCode !== null) throw new Error((await interrupted.finished).stderr)
+      return (await watcher.count('knowledgebase')) > 0
+    })
     interrupted.child.kill('SIGINT')
     expect(await interrupted.finished).toMatchObject({
       code: 1,
