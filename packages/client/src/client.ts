@@ -4,6 +4,7 @@
  */
 
 import { readFileSync } from 'node:fs'
+import { get, post, read } from './calls.ts'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
@@ -149,7 +150,8 @@ export function createClient(options: ClientOptions): Client {
     },
     async count(collection, given = {}) {
       const body = { collection, filter: given.filter, after: given.after }
-      const answer = await keyed<{ count: number }>(post('v1/vectors/count', body, given.signal))
+      const query = { ...body, filter: given.filter && JSON.stringify(given.filter) }
+      const answer = await keyed<{ count: number }>(read('v1/vectors/count', query, body, given.signal))
       return answer.count
     },
     delete: (collection, ids, given = {}) =>
@@ -160,8 +162,10 @@ export function createClient(options: ClientOptions): Client {
       }),
     get: (collection, id, given = {}) =>
       keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
-    getMany: (collection, ids, given = {}) =>
-      keyed(post('v1/vectors/get', { collection, ids, after: given.after }, given.signal)),
+    getMany(collection, ids, given = {}) {
+      const asked = { collection, ids, after: given.after }
+      return keyed(read('v1/vectors/get', asked, asked, given.signal))
+    },
     find: (query, given = {}) => find(query, { ...localIndexOf(options), ...given }, client.getMany),
     operation: (id) => operation(id),
     waitFor: (given, waiting = {}) =>
@@ -198,14 +202,6 @@ function privateKeyOf(options: ClientOptions): string {
 
 function localIndexOf({ localIndex }: ClientOptions): FindOptions {
   return localIndex === undefined ? {} : { index: localIndex }
-}
-
-function get(path: string, query: NonNullable<Call['query']>, signal?: AbortSignal): Call {
-  return { method: 'GET', path, query, repeatable: true, ...(signal ? { signal } : {}) }
-}
-
-function post(path: string, body: unknown, signal?: AbortSignal): Call {
-  return { method: 'POST', path, body, repeatable: true, ...(signal ? { signal } : {}) }
 }
 
 function upsertCall(collection: string, points: Point[], options: UpsertOptions): Call {
