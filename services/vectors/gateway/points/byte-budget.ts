@@ -1,12 +1,13 @@
 /** Shares the memory of uploads among the agents: what has arrived of a body and is not parsed yet. */
 
+import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 
-export const upsertBodyBytesMax = 64 * 1024 * 1024
+export const upsertBodyBytesMax = budgets.uploads.bodyBytesMax
 /** Of all agents together. */
-const budgetBytes = 8 * upsertBodyBytesMax
+const budgetBytes = budgets.uploads.processBytes
 /** Of one agent. */
-const shareBytes = 2 * upsertBodyBytesMax
+const shareBytes = budgets.uploads.callerBytes
 
 export interface ByteBudget {
   /** An upload begins: what it announces counts for nothing, and no memory is taken for it. */
