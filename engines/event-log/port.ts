@@ -257,8 +257,8 @@ export interface TailOptions {
   /** For readers of which there may be many: nothing is fetched beyond that before what came is taken. */
   frugal?: boolean
   /**
-   * Records of one partition, in order. It is held back until a promise that this returns settles, and `ready`, `current`
-   * and `positions` count what was taken by then. Repeats are possible after an engine's restart.
+   * Records of one partition, in order, hidden ones included. It is held back until a promise that this returns settles,
+   * and `ready`, `current` and `positions` count what was taken by then. Repeats are possible after an engine's restart.
    */
   records(partition: number, records: StoredRecord[]): void | Promise<void>
   /** The position is outside of what the log holds: the tail goes on at `start`. */

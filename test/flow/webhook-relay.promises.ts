@@ -286,7 +286,7 @@ ${more}`
       await publish({ task_id: 'fleet-2' }, 'fleet-event-5')
       const found = await eventually('the deliveries', async () => {
         const all = (await deliveries()).filter(({ value: own }) => own!.event === 'agent.spawned')
-        return all.some(({ value: own }) => own!.task_id === 'fleet-2') ? all : null
+        return all.filter(({ value: own }) => own!.task_id === 'fleet-2').length === 2 ? all : null
       })
       expect(found.map(({ key, value: own }) => `${key} ${own!.task_id}`).sort()).toEqual([
         'audit fleet-1',

@@ -119,6 +119,7 @@ async function createTopics(
 async function readDeadLetters(eventLog: EventLog, topic: KeyedTopic<string, 'agent-change'>) {
   const found = new Map<string, Record<string, unknown>>()
   const keep = (record: StoredRecord) => {
+    if (record.hidden) return
     const key = record.key!.toString()
     if (record.value === null) found.delete(key)
     else found.set(key, jsonCodec.decode(topic as never, record) as never as Record<string, unknown>)

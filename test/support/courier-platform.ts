@@ -143,7 +143,9 @@ async function readAttempts({ engines, codec, publisher }: Platform): Promise<We
     from: 'beginning',
     records(_, records) {
       reading = reading.then(async () => {
-        for (const record of records) found.push((await codec.decode(topic, record)).value!)
+        for (const record of records) {
+          if (!record.hidden) found.push((await codec.decode(topic, record)).value!)
+        }
       })
     },
   })

@@ -20,7 +20,8 @@ export async function recordsOf<S extends SchemaName>(platform: Platform, topic:
     from: 'beginning',
     records(_partition, records) {
       for (const record of records) {
-        found.push(platform.codec.decode(topic, record) as LoggedRecord<NonNullable<Value>>)
+        if (!record.hidden)
+          found.push(platform.codec.decode(topic, record) as LoggedRecord<NonNullable<Value>>)
       }
     },
   })

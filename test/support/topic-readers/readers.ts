@@ -51,7 +51,7 @@ export async function readAsPlatform(
       const tail = await eventLog.tail({
         topic: name,
         from: 'beginning',
-        records: (_partition, records) => void stored.push(...records),
+        records: (_partition, records) => void stored.push(...records.filter(({ hidden }) => !hidden)),
       })
       await tail.ready
       await tail.close()
