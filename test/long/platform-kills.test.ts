@@ -1,4 +1,4 @@
-/** kill -9 of the whole platform under load, ten times; test/faults/platform-kills.test.ts has four. */
+/** kill -9 of the whole platform under load, ten times; test/faults/platform-kills.test.ts has two. */
 
 import { test } from 'vitest'
 import { expectPlatformSurvives } from '../support/platform-kills.ts'
