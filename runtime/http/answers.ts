@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { createOneByOne } from '#lib/one-by-one.ts'
 import { createTurns } from '#lib/turns.ts'
 
 /** A page ends here; its first row comes whatever its size. */
@@ -115,6 +116,9 @@ export function createAnswers({
 
 /** Those of this process, whatever services run in it. */
 export const answers = createAnswers()
+
+/** Reads a piece of a large answer: one at a time over the process, whatever services run in it. */
+export const readLarge = createOneByOne()
 
 function tooMany(): AppError {
   return new AppError('overloaded', 'Too many large answers are being sent; try again in a second.', {

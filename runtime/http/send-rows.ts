@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import buildSerializer from 'fast-json-stringify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { TSchema } from 'typebox'
-import { answers, type HeldAnswer, pieceBytesMax } from './answers.ts'
+import { answers, type HeldAnswer, pieceBytesMax, readLarge } from './answers.ts'
 
 /** Given to the connection at once. */
 const sliceBytes = 64 * 1024
@@ -35,14 +35,24 @@ export function sendRows<Row>(
 }
 
 async function* textsOf<Row>({ begin, end, textOf, pieces }: RowsAnswer<Row>): AsyncGenerator<string> {
+  const reading = pieces[Symbol.asyncIterator]()
   let before = begin
-  for await (const rows of pieces) {
-    if (rows.length === 0) continue
-    yield before + rows.map(textOf).join(',')
-    before = ','
-    await nextTurn()
+  try {
+    for (;;) {
+      const text = await readLarge(async () => {
+        const { done, value } = await reading.next()
+        return done ? null : value.map(textOf).join(',')
+      })
+      if (text === null) break
+      if (text === '') continue
+      yield before + text
+      before = ','
+      await nextTurn()
+    }
+    yield before === ',' ? end() : begin + end()
+  } finally {
+    await reading.return?.()
   }
-  yield before === ',' ? end() : begin + end()
 }
 
 /** Slices are small, so that also a slow reader is seen to take some. `held` notes when it last did. */

@@ -2,8 +2,11 @@
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
+import { pageBytesMax, pieceBytesMax, readLarge } from '#runtime/http/answers.ts'
 import { columnsOf, type RecordKind } from './kind.ts'
+
+/** A page of more rows may be long to read. */
+const usualLimit = 100
 
 /** Column → the value that rows must have; what is undefined does not count. */
 export type Filters = Readonly<Record<string, SqlValue | undefined>>
@@ -58,7 +61,8 @@ export async function beginRecords<Row extends { id: number }>(
   query: PageQuery,
 ): Promise<BegunPage<Row>> {
   const { limit } = query
-  const first = await readPiece<Row>(executor, kind, query)
+  const readFirst = () => readPiece<Row>(executor, kind, query)
+  const first = await (limit > usualLimit ? readLarge(readFirst) : readFirst())
   if (first.isWhole) {
     const whole = first.rows.slice(0, limit)
     return {
@@ -67,7 +71,7 @@ export async function beginRecords<Row extends { id: number }>(
       next: first.rows.length > limit ? whole.at(-1)!.id : undefined,
     }
   }
-  const end = await endOfPage(executor, kind, query)
+  const end = await readLarge(() => endOfPage(executor, kind, query))
   return {
     whole: null,
     pieces: piecesThrough<Row>(executor, kind, { ...query, through: end.last }, first.rows),
@@ -105,7 +109,9 @@ async function* piecesThrough<Row extends { id: number }>(
     yield wanted
     limit -= wanted.length
     if (limit === 0 || last.id === query.through) return
-    rows = (await readPiece<Row>(executor, kind, { ...query, limit, before: last.id })).rows
+    // Rows that do not fit cost their part, too: no more are looked at than such rows may be.
+    const some = { ...query, limit: Math.min(limit, 4 * wanted.length + 16), before: last.id }
+    rows = (await readPiece<Row>(executor, kind, some)).rows
   }
 }
 
