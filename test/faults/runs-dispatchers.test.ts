@@ -131,7 +131,8 @@ test('a caller whose run was with a killed dispatcher does not lose its turn', a
     if (text === 'crowd 0') await gate.promise
     yield { text }
   })
-  const child = startChild('first', undefined, { concurrency: 1 })
+  // No stall of the machine is taken for its end: then the hanging run would be tried again, and answered.
+  const child = startChild('first', undefined, { concurrency: 1, times: { ...times, leaseMs: 15_000 } })
   const crowd: string[] = []
   for (let n = 0; n < 8; n++) {
     const run = await world.accept(`crowd ${n}`, { callerUid: 'crowd', sessionId: `s${n}` })

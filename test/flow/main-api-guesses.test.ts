@@ -23,7 +23,13 @@ function office(): () => Browser {
 }
 
 const enter = (browser: Browser, { email, password }: Pick<TestPerson, 'email' | 'password'>) =>
-  browser.ask('/api/v1/session', { body: { email, password } })
+  tried(() => browser.ask('/api/v1/session', { body: { email, password } }))
+/** Asks again where the address had used up its hundred requests a second: no password was looked at. */
+const tried = (ask: () => Promise<Answered>) =>
+  eventually('its address may ask', async () => {
+    const answered = await ask()
+    return answered.text.includes('requests of this address') ? undefined : answered
+  })
 const wrong = (email: string) => ({ email, password: 'a wrong password' })
 const codes = ({ status, data }: Answered) => [status, data.code]
 
@@ -53,8 +59,7 @@ test('300 guesses at others, then at the own account, do not keep out a browser 
   const guesser = here()
   expectTries(await guess(guesser, 300, (n) => `nobody${n}@x`), 30)
   expect(codes(await enter(guesser, wrong('new@x')))).toEqual([429, 'rate_limited'])
-  // An address has a hundred requests a second as well.
-  await eventually('its address may ask', async () => (await enter(other, admin)).status === 200)
+  expect((await enter(other, admin)).status).toBe(200)
   other.cookies.clear()
   // At the account itself: what any address has, and no more.
   expectTries(await guess(guesser, 60, () => admin.email), 5)
@@ -104,7 +109,9 @@ test('a forged cookie, one of another account and one without the password give 
     const headers = { cookie: `flotilla_browser=${value}` }
     // What became free meanwhile is used up.
     await guess(here(), 3, () => bea.email)
-    const answer = await here().ask('/api/v1/session', { body: wrong(bea.email), headers, cookies: false })
+    const answer = await tried(() =>
+      here().ask('/api/v1/session', { body: wrong(bea.email), headers, cookies: false }),
+    )
     expect([value, ...codes(answer)]).toEqual([value, 429, 'rate_limited'])
   }
   // Stolen it is worth the five tries of a pair, at this account alone.
