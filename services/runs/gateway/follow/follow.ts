@@ -169,7 +169,8 @@ class News<T> {
   }
 
   looked({ ended, lastEventId }: Look): void {
-    if (!ended && lastEventId <= this.last) return
+    // What has come is given out first: rows have no pieces of texts. The next look is a second away.
+    if (this.#waiting.length > 0 || (!ended && lastEventId <= this.last)) return
     this.behind = true
     this.wake()
   }
