@@ -12,7 +12,7 @@ const dist = `${dirname(__dirname)}/dist`
 const [command] = process.argv.slice(2)
 
 if (!fs.existsSync(`${dist}/stidx-search.js`)) {
-  console.error('stidx is not built: run `npm ci` in the clone that it is linked to')
+  console.error('stidx is not built: run `npm ci && npm run build` in the clone that it is linked to')
   process.exit(2)
 }
 

@@ -1,6 +1,6 @@
 /**
  * Makes `dist/`: the command as two files of plain JavaScript (one for searching, one for indexing) and the library with
- * its types, all for Node 20. `npm ci` and `npm pack` call it.
+ * its types, all for Node 20. `npm run build` and `npm pack` call it.
  */
 
 import { spawnSync } from 'node:child_process'

@@ -38,7 +38,7 @@ export interface BuildOptions {
   onFault?(fault: JsonlFault): void
   /** Bytes of the input; `totalBytes` is 0 where it is not known. */
   onProgress?(readBytes: number, totalBytes: number): void
-  /** After a run was written, and now and then in merging: much of what was held is not needed any more. */
+  /** After a run was written, now and then in merging, and for large records: much of what was held is garbage. */
   onSpill?(): void
   /** For tests. */
   analyzer?: Analyzer
@@ -46,6 +46,9 @@ export interface BuildOptions {
   listBytesHeldMax?: number
   broadFrom?: number
 }
+
+/** From here on it pays to collect what reading and storing a body leaves behind. */
+const largeBodyLength = 1 << 22
 
 /** @throws SearchFault where input or output cannot be used; what was at `output` is then untouched. */
 export function buildIndex(options: BuildOptions): BuildReport {
@@ -81,8 +84,12 @@ function collect(options: BuildOptions, folder: string) {
     read(options.input, {
       record(record) {
         const id = idOf(record)
+        // Its line is garbage now, and its stored form as soon as it is written.
+        const isLarge = record.body.length > largeBodyLength
+        if (isLarge) options.onSpill?.()
         const number = catalogue.add(id, record, records.position(), analyzer)
         records.write(encodeRecord(id, record.source))
+        if (isLarge) options.onSpill?.()
         textFields.forEach((name, field) => {
           if (record[name] === '') return
           catalogue.setWords(number, field, runs.addText(record[name], number, field, names[field]!))

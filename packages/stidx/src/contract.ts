@@ -38,9 +38,9 @@ export type ReadJsonl = (file: string, handlers: JsonlHandlers) => void
 
 /**
  * Called once for each term of a word. Words have rising positions from 0; several terms may have one position (stem,
- * exact form, camelCase parts): the first call of a position is its base term, and the length of a field is its number
- * of base terms. `surface` is the normalised word before stemming: the lexicon of prefixes and of corrections holds it,
- * and phrases compare it; '' for extra terms that no prefix, phrase or correction may find.
+ * exact form, camelCase parts, C++ with its sign): the first call of a position is its base term, and the length of a
+ * field is its number of base terms. `surface` is the normalised word before stemming: the lexicon of prefixes and of
+ * corrections holds it, and phrases compare it; '' for extra terms that no prefix, phrase or correction may find.
  * Terms hold no character below U+0020 and at most 255 bytes of UTF-8.
  */
 export type EmitTerm = (term: string, position: number, surface: string) => void
@@ -62,7 +62,7 @@ export interface Analyzer {
   /** 1 to 65535; rises with every change of what is emitted. */
   readonly version: number
   analyzeField(text: string, field: TextField, emit: EmitTerm): void
-  /** The terms of a run of word characters, for whoever remembers the words of many texts. */
+  /** The terms of one word, as `wordEnd` finds it, for whoever remembers the words of many texts. */
   termsOfWord(word: string): readonly WordTerm[]
   /** Whether the terms of a field's words come with their exact forms. */
   hasExactForms(field: TextField): boolean
@@ -78,7 +78,10 @@ export interface QueryTerm {
   percent: number
 }
 
-/** One word; a record that holds any of its terms holds the word. */
+/**
+ * One word; a record that holds any of its terms holds the word. Phrases and filters require more of C++: the term with
+ * the sign.
+ */
 export interface QueryWord {
   /** As typed, for `corrected`. */
   text: string

@@ -10,7 +10,9 @@ export const layoutVersion = 1
 export const headerBytes = 512
 /** Features that a reader must know. 1: every checksum is mixed with the place of what it covers (`placeMark`). */
 const placesFeature = 1
-/** Features that a reader may ignore, one bit each. 1: long posting lists are followed by the positions of their term. */
+/** 2: terms in few records that hold much text have positions, too, and their entries say where. */
+const shortPositionsFeature = 2
+/** Features that a reader may ignore, one bit each. 1: terms have positions; long posting lists are followed by them. */
 const positionsFeature = 1
 /** 2: broad beginnings have lists of their own, in two more sections. */
 const beginningsFeature = 2
@@ -119,6 +121,8 @@ export interface Header {
   hasPositions: boolean
   /** Whether its checksums are mixed with places; files of before are not. */
   hasPlaces: boolean
+  /** Whether a posting list of one block has positions. */
+  hasShortPositions: boolean
   analyzer: { id: string; version: number }
   sections: Record<SectionName, Section>
 }
@@ -128,7 +132,7 @@ export function encodeHeader(header: Omit<Header, 'hasPositions' | 'hasPlaces'>)
   bytes.write(magic, 0, 'latin1')
   bytes.writeUInt16LE(layoutVersion, 8)
   bytes.writeUInt16LE(headerBytes, 10)
-  bytes.writeUInt32LE(placesFeature, 12)
+  bytes.writeUInt32LE(placesFeature | (header.hasShortPositions ? shortPositionsFeature : 0), 12)
   const present = header.sections.beginnings.count > 0 ? sectionNames : sectionNames.slice(0, sectionsMin)
   bytes.writeUInt32LE(positionsFeature | (present === sectionNames ? beginningsFeature : 0), 16)
   bytes.writeUInt32LE(sectionsMin, 20)
@@ -175,7 +179,9 @@ export function decodeHeader(bytes: Buffer, fileBytes: number): Header {
   if (bytes.readUInt32LE(headerBytes - 4) !== crc32(bytes.subarray(0, headerBytes - 4))) {
     throw badIndex('is damaged (header)')
   }
-  if (bytes.readUInt32LE(12) & ~placesFeature) throw badIndex('uses features that are not known here')
+  if (bytes.readUInt32LE(12) & ~(placesFeature | shortPositionsFeature)) {
+    throw badIndex('uses features that are not known here')
+  }
   const header = readFields(bytes)
   if (header.fileBytes !== fileBytes) {
     throw badIndex(`is damaged: ${fileBytes} bytes long where ${header.fileBytes} are due`)
@@ -218,6 +224,7 @@ function readFields(bytes: Buffer): Header {
     k1Hundredths: bytes.readUInt16LE(96),
     hasPositions: (features & positionsFeature) !== 0,
     hasPlaces: (bytes.readUInt32LE(12) & placesFeature) !== 0,
+    hasShortPositions: (bytes.readUInt32LE(12) & shortPositionsFeature) !== 0,
     analyzer: { version: bytes.readUInt16LE(104), id },
     sections,
   }

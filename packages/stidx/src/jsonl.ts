@@ -2,9 +2,10 @@
 
 import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import type { JsonlFault, JsonlHandlers, SearchRecord } from './contract.ts'
+import type { JsonlHandlers, SearchRecord } from './contract.ts'
+import { InexactNumber, parseExact } from './exact-json.ts'
 import { SearchFault } from './fault.ts'
-import { describeSystemFault, recordOf } from './record.ts'
+import { depthMax, describeSystemFault, recordOf } from './record.ts'
 
 /** A longer line is a fault, and is skipped without being held. */
 export const lineBytesMax = 16 * 2 ** 20
@@ -69,26 +70,35 @@ const lineFeed = 10
 /** Puts lines together that lie over several chunks. */
 function createLines(handlers: JsonlHandlers): Lines {
   let number = 0
-  let parts: Buffer[] = []
-  let partsBytes = 0
+  /** What came of a line that has not ended yet; of one that is too long the bytes are counted only. */
+  let line: Buffer | null = null
+  let lineBytes = 0
 
-  /** What is too long to be a line is counted only. */
   function keep(part: Buffer): void {
-    partsBytes += part.length
-    if (partsBytes > lineBytesMax) parts = []
-    else if (part.length > 0) parts.push(Buffer.from(part))
+    if (part.length === 0) return
+    // The system gives memory for what is written to.
+    line ??= Buffer.allocUnsafe(lineBytesMax)
+    if (lineBytes + part.length <= lineBytesMax) line.set(part, lineBytes)
+    lineBytes += part.length
+  }
+
+  /** What `readLine` makes of it. Nothing of a line of many megabytes is held when this returns. */
+  function takeLine(last: Buffer): SearchRecord | string | null {
+    if (line === null || lineBytes === 0) return readLine(last, number)
+    keep(last)
+    const whole = line.subarray(0, lineBytes)
+    if (lineBytes > chunkBytes) line = null
+    return readLine(whole, number)
   }
 
   function finish(last: Buffer): void {
     number++
-    const bytes = partsBytes + last.length
-    if (bytes > lineBytesMax) {
-      handlers.fault({ line: number, message: `longer than ${lineBytesMax} bytes` })
-    } else {
-      takeLine(parts.length === 0 ? last : Buffer.concat([...parts, last]), number, handlers)
-    }
-    parts = []
-    partsBytes = 0
+    const isTooLong = lineBytes + last.length > lineBytesMax
+    const outcome = isTooLong ? `longer than ${lineBytesMax} bytes` : takeLine(last)
+    lineBytes = 0
+    if (outcome === null) return
+    if (typeof outcome === 'string') handlers.fault({ line: number, message: outcome })
+    else handlers.record(outcome, number)
   }
 
   return {
@@ -101,16 +111,9 @@ function createLines(handlers: JsonlHandlers): Lines {
       keep(chunk.subarray(from))
     },
     end() {
-      if (partsBytes > 0) finish(Buffer.alloc(0))
+      if (lineBytes > 0) finish(Buffer.alloc(0))
     },
   }
-}
-
-function takeLine(bytes: Buffer, number: number, handlers: JsonlHandlers): void {
-  const read = readLine(bytes, number)
-  if (read === null) return
-  if (typeof read === 'string') handlers.fault({ line: number, message: read } satisfies JsonlFault)
-  else handlers.record(read, number)
 }
 
 /** A record, the reason why there is none, or null for an empty line. */
@@ -122,9 +125,11 @@ function readLine(bytes: Buffer, number: number): SearchRecord | string | null {
   if (bare.trim() === '') return null
   let value: unknown
   try {
-    value = JSON.parse(bare)
-  } catch {
-    return 'not valid JSON'
+    value = parseExact(bare)
+  } catch (error) {
+    if (error instanceof InexactNumber) return error.message
+    // It is valid, then, and too deep for a parser that looks at every number.
+    return error instanceof RangeError ? `nested deeper than ${depthMax} levels` : 'not valid JSON'
   }
   return recordOf(value)
 }

@@ -1,15 +1,16 @@
 /** Checks one parsed line, and makes a record with its searchable fields of it. */
 
 import type { SearchRecord } from './contract.ts'
+import { isRawJson } from './exact-json.ts'
 
 /** Of an id, in characters. */
 const idLengthMax = 512
 /** Whoever reads the record again takes its values apart level by level. */
-const depthMax = 128
+export const depthMax = 128
 
 /** The record, or in one sentence why it is none. */
 export function recordOf(value: unknown): SearchRecord | string {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || isRawJson(value)) {
     return `not a JSON object but ${kindOf(value)}`
   }
   const source = value as Record<string, unknown>
@@ -19,7 +20,8 @@ export function recordOf(value: unknown): SearchRecord | string {
   }
   const id = own(source, 'id') as string | null
   if (id !== null && !isId(id)) return `id must have 1 to ${idLengthMax} characters and no lone surrogates`
-  if (isDeeperThan(depthMax, source)) return `nested deeper than ${depthMax} levels`
+  const fault = faultOfValues(source)
+  if (fault !== null) return fault
   return {
     id,
     title: textOf(source, 'title'),
@@ -31,20 +33,25 @@ export function recordOf(value: unknown): SearchRecord | string {
   }
 }
 
-function isDeeperThan(depthMax: number, root: object): boolean {
+/** Looks at names and values of every level. The index keeps texts as UTF-8, where a lone surrogate would be U+FFFD. */
+function faultOfValues(root: object): string | null {
   let level: object[] = [root]
   for (let depth = 1; level.length > 0; depth++) {
-    if (depth > depthMax) return true
+    if (depth > depthMax) return `nested deeper than ${depthMax} levels`
     const next: object[] = []
     for (const item of level) {
       for (const key in item) {
         const child: unknown = item[key as keyof typeof item]
+        if (!key.isWellFormed()) return 'the name of a field must have no lone surrogates'
         if (typeof child === 'object' && child !== null) next.push(child)
+        else if (typeof child === 'string' && !child.isWellFormed()) {
+          return `${depth === 1 ? key.slice(0, 40) : 'a value'} must have no lone surrogates`
+        }
       }
     }
     level = next
   }
-  return false
+  return null
 }
 
 /** What the system says of a file, without its address: "no such file or directory". */
@@ -87,5 +94,6 @@ function timeOf(value: unknown): number {
 function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
+  if (isRawJson(value)) return 'a number'
   return value && typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }

@@ -33,11 +33,16 @@ describe('a file that cannot be used', () => {
       () => forged(bytes(), 8, 0),
       /has layout 0, older than the 1 read here: index again$/,
     ],
-    ['an unknown feature', () => forged(bytes(), 12, 3), /uses features that are not known here$/],
+    ['an unknown feature', () => forged(bytes(), 12, 5), /uses features that are not known here$/],
     [
       'another analyser',
       () => forged(bytes(), 104, 999),
       /was built by analyser .+ 999, not .+: index again$/,
+    ],
+    [
+      'an index of before C++ and emoji were words',
+      () => forged(bytes(), 104, 1),
+      /was built by analyser flotilla-porter-light10 1, not flotilla-porter-light10 2: index again$/,
     ],
     ['an analyser with a name of two lines', () => forged(bytes(), 110, 0x0a0a), /is damaged \(header\)$/],
     ['a cut one', () => bytes().subarray(0, -1), /is damaged: \d+ bytes long where \d+ are due$/],

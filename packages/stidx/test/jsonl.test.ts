@@ -52,6 +52,7 @@ describe('reading JSON lines', () => {
     const nested = (depth: number) => `{"id":"a","x":${'{"a":'.repeat(depth - 1)}1${'}'.repeat(depth - 1)}}`
     expect(faultOf(nested(128))).toBeUndefined()
     expect(faultOf(nested(129))).toBe('nested deeper than 128 levels')
+    expect(faultOf(nested(20_000).replace('1}', '1e400}'))).toBe('nested deeper than 128 levels')
     const { records, faults } = read(`${nested(20_000)}\n{"id":"b"}`)
     expect([records.map(([line]) => line), faults.map(({ line }) => line)]).toEqual([[2], [1]])
   })
@@ -100,10 +101,23 @@ describe('reading JSON lines', () => {
     expect(faultOf('{"id":""}')).toContain('1 to 512 characters')
     expect(faultOf(`{"id":"${'x'.repeat(513)}"}`)).toContain('1 to 512 characters')
     expect(faultOf('{"id":"\\ud800"}')).toContain('lone surrogates')
+    expect(faultOf('{"id":1e400}')).toBe('id must be a string, not a number')
+    expect(faultOf('12345678901234567890')).toBe('not a JSON object but a number')
     expect(faultOf(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toBe('not valid UTF-8')
     expect(faultOf(Buffer.from('{"id":"a"}', 'utf16le'))).toBe('not valid JSON')
     expect(faultOf('['.repeat(500_000))).toBe('not valid JSON')
     expect(faultOf('{"id":"a"}{"id":"b"}')).toBe('not valid JSON')
+  })
+
+  it('refuses texts that UTF-8 cannot hold, rather than change them', () => {
+    const inField = (field: string) => faultOf(`{"id":"a","${field}":"one \\ud83d two"}`)
+    for (const field of ['title', 'slug', 'path', 'mind_path', 'body', 'status']) {
+      expect(inField(field)).toBe(`${field} must have no lone surrogates`)
+    }
+    expect(faultOf('{"tags":["a","\\udc00"]}')).toBe('a value must have no lone surrogates')
+    expect(faultOf('{"nested":{"a":[{"b":"\\ud800"}]}}')).toBe('a value must have no lone surrogates')
+    expect(faultOf('{"\\ud800":1}')).toBe('the name of a field must have no lone surrogates')
+    expect(read('{"id":"a","body":"\\ud83d\\ude00"}').records[0]![1].body).toBe('😀')
   })
 
   it('takes ids of 512 characters, whatever bytes they have, and names of the language as fields', () => {

@@ -1,17 +1,19 @@
 /** Reads the words of a text as terms, in the one way that an index and its queries share. */
 
 import type { Analyzer, EmitTerm, QueryTerm, TextField, WordTerm } from '../contract.ts'
-import { classOf, separator } from './character-classes.ts'
+import { apostrophes, classOf, pictograph, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { afterPossessive, wordEnd } from './word-end.ts'
 import { isAsciiWordCode, stemOf, termsOfWord } from './word-terms.ts'
+
+const zeroWidthSpace = 0x200b
 
 /** How much of a word's weight its exact form brings, where slugs and paths have it. */
 const exactPercent = 40
 
 export const analyzer: Analyzer = {
   id: 'flotilla-porter-light10',
-  version: 1,
+  version: 2,
   analyzeField,
   termsOfWord,
   hasExactForms,
@@ -56,7 +58,7 @@ function termsOf(surface: string): QueryTerm[] {
   ]
 }
 
-/** Case, marks and forms folded, white space as single spaces, none at the ends; everything else stays. */
+/** Case, marks, forms and apostrophes folded, white space as single spaces, none at the ends; everything else stays. */
 function fold(text: string): string {
   if (isFolded(text)) return text
   let folded = ''
@@ -68,16 +70,23 @@ function fold(text: string): string {
     }
     // A word with a character above ASCII is folded whole: marks belong to the letters before them. What is no word
     // stays as it is, whatever later engines know of its case.
-    const inWord = classOf(text.codePointAt(at)!) !== separator
+    const kind = classOf(text.codePointAt(at)!)
+    const inWord = kind !== separator && kind !== pictograph
     let start = at
     while (inWord && start > plainFrom && isAsciiWordCode(text.charCodeAt(start - 1))) start--
     const end = inWord ? wordEnd(text, start) : at + 1
     folded += text.slice(plainFrom, start).toLowerCase()
-    folded += inWord ? foldWord(text.slice(start, end)) : text[at]
+    folded += inWord ? foldWord(text.slice(start, end)) : foldSeparator(text, at)
     plainFrom = end
     at = end
   }
   return singleSpaces(folded + text.slice(plainFrom).toLowerCase())
+}
+
+function foldSeparator(text: string, at: number): string {
+  const code = text.charCodeAt(at)
+  if (code === zeroWidthSpace) return ' '
+  return apostrophes.has(code) ? "'" : text[at]!
 }
 
 /** Of small letters, digits and signs of ASCII alone, as most values and many slugs are. */

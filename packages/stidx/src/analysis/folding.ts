@@ -1,6 +1,6 @@
 /** Folds words with characters above ASCII, so that they compare equal whatever their case, marks and forms. */
 
-import { classOf, ignored } from './character-classes.ts'
+import { apostrophes, classOf, ignored } from './character-classes.ts'
 
 /** What NFKD leaves apart though people type one for the other; ASCII for related letters, Arabic after light-10. */
 const related: Readonly<Record<string, string>> = {
@@ -40,6 +40,10 @@ export function foldWord(word: string): string {
     if (code < 0x80) {
       base = code
       folded += apart[i]
+    } else if (isIgnoredPair(apart, i, code)) {
+      i++
+    } else if (apostrophes.has(code)) {
+      folded += "'"
     } else if (!isDropped(code, base)) {
       if (!isLatinMark(code)) base = code
       folded += digitOf(code) ?? related[apart[i]!] ?? apart[i]
@@ -47,6 +51,11 @@ export function foldWord(word: string): string {
   }
   // What was not dropped goes together again: Korean syllables, voiced kana, the Cyrillic й.
   return folded.normalize('NFC')
+}
+
+/** A variation selector or tag beyond U+FFFF. */
+function isIgnoredPair(text: string, at: number, code: number): boolean {
+  return code >= 0xd800 && code < 0xdc00 && classOf(text.codePointAt(at)!) === ignored
 }
 
 function isDropped(code: number, base: number): boolean {

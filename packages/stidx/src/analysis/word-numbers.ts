@@ -1,7 +1,8 @@
 /** Numbers the words of many texts while indexing, so that a word that comes again is analysed only once. */
 
 import { randomInt } from 'node:crypto'
-import { afterPossessive, wordEnd } from './word-end.ts'
+import { apostrophes } from './character-classes.ts'
+import { afterPossessive, signEnd, wordEnd } from './word-end.ts'
 import { isAsciiWordCode } from './word-terms.ts'
 
 /** Longer ones seldom come again: each has a number of its own. */
@@ -14,20 +15,25 @@ const slotsMin = 1 << 14
 /** Share of the slots that is used before there are more of them. */
 const fillMax = 0.7
 
-/** Units of a text that there is always room for. */
+/** Units of a text that are read at once. */
 const unitsMin = 1 << 16
 
-/** 1 for letters, digits and the underscore of ASCII. */
-const asciiWord = new Uint8Array(1 << 16)
-for (let code = 0; code < 0x80; code++) asciiWord[code] = isAsciiWordCode(code) ? 1 : 0
+/** By UTF-16 unit: ASCII word characters, and what may follow a word and belong to it. */
+const kinds = new Uint8Array(1 << 16)
+const inWord = 1
+const sign = 2
+const apostrophe = 3
+for (let code = 0; code < 0x80; code++) kinds[code] = isAsciiWordCode(code) ? inWord : 0
+for (const character of '+#') kinds[character.charCodeAt(0)] = sign
+for (const code of apostrophes) kinds[code] = apostrophe
 
 /** Another one each time, so that nobody can write words that all come into one slot. */
 const multiplier = randomInt(2 ** 31) | 1
 
 /**
  * A table of its own, because a Map would need every word cut out of its text before it can be asked. Texts are copied
- * into typed memory, where a unit is read in a quarter of the time that a string takes; words are hashed while their end
- * is looked for, and a known one costs no object.
+ * into typed memory, stretch by stretch, where a unit is read in a quarter of the time that a string takes; words are
+ * hashed while their end is looked for, and a known one costs no object.
  */
 export class WordNumbers {
   /** Of the words read last, in their order. */
@@ -39,44 +45,84 @@ export class WordNumbers {
   #texts = new Uint16Array(1 << 14)
   #textsFilled = 0
   #text = ''
-  /** The text and a 0, which ends its last word. */
+  /** A stretch of the text and a 0, which ends its last word. */
   #units = new Uint16Array(unitsMin)
   #unitBytes = Buffer.from(this.#units.buffer)
+  /** Where the stretch begins in the text, its length, and where to read on in it. */
+  #from = 0
+  #length = 0
   #at = 0
 
   begin(text: string): void {
-    if (text.length >= this.#units.length) this.#setRoom(text.length * 2)
-    this.#unitBytes.write(text, 'utf16le')
-    this.#units[text.length] = 0
+    if (this.#units.length > unitsMin) this.#setRoom(unitsMin)
     this.#text = text
-    this.#at = 0
+    this.#takeStretch(0)
   }
 
   /** Reads on in the text; how many numbers are in `found`, 0 at its end. */
   next(): number {
+    for (;;) {
+      const count = this.#readStretch()
+      if (count > 0) return count
+      if (this.#isLast()) break
+      // A word that fills a stretch needs a larger one.
+      if (this.#at === 0) this.#setRoom(this.#units.length * 2)
+      this.#takeStretch(this.#from + this.#at)
+    }
+    // The text may be large: it is not held until the next one comes.
+    this.#text = ''
+    this.#length = 0
+    return 0
+  }
+
+  #isLast(): boolean {
+    return this.#from + this.#length >= this.#text.length
+  }
+
+  #takeStretch(from: number): void {
+    const end = Math.min(this.#text.length, from + this.#units.length - 1)
+    this.#from = from
+    this.#length = Math.max(0, end - from)
+    this.#at = 0
+    this.#unitBytes.write(this.#text.slice(from, end), 'utf16le')
+    this.#units[this.#length] = 0
+  }
+
+  /** Reads on in the stretch. A word that touches its end, with text behind it, is left for the next one. */
+  #readStretch(): number {
     const units = this.#units
-    const length = this.#text.length
+    const text = this.#text
+    const from = this.#from
+    const length = this.#length
+    // A word that ends here or later may go on in the next stretch.
+    const limit = this.#isLast() ? length + 1 : length
     let at = this.#at
     let count = 0
     while (at < length && count < foundMax) {
       const start = at
       let hash = 0
       let code = units[at]!
-      while (asciiWord[code] === 1) {
+      while (kinds[code] === inWord) {
         hash = (Math.imul(hash, multiplier) + code) | 0
         code = units[++at]!
       }
-      if (code > 0x7f) {
-        const end = wordEnd(this.#text, at)
-        for (; at < end; at++) hash = (Math.imul(hash, multiplier) + units[at]!) | 0
+      const isSigned = kinds[code] === sign && at > start
+      if (code > 0x7f || isSigned) {
+        const end = isSigned ? signEnd(text, from + at) : wordEnd(text, from + start, from + at)
+        const stop = Math.min(end - from, length)
+        for (; at < stop; at++) hash = (Math.imul(hash, multiplier) + units[at]!) | 0
         code = units[at]!
       }
       if (at === start) {
         at++
         continue
       }
+      if (at >= limit) {
+        at = start
+        break
+      }
       this.found[count++] = at - start > lengthMax ? this.#name(start, at) : this.#find(start, at, hash)
-      if (code === 0x27 || code === 0x2019) at = afterPossessive(this.#text, at)
+      if (kinds[code] === apostrophe) at = afterPossessive(text, from + at) - from
     }
     this.#at = at
     return count
@@ -87,7 +133,6 @@ export class WordNumbers {
     this.#slots.fill(0)
     this.count = 0
     this.#textsFilled = 0
-    if (this.#units.length > unitsMin) this.#setRoom(unitsMin)
   }
 
   #setRoom(units: number): void {
@@ -123,7 +168,7 @@ export class WordNumbers {
   }
 
   #name(start: number, end: number): number {
-    this.fresh.push(this.#text.slice(start, end))
+    this.fresh.push(this.#text.slice(this.#from + start, this.#from + end))
     return this.count++
   }
 

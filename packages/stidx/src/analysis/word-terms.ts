@@ -2,7 +2,7 @@
 
 import type { WordTerm } from '../contract.ts'
 import { arabicStem, isArabic } from './arabic.ts'
-import { classOf, ignored, letter, paired, pairedMark, separator } from './character-classes.ts'
+import { classOf, ignored, letter, paired, pairedMark, pictograph, separator } from './character-classes.ts'
 import { foldWord } from './folding.ts'
 import { identifierParts } from './identifiers.ts'
 import { porterStem } from './porter.ts'
@@ -13,10 +13,11 @@ const wordLengthMax = 80
 /** Marks of one character; what is beyond them is left out. */
 const marksMax = 8
 
-/** The terms of a run of word characters (as `wordEnd` finds it). */
+/** The terms of a word as `wordEnd` finds it. */
 export function termsOfWord(word: string): WordTerm[] {
   const found: WordTerm[] = []
   if (isAscii(word)) addAsciiWord(found, word)
+  else if (classOf(word.codePointAt(0)!) === pictograph) addLetters(found, word)
   else addWideWord(found, foldWord(word))
   return found
 }
@@ -34,12 +35,22 @@ function wordTerm(term: string, surface: string, opens: boolean): WordTerm {
 }
 
 function addAsciiWord(found: WordTerm[], whole: string): void {
-  const word = whole.slice(0, wordLengthMax)
+  const named = whole.slice(0, wordLengthMax)
+  const word = named.slice(0, bareLength(named))
   const surface = word.toLowerCase()
   found.push(wordTerm(stemOf(surface), surface, true))
   for (const part of identifierParts(word)) {
     if (part !== surface) found.push(wordTerm(stemOf(part), part, false))
   }
+  // Without it C++ and C# would be the same word, C.
+  if (word !== named) found.push(wordTerm(named.toLowerCase(), named.toLowerCase(), false))
+}
+
+/** Without its sign. */
+function bareLength(word: string): number {
+  let end = word.length
+  while (end > 0 && !isAsciiWordCode(word.charCodeAt(end - 1))) end--
+  return end
 }
 
 /** Folding may have brought separators, and several scripts may follow each other: every piece for itself. */

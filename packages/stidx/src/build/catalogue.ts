@@ -74,8 +74,10 @@ export class Catalogue {
     return this.#isReplaced[number] === 1
   }
 
-  startOf(number: number): number {
-    return this.#starts[number]!
+  /** Of a record as it is stored; `allBytes`: of all of them. */
+  bytesOf(number: number, allBytes: number): number {
+    const end = number + 1 < this.count ? this.#starts[number + 1]! : allBytes
+    return end - this.#starts[number]!
   }
 
   keysOf(number: number): Keys {

@@ -10,11 +10,17 @@ import { fieldsOf } from './postings.ts'
 
 /** Where more than one record of this number has the term, a map of bits puts them into order faster than a sort. */
 const bitsPerRecordMax = 256
+/** Where the records of a term have more bytes together, it has positions: a phrase never reads more text than this. */
+const textBytesMax = 1 << 18
 
 export class Gatherer {
   /** Of the term gathered last, by record. */
   readonly scores: Uint16Array
+  /** Whether that term gets positions: its records are many, or large. */
+  hasPositions = false
   readonly #numberOf: Uint32Array
+  readonly #bytesOf: Uint32Array
+  readonly #bytesMax: number
   readonly #impacts: Impacts
   readonly #bits: Uint32Array
   #records = new Uint32Array(1 << 10)
@@ -25,8 +31,11 @@ export class Gatherer {
   readonly #ends: Uint32Array
   readonly #positions = new ByteWriter(1 << 16)
 
-  constructor(numberOf: Uint32Array, impacts: Impacts) {
+  /** `bytesOf`: how large a stored record is, by its number in the index. */
+  constructor(numberOf: Uint32Array, bytesOf: Uint32Array, impacts: Impacts) {
     this.#numberOf = numberOf
+    this.#bytesOf = bytesOf
+    this.#bytesMax = bytesOf.reduce((most, bytes) => Math.max(most, bytes), 0)
     this.#impacts = impacts
     this.scores = new Uint16Array(numberOf.length)
     this.#starts = new Uint32Array(numberOf.length)
@@ -37,13 +46,29 @@ export class Gatherer {
   /** By rising number; valid until the next call. */
   gather(term: MergedTerm, scored: boolean): Uint32Array {
     if (term.count > this.#records.length) this.#records = new Uint32Array(Math.ceil(term.count * 1.2))
-    this.#gathered.length = 0
-    let count = 0
     this.#isGathering = scored && term.count > postingsPerBlock
-    for (const list of term.lists) count = this.#readList(list, count, scored)
-    const records = this.#records.subarray(0, count)
+    const records = this.#readLists(term, scored)
+    this.hasPositions = scored && (records.length > postingsPerBlock || this.#isMuchText(records))
+    if (this.hasPositions && !this.#isGathering) {
+      this.#isGathering = true
+      this.#readLists(term, scored)
+    }
     if (!isRising(records)) this.#sort(records)
     return records
+  }
+
+  #readLists(term: MergedTerm, scored: boolean): Uint32Array {
+    this.#gathered.length = 0
+    let count = 0
+    for (const list of term.lists) count = this.#readList(list, count, scored)
+    return this.#records.subarray(0, count)
+  }
+
+  #isMuchText(records: Uint32Array): boolean {
+    if (records.length * this.#bytesMax <= textBytesMax) return false
+    let bytes = 0
+    for (let i = 0; i < records.length; i++) bytes += this.#bytesOf[records[i]!]!
+    return bytes > textBytesMax
   }
 
   #readList(list: RunList, countBefore: number, scored: boolean): number {
@@ -86,7 +111,7 @@ export class Gatherer {
     return count
   }
 
-  /** Those of the records of a list that has more than one block, in their order; valid until the next call. */
+  /** Those of the records of a term that has any, in their order; valid until the next call. */
   positionsOf(records: Uint32Array): Buffer {
     const positions = this.#positions
     const { bytes: from, length } = this.#gathered

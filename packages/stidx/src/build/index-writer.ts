@@ -97,8 +97,10 @@ function writeTermSections(
   impacts: Impacts,
   sections: Record<SectionName, Section>,
 ): TermsReport {
-  const { folder, catalogue, eachTerm, onSpill, broadFrom = broadFromOf(order.length) } = collected
+  const { folder, catalogue, recordsBytes, eachTerm, onSpill } = collected
+  const { broadFrom = broadFromOf(order.length) } = collected
   const numberOf = numbersOf(catalogue, order)
+  const bytesOf = order.map((record) => catalogue.bytesOf(record, recordsBytes))
   const deletions = new PairSorter(folder, 'deletions')
   const treeFile = `${folder}/tree`
   const tree = openFileSink(treeFile)
@@ -106,7 +108,8 @@ function writeTermSections(
   let terms: TermsReport
   try {
     const postings = { postings: sink, postingsAt }
-    terms = writeTerms({ ...postings, eachTerm, numberOf, impacts, tree, deletions, broadFrom, onSpill })
+    const records = { numberOf, bytesOf, impacts }
+    terms = writeTerms({ ...postings, ...records, eachTerm, tree, deletions, broadFrom, onSpill })
     tree.flush()
   } finally {
     tree.close()

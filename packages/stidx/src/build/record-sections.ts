@@ -7,6 +7,9 @@ import type { FileSink } from './file-sink.ts'
 import { openFileSource } from './file-source.ts'
 import { PairSorter } from './pairs.ts'
 
+/** Records are copied in pieces: one may have many megabytes. */
+const pieceBytes = 1 << 16
+
 interface Collected {
   folder: string
   catalogue: Catalogue
@@ -22,14 +25,17 @@ export function copyRecords(sink: FileSink, collected: Collected): Float64Array 
   const before = sink.position()
   try {
     for (let record = 0; record < catalogue.count; record++) {
-      const end = record + 1 < catalogue.count ? catalogue.startOf(record + 1) : recordsBytes
-      const bytes = source.take(end - catalogue.startOf(record))!
-      if (catalogue.isReplaced(record)) continue
+      const isReplaced = catalogue.isReplaced(record)
       const place = sink.position() - before
-      places[record] = place
-      // It was encoded before its place was known.
-      bytes.writeUInt32LE((bytes.readUInt32LE(0) ^ placeMark('records', place)) >>> 0, 0)
-      sink.write(bytes)
+      places[record] = isReplaced ? 0 : place
+      const length = catalogue.bytesOf(record, recordsBytes)
+      for (let done = 0; done < length; done += pieceBytes) {
+        const bytes = source.take(Math.min(length - done, pieceBytes))!
+        if (isReplaced) continue
+        // It was encoded before its place was known.
+        if (done === 0) bytes.writeUInt32LE((bytes.readUInt32LE(0) ^ placeMark('records', place)) >>> 0, 0)
+        sink.write(bytes)
+      }
     }
   } finally {
     source.close()

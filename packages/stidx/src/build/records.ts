@@ -8,6 +8,8 @@ import { crc32 } from './checksum.ts'
 
 /** The most bytes that UTF-8 takes for one unit of UTF-16. */
 const bytesPerUnitMax = 3
+/** Larger records have a place of their own, of their very size, that is given up with them. */
+const keptBytesMax = 1 << 20
 
 /** As given, or made from the path, or from the content where there is none. */
 export function idOf(record: SearchRecord): string {
@@ -22,13 +24,19 @@ export function idOf(record: SearchRecord): string {
  */
 export function createRecordEncoder(): (id: string, source: SearchRecord['source']) => Buffer {
   const out = new ByteWriter(1 << 14)
+  function placeFor(head: string, body: string): Buffer {
+    const bytesMax = recordHeadBytes + (head.length + body.length) * bytesPerUnitMax
+    if (bytesMax > keptBytesMax) {
+      return Buffer.allocUnsafe(recordHeadBytes + Buffer.byteLength(head) + Buffer.byteLength(body))
+    }
+    out.reserve(bytesMax)
+    return out.bytes
+  }
   return (id, source) => {
     const { body } = source
     const apart = typeof body === 'string'
     const head = headOf(id, source as Record<string, unknown>, apart)
-    out.length = 0
-    out.reserve(recordHeadBytes + (head.length + (apart ? body.length : 0)) * bytesPerUnitMax)
-    const { bytes } = out
+    const bytes = placeFor(head, apart ? body : '')
     const headEnd = recordHeadBytes + bytes.write(head, recordHeadBytes, 'utf8')
     const end = headEnd + (apart ? bytes.write(body, headEnd, 'utf8') : 0)
     bytes.writeUInt32LE(headEnd - recordHeadBytes, 4)

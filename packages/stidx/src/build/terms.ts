@@ -30,6 +30,8 @@ export interface TermsInput extends ListPlace {
   eachTerm: EachTerm
   /** Number in the index of each record as it came, or `replaced`. */
   numberOf: Uint32Array
+  /** Bytes of each stored record, by its number in the index. */
+  bytesOf: Uint32Array
   impacts: Impacts
   /** Receives the pages of the tree. */
   tree: FileSink
@@ -49,16 +51,18 @@ export interface TermsReport {
   postings: number
   pages: number
   root: number
+  /** Whether a list of one block has positions. */
+  hasShortPositions: boolean
   /** Broad ones, by rising bytes, one character each. */
   beginnings: string[]
 }
 
 export function writeTerms(input: TermsInput): TermsReport {
   const { impacts, deletions } = input
-  const report = { terms: 0, surfaces: 0, postings: 0 }
+  const report = { terms: 0, surfaces: 0, postings: 0, hasShortPositions: false }
   const tree = new TreeWriter(input.tree, 'tree')
   const encoder = new ListEncoder()
-  const gatherer = new Gatherer(input.numberOf, impacts)
+  const gatherer = new Gatherer(input.numberOf, input.bytesOf, impacts)
   const value = new ByteWriter(256)
   const broad = new BroadBeginnings(input.broadFrom)
   let visited = 0
@@ -79,7 +83,13 @@ export function writeTerms(input: TermsInput): TermsReport {
     if (records.length === 0) return
     const list = encoder.encode(records, scored ? gatherer.scores : null)
     writeEntry(value, records.length, list, scored ? impacts : null, input)
-    if (scored && records.length > postingsPerBlock) writePositions(gatherer.positionsOf(records), input)
+    if (gatherer.hasPositions) {
+      if (records.length <= postingsPerBlock) {
+        value.varint(input.postings.position() - input.postingsAt)
+        report.hasShortPositions = true
+      }
+      writePositions(gatherer.positionsOf(records), input)
+    }
     tree.add(term.key, value.written())
     report.terms++
     report.postings += records.length
@@ -104,7 +114,7 @@ export function writeEntry(
   placeList(value, list, place)
 }
 
-/** Right behind the list of their term. */
+/** Right behind the list of their term, unless that is in its page. */
 function writePositions(positions: Buffer, { postings, postingsAt }: TermsInput): void {
   const head = Buffer.alloc(positionsHeadBytes)
   head.writeUInt32LE(positions.length, 0)

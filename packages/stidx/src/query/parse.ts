@@ -1,8 +1,8 @@
 /** Parses what was typed as words, phrases, prefixes and filters. Whatever has no other meaning is plain text. */
 
-import { wordEnd } from '../analysis/word-end.ts'
+import { hasSign, wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
-import { endsInPair, wordsOf } from './words.ts'
+import { decisiveTerm, endsInPair, wordsOf } from './words.ts'
 
 /** What lies beyond them is not read: a query is a question, and its time is bounded. */
 const queryLengthMax = 20_000
@@ -23,7 +23,7 @@ interface Parsing {
   query: ParsedQuery
   analyzer: Analyzer
   isField(name: string): boolean
-  /** Base terms that are there already. */
+  /** Words that are there already, by their decisive terms. */
   seen: Set<string>
 }
 
@@ -50,7 +50,7 @@ export function withPlainWords(
   analyzer: Analyzer,
 ): ParsedQuery {
   const more = { ...query, words: [...query.words], prefixes: [...query.prefixes] }
-  const seen = new Set(query.words.map(({ terms }) => terms[0]!.term))
+  const seen = new Set(query.words.map(decisiveTerm))
   for (const text of texts) addPlain({ query: more, analyzer, isField: () => false, seen }, text)
   return more
 }
@@ -107,7 +107,8 @@ function takePrefix({ query, analyzer }: Parsing, text: string): string {
   const start = lastWordStart(text)
   const last = wordsOf(text.slice(start), analyzer).at(-1)
   if (!last?.word.surface || endsInPair(last) || query.prefixes.length >= queryPrefixesMax) return text
-  query.prefixes.push({ text: text.slice(start), prefix: last.word.surface })
+  const name = decisiveTerm(last.word)
+  query.prefixes.push({ text: text.slice(start), prefix: hasSign(name) ? name : last.word.surface })
   return text.slice(0, start)
 }
 
@@ -123,7 +124,7 @@ function lastWordStart(text: string): number {
 
 function addPlain({ query, analyzer, seen }: Parsing, text: string): void {
   for (const { word, lone } of wordsOf(text, analyzer)) {
-    const term = word.terms[0]!.term
+    const term = decisiveTerm(word)
     if (seen.has(term)) continue
     seen.add(term)
     if (lone && query.prefixes.length < queryPrefixesMax)

@@ -1,7 +1,7 @@
 /** Reads plain text as query words, each with every term under which a record may hold it. */
 
 import { classOf, paired, pairedMark } from '../analysis/character-classes.ts'
-import { afterPossessive, wordEnd } from '../analysis/word-end.ts'
+import { afterPossessive, hasSign, wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, QueryTerm, QueryWord } from '../contract.ts'
 
 export interface ReadWord {
@@ -18,6 +18,15 @@ export function wordsOf(text: string, analyzer: Analyzer): ReadWord[] {
     at = end > at ? afterPossessive(text, end) : at + 1
   }
   return found
+}
+
+/**
+ * The term that tells a word from others, and that phrases and filters require: of C++ the name with its sign, because C#
+ * has the same base term.
+ */
+export function decisiveTerm({ terms }: QueryWord): string {
+  const decisive = terms.find(({ term }) => hasSign(term)) ?? terms[0]
+  return decisive?.term ?? ''
 }
 
 /** True for pairs of characters: they are no beginnings of longer words. */
@@ -41,7 +50,7 @@ function isLone(term: string): boolean {
 interface Emitted {
   surface: string
   term: string
-  /** Surfaces other than the first: the parts of a name. */
+  /** Surfaces other than the first: the parts of a name, and the name with its sign. */
   parts: string[]
 }
 

@@ -16,9 +16,9 @@ const noRecord = 2 ** 31 - 1
 /** Before all places, those too where a phrase would begin before its field. */
 const noPlace = -(2 ** 31)
 
-/** A list of terms with the place where it ends in the section of postings. */
+/** The list of a term with the place of its positions in the section of postings. */
 export interface PlacedList extends PostingList {
-  end: number
+  positionsAt: number
 }
 
 /** How many fields these bits name. */
@@ -54,7 +54,7 @@ export class PhrasePlaces {
    */
   constructor(file: IndexFile, firsts: Uint32Array, list: PlacedList, index: number, weight: number) {
     this.#file = file
-    this.#positions = readPositions(file, list.end)
+    this.#positions = readPositions(file, list.positionsAt)
     this.#firsts = firsts
     // An entry takes at least one byte; behind the last one is a mark.
     this.#records = new Int32Array(this.#positions.length + 1)
@@ -67,7 +67,7 @@ export class PhrasePlaces {
 
   /** Keeps those that have a term as the word `index`, too. */
   keep(list: PlacedList, index: number, weight: number): void {
-    this.#positions = readPositions(this.#file, list.end)
+    this.#positions = readPositions(this.#file, list.positionsAt)
     this.#at = 0
     this.#kept = 0
     const blocks = new PostingBlocks(list, this.#file.header.records)
@@ -235,11 +235,10 @@ export class PhrasePlaces {
   }
 }
 
-/** The positions behind the list that ends at this place of the section of postings. */
-function readPositions(file: IndexFile, listEnd: number): Buffer {
-  const head = file.read('postings', listEnd, positionsHeadBytes)
-  const bytes = file.read('postings', listEnd + positionsHeadBytes, head.readUInt32LE(0))
-  if (!file.isSound(bytes, head.readUInt32LE(4), 'postings', listEnd)) throw damaged()
+function readPositions(file: IndexFile, at: number): Buffer {
+  const head = file.read('postings', at, positionsHeadBytes)
+  const bytes = file.read('postings', at + positionsHeadBytes, head.readUInt32LE(0))
+  if (!file.isSound(bytes, head.readUInt32LE(4), 'postings', at)) throw damaged()
   return bytes
 }
 

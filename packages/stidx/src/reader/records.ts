@@ -1,5 +1,6 @@
 /** Reads stored records by their numbers. */
 
+import { InexactNumber, parseExact } from '../exact-json.ts'
 import { badIndex } from '../fault.ts'
 import { noBody, offsetBytes, offsetPageBytes, offsetsPerPage, recordHeadBytes } from '../format.ts'
 import type { IndexFile } from './file.ts'
@@ -56,9 +57,10 @@ function placeOf(file: IndexFile, number: number): number {
 
 function parseHead(text: string): StoredRecord['head'] {
   try {
-    const head = JSON.parse(text)
+    const head = parseExact(text) as StoredRecord['head'] | null
     if (head !== null && typeof head === 'object' && typeof head.id === 'string') return head
-  } catch {
+  } catch (error) {
+    if (error instanceof InexactNumber) throw badIndex(`cannot be read: ${error.message}`)
     // The checksum held, so whoever wrote it wrote no JSON.
   }
   throw damaged()

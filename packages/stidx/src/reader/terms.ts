@@ -15,6 +15,8 @@ export interface TermEntry {
   offset: number
   length: number
   checksum: number
+  /** Where the positions of a list of one block are in the section of postings; null where it has none. */
+  positionsAt: number | null
 }
 
 export function findTerm(tree: Tree, term: string): TermEntry | null {
@@ -35,15 +37,27 @@ export function decodeEntry(value: Buffer, isValue: boolean): TermEntry {
     offset: 0,
     length: length.value,
     checksum: 0,
+    positionsAt: null,
   }
   if (entry.impactMax > impactMax || count.value === 0) throw damaged()
   if (length.value <= inlineBytesMax) {
-    if (length.end + length.value !== value.length) throw damaged()
-    return { ...entry, inline: value.subarray(length.end) }
+    const listEnd = length.end + length.value
+    const positionsAt = decodePositionsAt(value, listEnd, isValue)
+    return { ...entry, inline: value.subarray(length.end, listEnd), positionsAt }
   }
   const offset = readVarint(value, length.end)
-  if (offset.end + 4 !== value.length) throw damaged()
-  return { ...entry, offset: offset.value, checksum: value.readUInt32LE(offset.end) }
+  const listEnd = offset.end + 4
+  const positionsAt = decodePositionsAt(value, listEnd, isValue)
+  return { ...entry, offset: offset.value, checksum: value.readUInt32LE(offset.end), positionsAt }
+}
+
+/** What follows the list or its place, up to the end of the value. */
+function decodePositionsAt(value: Buffer, at: number, isValue: boolean): number | null {
+  if (at === value.length) return null
+  if (at > value.length || isValue) throw damaged()
+  const place = readVarint(value, at)
+  if (place.end !== value.length) throw damaged()
+  return place.value
 }
 
 /** How often a word of the lexicon was met. */

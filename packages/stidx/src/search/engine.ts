@@ -2,7 +2,7 @@
 
 import type { Analyzer } from '../contract.ts'
 import { badIndex } from '../fault.ts'
-import { valuePrefix } from '../format.ts'
+import { postingsPerBlock, valuePrefix } from '../format.ts'
 import type { IndexFile } from '../reader/file.ts'
 import type { PostingList } from '../reader/postings.ts'
 import { findTerm, type TermEntry } from '../reader/terms.ts'
@@ -23,8 +23,8 @@ export interface Engine {
 export interface LoadedTerm extends PostingList {
   /** Of the term in a score, in 1/1024. */
   weight: number
-  /** Where it ends in the section of postings; 0 where it is in the page of its term. */
-  end: number
+  /** Where its positions are in the section of postings; null where it has none. */
+  positionsAt: number | null
 }
 
 /** What a list counts by which a word is found, where its share of the word's weight is this. */
@@ -51,7 +51,7 @@ export function loadEntry(
   section: ListSection = 'postings',
   hasImpacts = true,
 ): LoadedTerm {
-  const { count, length, weight, inline, offset } = entry
+  const { count, length, weight, inline, offset, positionsAt } = entry
   if (count > file.header.records || (!inline && offset + length > file.header.sections[section].length)) {
     throw badIndex('is damaged (terms)')
   }
@@ -62,6 +62,11 @@ export function loadEntry(
     count,
     weight,
     hasImpacts,
-    end: inline ? 0 : offset + length,
+    positionsAt: file.header.hasPositions ? (positionsAt ?? behindList(count, offset + length)) : null,
   }
+}
+
+/** Positions of a list of more than one block follow it; none is that long in the page of its term. */
+function behindList(count: number, end: number): number | null {
+  return count > postingsPerBlock ? end : null
 }

@@ -44,7 +44,7 @@ export function requireAll(engine: Engine, query: ParsedQuery, options: SearchOp
   let scored: PhraseScores | null = null
   const phrases = query.phrases.filter((phrase) => {
     if (eligible && !hasAny(eligible)) return true
-    const { bits, scores } = phraseRecords(engine, phrase)
+    const { bits, scores } = phraseRecords(engine, phrase, eligible)
     if (eligible) intersect(bits, eligible)
     if (hasAny(bits)) {
       eligible = bits

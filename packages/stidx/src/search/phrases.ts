@@ -1,19 +1,22 @@
 /** Finds the records that hold a phrase: its words, in any of their forms, next to each other in one field. */
 
 import type { Analyzer, QueryPhrase, TextField } from '../contract.ts'
-import { postingsPerBlock, textFields } from '../format.ts'
-import { PhrasePlaces } from '../reader/positions.ts'
+import { textFields } from '../format.ts'
+import { decisiveTerm } from '../query/words.ts'
+import { PhrasePlaces, type PlacedList } from '../reader/positions.ts'
 import { readRecord, wholeRecord } from '../reader/records.ts'
 import { textOf } from '../reader/text.ts'
 import { emptyBits, intersect, listed, markList } from './bits.ts'
 import { type Engine, type LoadedTerm, loadTerm, weightShare } from './engine.ts'
 
-interface PlacedTerm {
+interface PhraseTerm<List = LoadedTerm> {
   term: string
-  list: LoadedTerm
+  list: List
   /** Which word of the phrase it is. */
   index: number
 }
+
+type PlacedTerm = PhraseTerm<LoadedTerm & PlacedList>
 
 /** What the words of a phrase add to the scores of the records that hold it, where that is known already. */
 export interface PhraseScores {
@@ -28,37 +31,42 @@ export interface PhraseRecords {
   scores: PhraseScores | null
 }
 
-export function phraseRecords(engine: Engine, phrase: QueryPhrase): PhraseRecords {
+/** Looks among the eligible records only, where that saves reading: the caller still has to drop the others. */
+export function phraseRecords(
+  engine: Engine,
+  phrase: QueryPhrase,
+  eligible: Uint8Array | null,
+): PhraseRecords {
   const bits = emptyBits(engine.file.header.records)
-  const terms: PlacedTerm[] = []
-  for (const [index, { terms: forms }] of phrase.words.entries()) {
-    const { term } = forms[0]!
+  const terms: PhraseTerm[] = []
+  for (const [index, word] of phrase.words.entries()) {
+    const term = decisiveTerm(word)
     const list = loadTerm(engine, term)
     if (!list) return { bits, scores: null }
     terms.push({ term, list, index })
   }
-  const [rarest, ...others] = terms.sort((a, b) => a.list.count - b.list.count)
-  if (others.length === 0) {
-    markList(bits, rarest!.list, 0, engine.file.header.records)
+  terms.sort((a, b) => a.list.count - b.list.count)
+  if (terms.length === 1) {
+    markList(bits, terms[0]!.list, 0, engine.file.header.records)
     return { bits, scores: null }
   }
-  const isPlaced = engine.file.header.hasPositions && rarest!.list.count > postingsPerBlock
-  return isPlaced
-    ? byPositions(engine, rarest!, others, bits)
-    : { bits: byTexts(engine, terms), scores: null }
+  return terms.every(isPlaced)
+    ? byPositions(engine, terms, bits)
+    : { bits: byTexts(engine, terms, eligible), scores: null }
 }
 
-function byPositions(
-  engine: Engine,
-  rarest: PlacedTerm,
-  others: readonly PlacedTerm[],
-  bits: Uint8Array,
-): PhraseRecords {
-  const lists = new Set([rarest.list])
+function isPlaced(term: PhraseTerm): term is PlacedTerm {
+  return term.list.positionsAt !== null
+}
+
+/** The rarest term is the first one. */
+function byPositions(engine: Engine, terms: readonly PlacedTerm[], bits: Uint8Array): PhraseRecords {
+  const rarest = terms[0]!
+  const lists = new Set<LoadedTerm>([rarest.list])
   const { file, scores } = engine
   const weight = weightShare(rarest.list, 100)
   const places = new PhrasePlaces(file, scores.scratch(), rarest.list, rarest.index, weight)
-  for (const { list, index } of others) {
+  for (const { list, index } of terms.slice(1)) {
     // A word that comes again adds nothing.
     places.keep(list, index, lists.has(list) ? 0 : weightShare(list, 100))
     lists.add(list)
@@ -67,8 +75,11 @@ function byPositions(
   return { bits, scores: { lists, each: (visit) => places.each(visit) } }
 }
 
-/** Few records have the rarest word: their stored texts are read. */
-function byTexts(engine: Engine, terms: readonly PlacedTerm[]): Uint8Array {
+/**
+ * Some term has no positions: it is in few and short records, or the file has none at all. Reads the stored texts of the
+ * records that hold all terms.
+ */
+function byTexts(engine: Engine, terms: readonly PhraseTerm[], eligible: Uint8Array | null): Uint8Array {
   const { records } = engine.file.header
   const bits = emptyBits(records)
   terms.forEach(({ list }, i) => {
@@ -76,6 +87,7 @@ function byTexts(engine: Engine, terms: readonly PlacedTerm[]): Uint8Array {
     markList(has, list, 0, records)
     if (i > 0) intersect(bits, has)
   })
+  if (eligible) intersect(bits, eligible)
   const inOrder = terms.toSorted((a, b) => a.index - b.index).map(({ term }) => term)
   for (const record of listed(bits, Number.POSITIVE_INFINITY).first) {
     if (!holdsTerms(engine, record, inOrder)) bits[record >> 3]! &= ~(1 << (record & 7))
@@ -90,14 +102,25 @@ function holdsTerms({ file, analyzer }: Engine, record: number, terms: readonly 
 
 function fieldHolds(analyzer: Analyzer, text: string, field: TextField, terms: readonly string[]): boolean {
   if (text === '') return false
-  // One position may have several terms: a name and its parts.
-  const positions: Set<string>[] = []
-  analyzer.analyzeField(text, field, (term, position) => {
-    positions[position] ??= new Set()
-    positions[position].add(term)
-  })
-  for (let start = 0; start + terms.length <= positions.length; start++) {
-    if (terms.every((term, i) => positions[start + i]!.has(term))) return true
+  /** By word of the phrase: whether it is at the current position, and whether the phrase up to it ends there. */
+  const isHere = terms.map(() => false)
+  const isReached = terms.map(() => false)
+  const last = terms.length - 1
+  let isHeld = false
+  let current = -1
+  const endPosition = () => {
+    for (let i = last; i >= 0; i--) {
+      isReached[i] = isHere[i]! && (i === 0 || isReached[i - 1]!)
+      isHere[i] = false
+    }
+    isHeld ||= isReached[last]!
   }
-  return false
+  analyzer.analyzeField(text, field, (term, position) => {
+    if (position !== current) endPosition()
+    current = position
+    // One position may have several terms: a name and its parts.
+    for (let i = 0; i <= last; i++) if (terms[i] === term) isHere[i] = true
+  })
+  endPosition()
+  return isHeld
 }

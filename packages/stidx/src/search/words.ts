@@ -1,7 +1,9 @@
 /** Finds the posting lists of a query's words, and corrects a word that no record has. */
 
+import { hasSign } from '../analysis/word-end.ts'
 import type { ParsedQuery, QueryTerm, QueryWord } from '../contract.ts'
 import { termWeightUnit } from '../format.ts'
+import { decisiveTerm } from '../query/words.ts'
 import { findTerm } from '../reader/terms.ts'
 import { emptyBits, intersect, markList } from './bits.ts'
 import { type Engine, type LoadedTerm, loadEntry, loadTerm } from './engine.ts'
@@ -55,8 +57,8 @@ function scoringWords(query: ParsedQuery): QueryWord[] {
   ]
   const all = [...query.words, ...required.map((word) => ({ ...word, surface: '' }))]
   const seen = new Set<string>()
-  return all.filter(({ terms }) => {
-    const name = terms[0]?.term ?? ''
+  return all.filter((word) => {
+    const name = decisiveTerm(word)
     return seen.size < scoredWordsMax && !seen.has(name) && seen.add(name)
   })
 }
@@ -77,13 +79,15 @@ function loadTerms(engine: Engine, terms: readonly QueryTerm[]): ListedWord['lis
   })
 }
 
-/** A bit for each record that holds all the words; with `fields` (bits), each in one of these fields. */
+/** A bit for each record that holds all the words; with `fields` (bits), each in one of these fields. C++ is not C# here. */
 export function wordsRecords(engine: Engine, words: readonly QueryWord[], fields: number): Uint8Array {
   const { records } = engine.file.header
   let bits: Uint8Array | null = null
   for (const word of words) {
     const next = emptyBits(records)
-    for (const { list } of loadTerms(engine, word.terms)) markList(next, list, fields, records)
+    const decisive = decisiveTerm(word)
+    const terms = hasSign(decisive) ? [{ term: decisive, percent: 100 }] : word.terms
+    for (const { list } of loadTerms(engine, terms)) markList(next, list, fields, records)
     if (bits) intersect(bits, next)
     else bits = next
   }

@@ -20,7 +20,7 @@ def varint(data, at):
         at, shift = at + 1, shift + 7
 
 HEAD = checked(DATA[:508], *numbers("I", DATA, 508))
-if numbers("8sHHI", HEAD) != (b"STIDX001", 1, 512, 1) or numbers("Q", HEAD, 24)[0] != len(DATA):
+if numbers("8sHHI", HEAD) not in [(b"STIDX001", 1, 512, known) for known in (1, 3)] or numbers("Q", HEAD, 24)[0] != len(DATA):
     sys.exit("not a whole index of the layout that this reader knows")
 *_, K1, B, IMPACT_MAX, UNIT = numbers("8H", HEAD, 88)
 SECTIONS = [numbers("HHIQQII", HEAD, 160 + 32 * i) for i in range(6)]
