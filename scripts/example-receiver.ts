@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { createReceiver } from '#client/webhook-receiver.ts'
+import { oneLine } from '#lib/terminal-text.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,9 +23,15 @@ const server = createServer(async (request, response) => {
       attempt > 1 && 'retried',
       replay && 'replayed',
     ]
-    console.log(sequence, event.event, event.agent, event.task_id, notes.filter(Boolean).join(', '))
+    const { event: kind, agent, task_id } = event
+    show([sequence, kind, agent, task_id, notes.filter(Boolean).join(', ')])
   })
-  if (received.what !== 'handled') console.log(request.headers['x-sequence'], received.what)
+  if (received.what !== 'handled') show([request.headers['x-sequence'], received.what])
   response.writeHead(received.status).end()
 })
+/** Callers choose these texts: nothing in them acts on the terminal. */
+function show(texts: unknown[]): void {
+  console.log(oneLine(texts.join(' ')))
+}
+
 server.listen(port, '127.0.0.1', () => console.log(`listens on http://127.0.0.1:${port}`))

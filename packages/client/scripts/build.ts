@@ -1,4 +1,4 @@
-/** Makes `dist/`: the client as JavaScript that Node 20 runs, with its types. `npm ci` and `npm pack` call it. */
+/** Makes `dist/`: the client as JavaScript that Node 20 runs, with its types. `npm run build` and `npm pack` call it. */
 
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'

@@ -9,6 +9,7 @@ import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { createKeyHolder } from './key-holder.ts'
+import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
 import type { RunCalls } from './run-types.ts'
 import { defaultRunUrl, runsOver } from './runs.ts'
@@ -132,7 +133,7 @@ export function createClient(options: ClientOptions): Client {
 
   const keyed = <T>(call: Call) => keys.with((key) => transport.call<T>(authorized(call, key)))
   const operation = (id: string, signal?: AbortSignal) =>
-    keyed<OperationState>(get(`v1/operations/${encodeURIComponent(id)}`, {}, signal))
+    keyed<OperationState>(get(`v1/operations/${pathPart(id)}`, {}, signal))
 
   const client: Client = {
     apiKey: keys.get,
@@ -181,8 +182,7 @@ export function createClient(options: ClientOptions): Client {
     }),
     fire: (event, given) => fireOver(relay, event, given),
     stats: () => keyed(get('v1/stats', {})),
-    debugAgent: (agentId = options.agentId) =>
-      keyed(get(`v1/debug/agent/${encodeURIComponent(agentId)}`, {})),
+    debugAgent: (agentId = options.agentId) => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
     async close() {
       transport.close()

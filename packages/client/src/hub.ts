@@ -13,6 +13,7 @@ import type {
   Records,
   Versioned,
 } from './hub-types.ts'
+import { pathPart } from './path-part.ts'
 import { ProblemError } from './problem-error.ts'
 import type { Answer, Call } from './transport.ts'
 
@@ -28,7 +29,7 @@ export function hubOver(calls: HubCalls): { notes: Notes; goals: Goals } {
   return {
     notes: {
       ...recordsOf(calls, 'fleet_notes'),
-      thread: (id, given = {}) => pageOf(calls, `fleet_notes/${id}/thread`, { ...given }),
+      thread: (id, given = {}) => pageOf(calls, `fleet_notes/${pathPart(id)}/thread`, { ...given }),
     } as Notes,
     goals: recordsOf(calls, 'goals') as Goals,
   }
@@ -59,11 +60,11 @@ function recordsOf(
         repeatable: options.idempotencyKey !== undefined,
         ...signalOf(options),
       }),
-    get: (id) => versioned(calls, { method: 'GET', path: `${path}/${id}`, repeatable: true }),
+    get: (id) => versioned(calls, { method: 'GET', path: `${path}/${pathPart(id)}`, repeatable: true }),
     change: (id, body, options: ChangeOptions = {}) =>
       versioned(calls, {
         method: 'PATCH',
-        path: `${path}/${id}`,
+        path: `${path}/${pathPart(id)}`,
         body,
         headers: headerOf('if-match', options.ifMatch),
         // A repeated one would undo what others changed meanwhile.

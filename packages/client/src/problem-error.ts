@@ -58,6 +58,15 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
   })
 }
 
+/**
+ * Whether the service was away, so that trying again helps: it said so, gave no answer, or a proxy in front of it had none
+ * (502 and above without a code of the platform).
+ */
+export function isAway({ status, code }: ProblemError): boolean {
+  if (status === 0) return code !== 'closed' && code !== 'stream_ended'
+  return status === 503 || (status >= 502 && code === `http_${status}`)
+}
+
 export function noAnswer(cause: unknown, timeoutMs: number): ProblemError {
   return cause instanceof Error && cause.name === 'TimeoutError'
     ? ownProblem('timeout', `no answer within ${timeoutMs} ms`, cause)

@@ -2,7 +2,8 @@
 
 import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, signalOf } from './hub.ts'
-import { ProblemError } from './problem-error.ts'
+import { pathPart } from './path-part.ts'
+import { isAway, ProblemError } from './problem-error.ts'
 import type { Answer, Call } from './transport.ts'
 import type { JsonValue } from './types.ts'
 
@@ -51,7 +52,7 @@ export function recordsOver<V = JsonValue>(
   topic: string,
   { follow = true, ...options }: RecordsOptions = {},
 ): AsyncGenerator<TopicRecord<V>> {
-  const path = `log/topics/${encodeURIComponent(topic)}/records`
+  const path = `log/topics/${pathPart(topic)}/records`
   return follow ? followed<V>(calls, path, options) : present<V>(calls, path, options)
 }
 
@@ -150,10 +151,5 @@ async function patiently<T>(
 /** Places of streams that broke are given back after a moment. */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof ProblemError)) return false
-  return (
-    error.code === 'no_answer' ||
-    error.code === 'timeout' ||
-    error.code === 'too_many_streams' ||
-    error.status >= 502
-  )
+  return isAway(error) || error.code === 'too_many_streams'
 }

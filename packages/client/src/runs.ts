@@ -2,7 +2,8 @@
 
 import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, nextOf, signalOf } from './hub.ts'
-import { ProblemError } from './problem-error.ts'
+import { pathPart } from './path-part.ts'
+import { isAway, ProblemError } from './problem-error.ts'
 import type {
   Content,
   Dispatch,
@@ -67,7 +68,7 @@ export function runsOver(calls: RunTransport): RunCalls {
       return collect(await begin(calls, call, options))
     },
     async resume(runId, { join, ...options } = {}) {
-      const source = { path: `${pathOf(runId)}/events`, query: joinQuery(join), name: 'run' as const }
+      const source = { path: pathOf(runId), query: joinQuery(join), name: 'run' as const }
       return Object.assign(eventsOf<Run>(calls, source, options), { runId })
     },
     async dispatch(message, options = {}) {
@@ -75,10 +76,10 @@ export function runsOver(calls: RunTransport): RunCalls {
       return (await calls.respond<Dispatch>({ ...dispatchCall(message, options), path })).data
     },
     dispatches: {
-      get: async (goalId) => (await calls.respond<Dispatch>(getCall(`dispatches/${goalId}`))).data,
-      cancel: async (goalId) => (await calls.respond<Dispatch>(cancelCall(`dispatches/${goalId}`))).data,
+      get: async (goalId) => (await calls.respond<Dispatch>(getCall(dispatchPath(goalId)))).data,
+      cancel: async (goalId) => (await calls.respond<Dispatch>(cancelCall(dispatchPath(goalId)))).data,
       async stream(goalId, options = {}): Promise<DispatchStream> {
-        const source = { path: `dispatches/${goalId}/events`, name: 'dispatch' as const }
+        const source = { path: dispatchPath(goalId), name: 'dispatch' as const }
         return Object.assign(eventsOf<Dispatch>(calls, source, options), { goalId })
       },
     },
@@ -91,7 +92,7 @@ async function begin(calls: RunTransport, call: Call, { join, signal }: RunOptio
   const runId = opened
     ? (opened.headers.get('x-run-id') ?? '')
     : (await calls.respond<Run>({ ...call, path: 'runs', query: {} })).data.runId
-  const source = { path: `${pathOf(runId)}/events`, query: joinQuery(join), name: 'run' as const }
+  const source = { path: pathOf(runId), query: joinQuery(join), name: 'run' as const }
   return Object.assign(eventsOf<Run>(calls, source, signalOf({ signal }), opened?.body), { runId })
 }
 
@@ -152,7 +153,7 @@ function eventsOf<R>(
   }
   const reopen = () =>
     calls.open({
-      ...getCall(path),
+      ...getCall(`${path}/events`),
       query,
       headers: {
         accept: 'text/event-stream',
@@ -167,7 +168,12 @@ function eventsOf<R>(
     let seenAt = performance.now()
     while (state.result === undefined) {
       signal?.throwIfAborted()
-      body ??= await openedWithin(reopen, seenAt + awayMsMax, signal)
+      if (!body) {
+        const answer = await openedWithin(reopen, seenAt + awayMsMax, signal)
+        body = answer.body
+        // It has ended, and all of its events were read before, the last one too.
+        if (answer.status === 204) state.result = (await calls.respond<R>(getCall(path))).data
+      }
       for await (const event of oneConnection(body)) {
         seenAt = performance.now()
         yield event
@@ -193,14 +199,12 @@ async function openedWithin(
   open: () => Promise<OpenAnswer>,
   until: number,
   signal: AbortSignal | undefined,
-): Promise<AsyncIterable<Uint8Array>> {
+): Promise<OpenAnswer> {
   for (;;) {
     try {
-      return (await open()).body
+      return await open()
     } catch (error) {
-      const away =
-        error instanceof ProblemError &&
-        (error.code === 'no_answer' || error.code === 'timeout' || error.status === 503)
+      const away = error instanceof ProblemError && isAway(error)
       if (!away || performance.now() > until) throw error
     }
     await pauseBetween(signal)
@@ -221,7 +225,7 @@ function runCall(
   const newMessage = contentOf(message)
   return {
     ...creation(options),
-    path: `${encodeURIComponent(agent.toLowerCase())}/run`,
+    path: `${pathPart(agent.toLowerCase())}/run`,
     query: joinQuery(join),
     // What is undefined is left out by JSON.
     body: { appName: agent, userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
@@ -266,7 +270,11 @@ function cancelCall(path: string): Call {
 }
 
 function pathOf(runId: string): string {
-  return `runs/${encodeURIComponent(runId)}`
+  return `runs/${pathPart(runId)}`
+}
+
+function dispatchPath(goalId: number): string {
+  return `dispatches/${pathPart(goalId)}`
 }
 
 function joinQuery(join: boolean | undefined): NonNullable<Call['query']> {

@@ -1,6 +1,6 @@
 /** Sends the calls of the client, with time-outs and with retries of what is safe to repeat. */
 
-import { closed, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
+import { closed, isAway, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
 export interface TransportOptions {
   baseUrl: string
@@ -45,6 +45,7 @@ export interface Answer<T> {
 }
 
 export interface OpenAnswer {
+  status: number
   body: AsyncIterable<Uint8Array>
   headers: Headers
 }
@@ -88,8 +89,7 @@ export function createTransport(options: TransportOptions): Transport {
         signal: AbortSignal.any([closing.signal, timeout.signal, ...(call.signal ? [call.signal] : [])]),
         ...(options.dispatcher === undefined ? {} : { dispatcher: options.dispatcher }),
       } as RequestInit)
-      if (!response.ok && !call.alsoAnswers?.includes(response.status))
-        throw await problemOfResponse(response)
+      if (!response.ok && !isAnswer(call, response)) throw await problemOfResponse(response)
       return await read(response)
     } catch (error) {
       if (error instanceof ProblemError) throw error
@@ -111,18 +111,22 @@ export function createTransport(options: TransportOptions): Transport {
           if (waitMs > patienceMs) throw error
           patienceMs -= waitMs
           tries -= 1
-          await sleep(waitMs, AbortSignal.any([closing.signal, ...(call.signal ? [call.signal] : [])]))
-          call.signal?.throwIfAborted()
-          if (closing.signal.aborted) throw closed()
+          await wait(waitMs, call)
           continue
         }
         if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
         const waitMs = waitOf(error, tries, random())
         if (waitMs > waitMsMax) throw error
-        await sleep(waitMs, call.signal)
-        call.signal?.throwIfAborted()
+        await wait(waitMs, call)
       }
     }
+  }
+
+  /** Ends at once with the call's signal, and when the client is closed. */
+  async function wait(ms: number, { signal }: Call): Promise<void> {
+    await sleep(ms, AbortSignal.any([closing.signal, ...(signal ? [signal] : [])]))
+    signal?.throwIfAborted()
+    if (closing.signal.aborted) throw closed()
   }
 
   const respond = async <T>(call: Call): Promise<Answer<T>> => {
@@ -133,7 +137,7 @@ export function createTransport(options: TransportOptions): Transport {
     return { data: JSON.parse(text) as T, headers }
   }
   const open = (call: Call): Promise<OpenAnswer> =>
-    repeated(call, async ({ body, headers }) => ({ body: body ?? emptyBody(), headers }))
+    repeated(call, async ({ status, body, headers }) => ({ status, body: body ?? emptyBody(), headers }))
   return {
     respond,
     open,
@@ -154,11 +158,15 @@ export function authorized(call: Call, credential: string): Call {
   return { ...call, headers: { ...call.headers, authorization: `Bearer ${credential}` } }
 }
 
+/** What a proxy says in place of the service is none, whatever its status. */
+function isAnswer({ alsoAnswers }: Call, { status, headers }: Response): boolean {
+  return alsoAnswers?.includes(status) === true && /\bjson\b/i.test(headers.get('content-type') ?? '')
+}
+
 function mayRepeat(call: Call, error: ProblemError): boolean {
   if (error.status === 429) return error.code !== 'quota_exceeded'
   if (!call.repeatable) return false
-  if (error.code === 'closed') return false
-  return error.status === 0 || error.status === 503 || error.code === 'idempotency_in_progress'
+  return isAway(error) || error.code === 'idempotency_in_progress'
 }
 
 /** The server's own time, or exponential back-off; full jitter keeps clients apart. */

@@ -50,7 +50,7 @@ export type Received =
   | { what: 'failed'; status: 500; delivery: Delivery; error: unknown }
   /** Earlier attempts of this lane are still being handled. */
   | { what: 'busy'; status: 503 }
-  | { what: 'refused'; status: 400 | 401; reason: RefusalReason; message: string }
+  | { what: 'refused'; status: 400 | 401 | 503; reason: RefusalReason; message: string }
 
 export interface Receiver {
   /** Never throws. `body` is the raw body as it came: the signature covers its bytes. */
@@ -104,7 +104,9 @@ async function take(
   delivery: Delivery,
   handle: (event: WebhookEvent, delivery: Delivery) => void | Promise<void>,
 ): Promise<'handled' | 'duplicate' | 'stale'> {
-  const { idempotencyKey, sequence, previousSequence, replay } = delivery
+  const { sequence, previousSequence, replay } = delivery
+  // Not the key of the headers: agent `build-2` with task `1` and agent `build` with task `2-1` share it.
+  const idempotencyKey = JSON.stringify([event.agent, event.task_id, event.event])
   const last = await store.lastSequence(lane)
   if (!replay && last !== undefined && previousSequence !== null && last < previousSequence) {
     delivery.gap = { after: last, through: previousSequence }

@@ -27,14 +27,20 @@ export type RefusalReason =
 /** The request is not what it claims to be; `status` is the HTTP answer that it deserves. */
 export class WebhookRefused extends Error {
   readonly reason: RefusalReason
-  readonly status: 400 | 401
+  /** 503 for the time alone: a clock that is wrong for a moment loses nothing, since the sender tries again. */
+  readonly status: 400 | 401 | 503
 
   constructor(reason: RefusalReason, message: string) {
     super(message)
     this.name = 'WebhookRefused'
     this.reason = reason
-    this.status = reason === 'invalid_signature' || reason === 'timestamp_out_of_tolerance' ? 401 : 400
+    this.status = statusOf[reason] ?? 400
   }
+}
+
+const statusOf: Partial<Record<RefusalReason, 401 | 503>> = {
+  invalid_signature: 401,
+  timestamp_out_of_tolerance: 503,
 }
 
 /** A request carries one signature per secret of the sender. */

@@ -171,6 +171,43 @@ test('an answer that is no problem document still has a code', async () => {
   await expect(client.health()).rejects.toMatchObject({ code: 'http_502', status: 502, retryAfter: 3 })
 })
 
+test('a proxy whose service is away is asked again, and an answer of the platform is not', async () => {
+  for (const status of [502, 503, 504, 520]) {
+    let n = 0
+    const proxy = async () =>
+      ++n < 3 ? new Response('<h1>Bad Gateway</h1>', { status }) : Response.json({ status: 'ok' })
+    const { client } = clientOver(() => ({}), { fetch: proxy as unknown as typeof fetch })
+    expect(await client.health()).toEqual({ status: 'ok' })
+  }
+  const failed = clientOver(() => ({ status: 502, json: { code: 'operation_failed', detail: 'no' } }))
+  await expect(failed.client.count('posts')).rejects.toMatchObject({ code: 'operation_failed' })
+  expect(failed.sent).toHaveLength(1)
+})
+
+test('closing the client ends the wait before another attempt', async () => {
+  const away = async () => Response.json({ code: 'x', retryAfter: 9 }, { status: 503 })
+  const client = createClient({
+    vectorUrl: 'http://gateway.test',
+    agentId: 'whale',
+    privateKeyPem,
+    fetch: away as unknown as typeof fetch,
+    sleep: (_ms, signal) =>
+      new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true })),
+  })
+  const count = client.count('posts')
+  setImmediate(() => void client.close())
+  await expect(count).rejects.toMatchObject({ code: 'closed' })
+})
+
+test('ids cannot lead to another path', async () => {
+  const { client, sent } = clientOver(() => ({}))
+  for (const id of ['', '.', '..']) {
+    expect(() => client.operation(id)).toThrow('is no id')
+  }
+  await client.operation('../a b/%2e')
+  expect(sent.map(({ path }) => path)).toEqual(['/v1/operations/..%2Fa%20b%2F%252e'])
+})
+
 test('no answer in time is a timeout, and a closed client sends nothing more', async () => {
   const silent = (_input: unknown, init: RequestInit) =>
     new Promise<Response>((_resolve, reject) => {

@@ -205,6 +205,30 @@ test('a run that ended before is read from any event on', async () => {
   })
 })
 
+test('a run of which all was read is shown by its record', async () => {
+  const { client, calls } = await platformOf((response, n) => {
+    if (n === 1) response.writeHead(204).end()
+    else response.setHeader('content-type', 'application/json').end(JSON.stringify(run()))
+  })
+  const resumed = await client.resume('run_1', { after: 4 })
+  for await (const _ of resumed) throw new Error('there are no events left')
+  expect(resumed.result).toEqual(run())
+  expect(calls()).toEqual(['GET /runs/run_1/events', 'GET /runs/run_1'])
+})
+
+test('a stream that broke goes on while the proxy in front says that nobody is there', async () => {
+  const { client } = await platformOf((response, n) => {
+    if (n === 1) {
+      begin(response)
+      response.write(frame(1, event('one')), () => setTimeout(() => response.destroy(), 20))
+    } else if (n < 6) response.writeHead(n % 2 ? 502 : 504, { 'content-type': 'text/html' }).end('<html>')
+    else stream(response, last(2, run()))
+  })
+  const running = await client.stream('whale', 'hello')
+  for await (const _ of running);
+  expect(running.result).toEqual(run())
+})
+
 test('an aborted signal ends the reading', async () => {
   const { client } = await platformOf((response) => {
     begin(response)

@@ -54,6 +54,33 @@ async function sendAll(receiver: Receiver, all: Sent[]) {
 }
 
 describe('a receiver of webhooks', () => {
+  it('handles two events that share an idempotency key', async () => {
+    const receiver = createReceiver({ secrets: null })
+    const { answers } = await sendAll(receiver, [
+      { agent: 'build-2', task: '1', sequence: 1 },
+      { agent: 'build', task: '2-1', sequence: 2 },
+      { agent: 'build', task: '2-1', sequence: 3 },
+    ])
+    expect(answers).toEqual(['handled', 'handled', 'duplicate'])
+  })
+
+  it('asks for an event again while its own clock is wrong, and handles it then', async () => {
+    let now = 1_790_000_000_000 + 600_000
+    const receiver = createReceiver({ secrets: [secret], now: () => now })
+    const { headers, body } = requestOf({ task: 'a', sequence: 1 })
+    const signature = createHmac('sha256', key).update(`msg.1790000000.${body}`).digest('base64')
+    const signed = {
+      ...headers,
+      'webhook-id': 'msg',
+      'webhook-timestamp': '1790000000',
+      'webhook-signature': `v1,${signature}`,
+    }
+    const refused = { what: 'refused', status: 503, reason: 'timestamp_out_of_tolerance' }
+    expect(await receiver.receive(signed, body, () => {})).toMatchObject(refused)
+    now -= 600_000
+    expect(await receiver.receive(signed, body, () => {})).toMatchObject({ what: 'handled' })
+  })
+
   it('verifies what it is given secrets for', async () => {
     const receiver = createReceiver({ secrets: [secret], now: () => 1_790_000_000_000 })
     const { headers, body } = requestOf({ task: 'a', sequence: 1 })
