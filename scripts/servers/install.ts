@@ -81,26 +81,29 @@ export async function installAsyncApiParser(): Promise<string> {
 }
 
 /**
- * The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm. Scripts of packages do not run: one
- * would compile C++ for minutes, which the emulator never loads.
+ * The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm.
  */
 export async function installFirebaseTools(): Promise<string> {
   const program = join('node_modules', 'firebase-tools', 'lib', 'bin', 'firebase.js')
   const name = `firebase-tools-${firebaseToolsVersion}`
   const folder = await install(name, program, (target) =>
-    npmInstall(target, [`firebase-tools@${firebaseToolsVersion}`], ['--ignore-scripts']),
+    npmInstall(target, [`firebase-tools@${firebaseToolsVersion}`]),
   )
   return join(folder, program)
 }
 
-function npmInstall(
-  folder: string,
-  packages: readonly string[],
-  more: readonly string[] = [],
-): Promise<string> {
+/** Scripts of packages do not run: none is needed, and one would compile C++ for minutes. */
+function npmInstall(folder: string, packages: readonly string[]): Promise<string> {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error']
-  return runCommand('npm', ['install', ...options, ...more, '--prefix', folder, ...packages], {
+  const options = [
+    '--ignore-scripts',
+    '--no-save',
+    '--no-package-lock',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+  ]
+  return runCommand('npm', ['install', ...options, '--prefix', folder, ...packages], {
     cwd: folder,
     timeoutMs: installTimeoutMs,
   })
