@@ -1,4 +1,4 @@
-/** Makes `dist/`: the console's page and what it loads, each file also compressed. `npm ci` and `npm run build` call it. */
+/** Makes `dist/`: the console's page and what it loads, each file also compressed. `scripts/build.js` calls it. */
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -3,12 +3,14 @@
 import { QueryClientProvider } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { Router } from 'wouter'
+import { base } from './data/links.ts'
 import { queries } from './data/query.ts'
 import { FirstPassword } from './session/change-password.tsx'
 import { MeContext, useReadMe } from './session/permissions.ts'
 import { currentState, type SessionState, subscribe } from './session/session.ts'
 import { SignIn } from './session/sign-in.tsx'
 import { Shell } from './shell.tsx'
+import { Boundary } from './ui/boundary.tsx'
 import { Loaded } from './ui/loaded.tsx'
 
 export function App() {
@@ -20,8 +22,10 @@ export function App() {
   }, [uid])
   return (
     <QueryClientProvider client={queries}>
-      <Router base="/console">
-        <Phase state={state} />
+      <Router base={base}>
+        <Boundary at={state.phase}>
+          <Phase state={state} />
+        </Boundary>
       </Router>
     </QueryClientProvider>
   )

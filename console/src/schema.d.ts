@@ -560,7 +560,7 @@ export interface paths {
         put?: never;
         /**
          * Send a message to all agents
-         * @description To every agent but the orchestrator, as one goal. With an Idempotency-Key header a repeated request finds the same dispatch.
+         * @description To every agent but the orchestrator, as one goal, which every viewer may read. With an Idempotency-Key header a repeated request finds the same dispatch.
          */
         post: operations["createFleetDispatch"];
         delete?: never;
@@ -698,7 +698,8 @@ export interface paths {
         /**
          * Read the records of a topic from a position on
          * @description Every record, decoded, in the order of its partition, and none twice: keep `next` with what you made of the page, and send it as `from`.
-         *     Pages are fair over the partitions. `hub.records` and `fleet.events` are for every role, all others for admins. Internal topics
+         *     Pages are fair over the partitions. `hub.records` and `fleet.events` are for every role, all others for admins. Records of `fleet.events` have
+         *     no `result` for callers who are no admins: it says what agents answered, which is for those who may see the run. Internal topics
          *     are served as well, but may change with any release.
          *
          *     410 `position_expired`: the log does not hold that position any more (retention), or `topics grow` copied a compacted topic, whose
@@ -1857,9 +1858,9 @@ export interface components {
              * @example WHALE
              */
             appName?: string;
-            /** @description Default: the caller. People who are no admins name themselves alone. */
+            /** @description Default: the caller. Agents name users of their own as they like. The id of an agent, or the uid of a person, of the platform may be named by that one and by admins alone; people who are no admins name themselves alone. */
             userId?: string;
-            /** @description Default: a new one. */
+            /** @description Default: a new one. A session belongs to its user: one that an earlier agent of the same id, or a free name, began is refused. */
             sessionId?: string;
             newMessage: components["schemas"]["Content"];
             /** @description Events as they come, pieces of texts among them. */
@@ -1928,9 +1929,9 @@ export interface components {
         };
         /** @description What is not known is ignored. */
         DispatchRequest: {
-            /** @description Default: the caller. People who are no admins name themselves alone. */
+            /** @description Default: the caller. Agents name users of their own as they like. The id of an agent, or the uid of a person, of the platform may be named by that one and by admins alone; people who are no admins name themselves alone. */
             userId?: string;
-            /** @description Default: a new one. */
+            /** @description Default: a new one. A session belongs to its user: one that an earlier agent of the same id, or a free name, began is refused. */
             sessionId?: string;
             /** @description A text, or a message as in a run. */
             message: string | components["schemas"]["Content"];
@@ -2160,7 +2161,7 @@ export interface components {
             headers: {
                 [key: string]: string;
             };
-            /** @description Decoded by the schema of the topic; null is a tombstone: the key is deleted. Bytes are base64 (of internal topics their size). */
+            /** @description Decoded by the schema of the topic; null is a tombstone: the key is deleted. Bytes are base64 (of internal topics their size). Of `fleet.events` callers who are no admins get no `result`. */
             value: unknown;
             /** @description Why the value could not be decoded; then it is its size as text. */
             fault?: string;
@@ -3592,7 +3593,7 @@ export interface operations {
                 /** @description A codename or slug. */
                 agent?: string;
                 status?: components["schemas"]["RunStatus"];
-                /** @description A user. */
+                /** @description The name of a user. */
                 userId?: string;
                 /** @description A session. */
                 sessionId?: string;
@@ -3710,6 +3711,13 @@ export interface operations {
                     "text/event-stream": components["schemas"]["RunEventStream"];
                 };
             };
+            /** @description It has ended, and the reader has its last event. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     cancelFleetRun: {
@@ -3793,6 +3801,13 @@ export interface operations {
                 content: {
                     "text/event-stream": components["schemas"]["RunEventStream"];
                 };
+            };
+            /** @description It has ended, and the reader has its last event. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

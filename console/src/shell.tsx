@@ -2,18 +2,21 @@
 
 import { Suspense, useEffect, useRef, useState } from 'react'
 import { Link, Route, Switch, useLocation } from 'wouter'
+import { useBrowserLocation } from 'wouter/use-browser-location'
 import { useTheme } from './data/theme.ts'
 import mark from './favicon.svg'
 import { type PageEntry, pages } from './pages.ts'
 import { ChangePassword } from './session/change-password.tsx'
 import { type Me, useMe } from './session/permissions.ts'
 import { signOut } from './session/session.ts'
+import { Boundary } from './ui/boundary.tsx'
 import { Dialog } from './ui/dialog.tsx'
 import { Empty } from './ui/loaded.tsx'
 import { Page } from './ui/page.tsx'
 
 export function Shell() {
   const me = useMe()
+  const [pathname] = useBrowserLocation()
   const allowed = pages.filter((page) => isAllowed(page, me))
   useKeys(allowed)
   return (
@@ -29,22 +32,24 @@ export function Shell() {
       </header>
       <Menu entries={allowed} />
       <main id="content" tabIndex={-1}>
-        <Suspense fallback={<p className="dim loading">Loading…</p>}>
-          <Switch>
-            {pages.map((page) => (
-              <Route key={page.path} path={page.path}>
-                {isAllowed(page, me) ? <page.component /> : <NotAllowed page={page} />}
+        <Boundary at={pathname}>
+          <Suspense fallback={<p className="dim loading">Loading…</p>}>
+            <Switch>
+              {pages.map((page) => (
+                <Route key={page.path} path={page.path}>
+                  {isAllowed(page, me) ? <page.component /> : <NotAllowed page={page} />}
+                </Route>
+              ))}
+              <Route>
+                <Page title="There is no such page">
+                  <Empty title="The address leads nowhere">
+                    <Link href="/">Go to the overview</Link>
+                  </Empty>
+                </Page>
               </Route>
-            ))}
-            <Route>
-              <Page title="There is no such page">
-                <Empty title="The address leads nowhere">
-                  <Link href="/">Go to the overview</Link>
-                </Empty>
-              </Page>
-            </Route>
-          </Switch>
-        </Suspense>
+            </Switch>
+          </Suspense>
+        </Boundary>
       </main>
     </div>
   )

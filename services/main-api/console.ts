@@ -27,7 +27,6 @@ const policy = [
 const pageHeaders = {
   'content-security-policy': policy,
   'cache-control': 'no-cache',
-  'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
 }
@@ -51,7 +50,6 @@ export async function registerConsole(app: FastifyInstance, folder = builtConsol
         maxAge: '1y',
         index: false,
         preCompressed: true,
-        setHeaders: (reply) => reply.header('x-content-type-options', 'nosniff'),
       })
     },
     { prefix: '/console/assets' },

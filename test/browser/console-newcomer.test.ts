@@ -1,13 +1,12 @@
 /** The console as the README leads a newcomer through it: an agent, a note, its search hit and a run, from `npm start` on. */
 
-import { cpSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { anyPorts } from '../support/any-ports.ts'
 import { fillSignIn, keepPictures, openChromium, violationsOf } from '../support/console.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Newcomer, openNewcomer } from '../support/newcomer.ts'
-import { projectFolder } from '../support/pages.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
@@ -16,8 +15,6 @@ let platform: Awaited<ReturnType<Newcomer['leaveRunning']>>
 let chromium: Awaited<ReturnType<typeof openChromium>>
 beforeAll(async () => {
   newcomer = openNewcomer(anyPorts)
-  // `npm ci` builds it, which nobody repeats here.
-  cpSync(join(projectFolder, 'console/dist'), join(newcomer.folder, 'console/dist'), { recursive: true })
   platform = await newcomer.leaveRunning('npm start', /^first admin /m)
   chromium = await openChromium()
 })

@@ -36,6 +36,49 @@ test('an address that leads nowhere says so', async () => {
   await page.getByRole('heading', { level: 1, name: 'There is no such page' }).waitFor()
 })
 
+const ids = ['a%2Fb', '50%', 'a%252Fb', 'https://example.com/a%20b', '..', '~..', 'a b+c']
+
+test('an id is what it was: typed, in a link, in the address, and after a reload', async () => {
+  const page = await platform.signedIn('admin')
+  const field = page.getByLabel('Request id, or another one')
+  for (const id of ids) {
+    await page.goto(`${platform.consoleUrl}requests`)
+    await field.fill(id)
+    await page.getByRole('button', { name: 'Follow' }).click()
+    await page.getByText('Nothing has this id').or(page.getByRole('alert')).waitFor()
+    expect(await field.inputValue()).toBe(id)
+    await page.reload()
+    await page.getByText('Nothing has this id').or(page.getByRole('alert')).waitFor()
+    expect(await field.inputValue()).toBe(id)
+    await page.goto(`${platform.consoleUrl}search?in=knowledgebase&like=${encodeURIComponent(id)}`)
+    await page.getByRole('region', { name: `Like ${id}`, exact: true }).waitFor()
+    await page.goto(`${platform.consoleUrl}agents?q=${encodeURIComponent(id)}`)
+    const filter = page.getByLabel('Filter')
+    await filter.waitFor()
+    expect(await filter.inputValue()).toBe(id)
+    await filter.fill(`${id}%25`)
+    await page.waitForURL((url) => url.searchParams.get('q') === `${id}%25`)
+  }
+})
+
+test('a page that cannot be drawn says so, and leads on; the others stay', async () => {
+  const page = await platform.signedIn('admin')
+  const agents = '**/api/v1/agents'
+  await page.route(agents, (route) => route.fulfill({ json: { ok: true, data: {} } }))
+  const menu = page.getByRole('navigation', { name: 'Pages' })
+  await menu.getByRole('link', { name: 'Agents', exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'This page cannot be shown' }).waitFor()
+  await page.getByRole('alert').getByText('A fault of the console').waitFor()
+  expect(await seriousFaultsOf(page)).toEqual([])
+  await menu.getByRole('link', { name: 'Topics' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Topics' }).waitFor()
+  await page.goBack()
+  await page.getByRole('heading', { level: 1, name: 'This page cannot be shown' }).waitFor()
+  await page.unroute(agents)
+  await page.getByRole('button', { name: 'Load it again' }).click()
+  await page.getByRole('row', { name: /scout/ }).waitFor()
+})
+
 test('what comes late, fails, or was read a while ago says so, without a serious fault', async () => {
   const page = await platform.signedIn('admin', { colorScheme: 'dark' })
   await page.clock.install()

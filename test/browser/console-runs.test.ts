@@ -60,6 +60,29 @@ test('a message that names another agent is followed live, in a lane for each', 
   expect(await violationsOf(page)).toEqual([])
 })
 
+test('times that no clock shows, and ends that are no faults, leave the page as it is', async () => {
+  platform.script('atlas', () => [{ text: 'All is quiet.' }])
+  const page = await send('ATLAS', 'Report.')
+  await page.getByText('● completed').waitFor()
+  const runId = new URL(page.url()).pathname.split('/').at(-1)
+  const events = [
+    { author: 'ATLAS', timestamp: 1e300, errorCode: 'STOP', content: { parts: [{ text: 'Long ago.' }] } },
+    { author: 'ATLAS', timestamp: 1, errorCode: 'QUOTA', errorMessage: 'No more.' },
+    { author: 'gateway', timestamp: 1, customMetadata: { run: {} } },
+  ].map((event) => ({ ...event, invocationId: runId }))
+  const body = events.map((event, at) => `id: ${at + 1}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+  await page.route('**/api/v1/runs/*/events', (route) =>
+    route.fulfill({ contentType: 'text/event-stream', body }),
+  )
+  await page.reload()
+  await page.getByText('Long ago.').waitFor()
+  await page.getByText('no known time').waitFor()
+  await page.getByText('STOP', { exact: true }).waitFor()
+  expect(await page.locator('.fault').allInnerTexts()).toEqual(['QUOTA: No more.'])
+  expect(await page.locator('circle').count()).toBe(1)
+  expect(await seriousFaultsOf(page)).toEqual([])
+})
+
 test('a run is canceled', async () => {
   platform.script('cipher', () => [{ text: 'This takes long.' }, { hang: true }])
   const page = await send('CIPHER', 'Is all safe?')

@@ -1,23 +1,38 @@
-/** Filters live in the address, so that a link shows what its sender saw. */
+/** What the address says: the id of the page, and its filters, so that a link shows what its sender saw. */
 
-import { useCallback } from 'react'
-import { useSearchParams } from 'wouter'
+import { useCallback, useMemo } from 'react'
+import { navigate, useBrowserLocation, useSearch } from 'wouter/use-browser-location'
+import { idIn, searchOf } from './links.ts'
 
-/** The value of one parameter and how to set it; what is empty leaves the address. Changing it adds no step to the history. */
+/** The id that the address names. The router's own parameters are decoded in part: `%2F` may be a slash or these three. */
+export function usePathId(): string {
+  const [pathname] = useBrowserLocation()
+  return idIn(pathname)
+}
+
+/** All filters, and how to set them. */
+export function useFilters(): [URLSearchParams, (filters: URLSearchParams) => void] {
+  const search = useSearch()
+  const filters = useMemo(() => new URLSearchParams(search), [search])
+  return [filters, setFilters]
+}
+
+function setFilters(filters: URLSearchParams, options?: { replace: boolean }): void {
+  navigate(`${location.pathname}${searchOf(filters)}`, options)
+}
+
+/** The value of one filter and how to set it; what is empty leaves the address. Changing it adds no step to the history. */
 export function useParam(name: string, initial = ''): [string, (value: string) => void] {
-  const [params, setParams] = useSearchParams()
+  const [filters] = useFilters()
   const set = useCallback(
-    (value: string) =>
-      setParams(
-        (before) => {
-          const next = new URLSearchParams(before)
-          if (value === '' || value === initial) next.delete(name)
-          else next.set(name, value)
-          return next
-        },
-        { replace: true },
-      ),
-    [name, initial, setParams],
+    (value: string) => {
+      // As it is now: another filter may have changed since this was drawn.
+      const next = new URLSearchParams(location.search)
+      if (value === '' || value === initial) next.delete(name)
+      else next.set(name, value)
+      setFilters(next, { replace: true })
+    },
+    [name, initial],
   )
-  return [params.get(name) ?? initial, set]
+  return [filters.get(name) ?? initial, set]
 }

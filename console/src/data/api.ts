@@ -1,6 +1,6 @@
 /** Calls of the main API, typed by its description, with the token of whoever is signed in. */
 
-import createClient from 'openapi-fetch'
+import createClient, { defaultPathSerializer } from 'openapi-fetch'
 import type { components, paths } from '../schema.d.ts'
 import { dropToken, token } from '../session/session.ts'
 import { asProblem, Problem, problemOf } from './problem.ts'
@@ -8,7 +8,20 @@ import { asProblem, Problem, problemOf } from './problem.ts'
 /** The data of answers, by the names that the description gives them. */
 export type Data = components['schemas']
 
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: withToken })
+export const api = createClient<paths>({
+  baseUrl: location.origin,
+  fetch: withToken,
+  pathSerializer(path, values) {
+    // Browsers fold these, encoded or not: another route would be called.
+    const folded = Object.values(values).find((value) => value === '.' || value === '..')
+    if (folded === undefined) return defaultPathSerializer(path, values)
+    throw new Problem(404, {
+      title: 'Not found',
+      detail: `Nothing can have the id ${folded}.`,
+      code: 'not_found',
+    })
+  },
+})
 
 /** Asks with a token; once more with a new one when it is refused. */
 export async function withToken(request: Request): Promise<Response> {

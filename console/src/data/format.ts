@@ -19,9 +19,16 @@ export function bytes(value: number): string {
   return `${number.format(rest)} ${units[unit]}`
 }
 
+/** null for what no clock shows, such as 1e300: agents choose the times of their events. */
+export function momentOf(at: string | number): Date | null {
+  const date = new Date(at)
+  return Number.isNaN(date.getTime()) ? null : date
+}
+
 /** In the time zone of the browser. */
-export function localTime(iso: string | number): string {
-  return moment.format(new Date(iso))
+export function localTime(at: string | number): string {
+  const date = momentOf(at)
+  return date === null ? 'no known time' : moment.format(date)
 }
 
 export function duration(seconds: number): string {

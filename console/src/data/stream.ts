@@ -31,6 +31,8 @@ export async function* streamEvents(options: StreamOptions): AsyncGenerator<Stre
     try {
       const body = await connect(path, last, signal)
       onState(null)
+      // It has ended, and all of it was read.
+      if (body === null) return
       waitMs = waitMsMin
       const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream())
       for await (const { event, id, data } of events) {
@@ -54,6 +56,7 @@ async function connect(path: string, last: string | undefined, signal: AbortSign
   const answer = await withToken(
     new Request(new URL(path, location.origin), { signal, headers, cache: 'no-store' }),
   )
+  if (answer.status === 204) return null
   if (!answer.ok || !answer.body) throw await problemOf(answer)
   return answer.body
 }

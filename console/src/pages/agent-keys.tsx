@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Confirm } from '../ui/confirm.tsx'
@@ -25,7 +26,7 @@ function columnsFor(onRevoke: ((key: AgentKey) => void) | null): Column<AgentKey
     { name: 'Key', cell: ({ id }) => <code className="wrap">{id}</code>, by: ({ id }) => id },
     {
       name: 'Agent',
-      cell: ({ agent_id }) => <Link href={`/agents/${encodeURIComponent(agent_id)}`}>{agent_id}</Link>,
+      cell: ({ agent_id }) => <Link href={linkTo('/agents', agent_id)}>{agent_id}</Link>,
       by: ({ agent_id }) => agent_id,
     },
     { name: 'Label', cell: ({ label }) => label || '–', by: ({ label }) => label, wide: true },

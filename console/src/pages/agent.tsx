@@ -1,9 +1,11 @@
 /** One agent: what it may, what it used, its keys, and what can be done about it. */
 
 import { useState } from 'react'
-import { Link, useLocation, useParams } from 'wouter'
+import { Link, useLocation } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Confirm } from '../ui/confirm.tsx'
@@ -51,7 +53,7 @@ const columns: readonly Column<Operation>[] = [
 ]
 
 export default function AgentPage() {
-  const { agent_id: agentId = '' } = useParams()
+  const agentId = usePathId()
   const params = { path: { agent_id: agentId } }
   const agent = useRead(
     ['agents', agentId],
@@ -174,7 +176,7 @@ function About({ agent }: { agent: Shown }) {
         ...(agent.sessions ? [['Gateway keys', count(agent.sessions.length)] as const] : []),
         [
           'Records',
-          <Link key="records" href={`/topics/agents.changes?from=-100&key=${encodeURIComponent(agent.uid)}`}>
+          <Link key="records" href={linkTo('/topics', 'agents.changes', { from: -100, key: agent.uid })}>
             its changes in the log
           </Link>,
         ],

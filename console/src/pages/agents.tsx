@@ -5,6 +5,7 @@ import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Copyable } from '../ui/copyable.tsx'
@@ -20,7 +21,7 @@ type Agent = Data['Agent']
 const columns: readonly Column<Agent>[] = [
   {
     name: 'Agent',
-    cell: ({ agent_id }) => <Link href={`/agents/${encodeURIComponent(agent_id)}`}>{agent_id}</Link>,
+    cell: ({ agent_id }) => <Link href={linkTo('/agents', agent_id)}>{agent_id}</Link>,
     by: ({ agent_id }) => agent_id,
   },
   { name: 'Access', cell: ({ access }) => access, by: ({ access }) => access },

@@ -4,6 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { asProblem } from '../data/problem.ts'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
@@ -87,7 +88,7 @@ function ActionLine({ action }: { action: Action }) {
         <span className="dim wrap">
           by {actor.kind.replace('_', ' ')} {actor.id}
         </span>
-        {request_id && <Link href={`/requests/${encodeURIComponent(request_id)}`}>request</Link>}
+        {request_id && <Link href={linkTo('/requests', request_id)}>request</Link>}
       </div>
       {(before !== null || after !== null) && <Json label="Before and after" value={{ before, after }} />}
     </>

@@ -5,6 +5,7 @@ import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { bytes, count, plural } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -202,7 +203,7 @@ function ShowDialog({ letter, onClose }: { letter: Letter; onClose: () => void }
       <Json label="Headers" value={headers} />
       {requestId && (
         <p>
-          <Link href={`/requests/${encodeURIComponent(requestId)}`}>Follow its request</Link>
+          <Link href={linkTo('/requests', requestId)}>Follow its request</Link>
         </p>
       )}
       <div className="buttons">

@@ -1,7 +1,9 @@
 /** One dispatch: a lane for each of its agents, its events as they come, and its conclusion. */
 
-import { Link, useParams } from 'wouter'
+import { Link } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, type Data, take, takePage } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Copyable } from '../ui/copyable.tsx'
@@ -22,7 +24,7 @@ type Part = Dispatch['runs'][number]
 const everyMs = 2_000
 
 export default function DispatchPage() {
-  const { goalId = '' } = useParams()
+  const goalId = usePathId()
   const params = { path: { goalId } }
   const dispatch = useRead(
     ['dispatches', goalId],
@@ -64,7 +66,7 @@ function Cancel({ dispatch: { goalId, status } }: { dispatch: Dispatch }) {
 const columns: readonly Column<Part>[] = [
   {
     name: 'Agent',
-    cell: ({ agent, runId }) => <Link href={`/runs/${runId}`}>{agent}</Link>,
+    cell: ({ agent, runId }) => <Link href={linkTo('/runs', runId)}>{agent}</Link>,
     by: ({ agent }) => agent,
   },
   { name: 'State', cell: ({ status }) => <RunStatus status={status} />, by: ({ status }) => status },
@@ -129,7 +131,11 @@ function About({ dispatch }: { dispatch: Dispatch }) {
           ['Runs', countsIn(counts)],
           [
             'Goal',
-            mayGoals ? <Link key="goal" href={`/goals?goal=${goalId}`}>{`goal ${goalId}`}</Link> : goalId,
+            mayGoals ? (
+              <Link key="goal" href={linkTo('/goals', null, { goal: goalId })}>{`goal ${goalId}`}</Link>
+            ) : (
+              goalId
+            ),
           ],
           ['User', userId],
           ['Session', <Copyable key="session" text={sessionId} />],
@@ -138,7 +144,7 @@ function About({ dispatch }: { dispatch: Dispatch }) {
       />
       {mayFollow && (
         <p>
-          <Link href={`/requests/${goalId}`}>Follow it through the log</Link>
+          <Link href={linkTo('/requests', goalId)}>Follow it through the log</Link>
         </p>
       )}
     </>

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take, takePage } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -39,7 +40,7 @@ const columns: readonly Column<Dispatched>[] = [
   {
     name: 'Dispatch',
     cell: ({ goalId, title }) => (
-      <Link className="wrap" href={`/dispatches/${goalId}`}>
+      <Link className="wrap" href={linkTo('/dispatches', goalId)}>
         {goalId}: {title}
       </Link>
     ),
@@ -118,7 +119,7 @@ function StartDialog({ onClose }: { onClose: () => void }) {
           },
         }),
       )
-      navigate(`/dispatches/${goalId}`)
+      navigate(linkTo('/dispatches', goalId))
     },
     ['dispatches'],
     ['runs'],

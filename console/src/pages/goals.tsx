@@ -4,6 +4,7 @@ import { useMemo, useState } from 'react'
 import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take, takePage, takeRows } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -143,7 +144,7 @@ function GoalEntry({ goal, isDispatch }: { goal: Goal; isDispatch: boolean }) {
         <span className="dim wrap">
           {author}, <Ago at={created_at} />
         </span>
-        {isDispatch && <Link href={`/dispatches/${id}`}>its dispatch</Link>}
+        {isDispatch && <Link href={linkTo('/dispatches', id)}>its dispatch</Link>}
         {mayChange &&
           !isDispatch &&
           nextOf[status].map(({ status: next, label }) => (

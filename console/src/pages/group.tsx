@@ -1,10 +1,11 @@
 /** One consumer group: its lag over time, and partition by partition. */
 
 import { lazy, Suspense } from 'react'
-import { Link, useParams } from 'wouter'
-import { useParam } from '../data/address.ts'
+import { Link } from 'wouter'
+import { useParam, usePathId } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Facts, Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
@@ -41,7 +42,7 @@ const columns: readonly Column<Partition>[] = [
 ]
 
 export default function GroupPage() {
-  const { group = '' } = useParams()
+  const group = usePathId()
   const [minutes, setMinutes] = useParam('minutes', '60')
   const params = { path: { group } }
   const read = useRead(
@@ -122,7 +123,7 @@ function About({ group }: { group: Data['ReaderGroup'] }) {
           ['Members', count(members)],
           [
             'Topic',
-            <Link key="topic" href={`/topics/${encodeURIComponent(topic)}`}>
+            <Link key="topic" href={linkTo('/topics', topic)}>
               {topic}
             </Link>,
           ],

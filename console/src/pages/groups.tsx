@@ -4,6 +4,7 @@ import { useMemo } from 'react'
 import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
@@ -27,7 +28,7 @@ function columnsOf(curves: Curves): readonly Column<Group>[] {
   return [
     {
       name: 'Group',
-      cell: ({ group }) => <Link href={`/groups/${encodeURIComponent(group)}`}>{group}</Link>,
+      cell: ({ group }) => <Link href={linkTo('/groups', group)}>{group}</Link>,
       by: ({ group }) => group,
     },
     { name: 'Lag', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },

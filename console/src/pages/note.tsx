@@ -1,7 +1,7 @@
 /** One note in its thread. */
 
 import { useState } from 'react'
-import { useParams } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, take, takePage, takeRows } from '../data/api.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
@@ -20,7 +20,7 @@ const nextOf: Record<Note['status'], readonly Note['status'][]> = {
 const notesShown = 100
 
 export default function NotePage() {
-  const { id = '' } = useParams()
+  const id = usePathId()
   const params = { path: { id } }
   const note = useRead(['notes', id], () => take(api.GET('/api/v1/fleet_notes/{id}', { params })))
   const thread = useRead(

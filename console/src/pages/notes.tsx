@@ -3,6 +3,7 @@
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { api, type Data, take, takePage } from '../data/api.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -53,7 +54,7 @@ function NoteLine({ note }: { note: Note }) {
   const { id, subject, status, priority, author, created_at, parent_id } = note
   return (
     <div className="line">
-      <Link href={`/notes/${id}`}>{subject}</Link>
+      <Link href={linkTo('/notes', id)}>{subject}</Link>
       <NoteStatus status={status} />
       {priority !== 'normal' && <span>{priority}</span>}
       {parent_id !== null && <span className="dim">reply to {parent_id}</span>}
@@ -81,7 +82,7 @@ export function NoteDialog({ parent, onClose }: { parent?: Note; onClose: () => 
         }),
       )
       onClose()
-      if (!parent) navigate(`/notes/${id}`)
+      if (!parent) navigate(linkTo('/notes', id))
     },
     ['notes'],
     ['state'],

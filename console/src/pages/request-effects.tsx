@@ -3,6 +3,7 @@
 import { Link } from 'wouter'
 import type { Data } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { Section } from '../ui/page.tsx'
 import { Status, type Tone } from '../ui/status.tsx'
 import { Time } from '../ui/time.tsx'
@@ -16,12 +17,12 @@ export function Effect({ topic, recordKey }: { topic: string; recordKey: string 
   const [place = '', ...rest] = (recordKey ?? '').split('/')
   const id = rest.join('/')
   if (topic === 'vectors.commands' && id !== '') {
-    return <Link href={`/search?in=${encodeURIComponent(place)}&like=${encodeURIComponent(id)}`}>point</Link>
+    return <Link href={linkTo('/search', null, { in: place, like: id })}>point</Link>
   }
-  if (topic === 'hub.records' && place === 'note') return <Link href={`/notes/${id}`}>note {id}</Link>
+  if (topic === 'hub.records' && place === 'note') return <Link href={linkTo('/notes', id)}>note {id}</Link>
   if (topic === 'hub.records' && place === 'goal') return <Link href="/goals">goal {id}</Link>
   if (topic === 'webhooks.deliveries' && place !== '') {
-    return <Link href={`/webhooks/${encodeURIComponent(place)}`}>target</Link>
+    return <Link href={linkTo('/webhooks', place)}>target</Link>
   }
   return null
 }
@@ -33,7 +34,7 @@ export function Came({ followed: { runs, dispatch, deliveries } }: { followed: F
         <Section title="Runs">
           {dispatch && (
             <p>
-              Of <Link href={`/dispatches/${dispatch.goal_id}`}>dispatch {dispatch.goal_id}</Link>,{' '}
+              Of <Link href={linkTo('/dispatches', dispatch.goal_id)}>dispatch {dispatch.goal_id}</Link>,{' '}
               {dispatch.status}.
             </p>
           )}
@@ -41,7 +42,7 @@ export function Came({ followed: { runs, dispatch, deliveries } }: { followed: F
             {runs.map(({ run_id, agent, status, trigger, error, created_at }) => (
               <li key={run_id} className="line">
                 <Time at={created_at} />
-                <Link href={`/runs/${run_id}`}>{agent}</Link>
+                <Link href={linkTo('/runs', run_id)}>{agent}</Link>
                 <span>{trigger}</span>
                 <Status tone={runTones[status as keyof typeof runTones] ?? 'idle'}>{status}</Status>
                 {error !== null && <span className="fault">{error}</span>}
@@ -56,7 +57,7 @@ export function Came({ followed: { runs, dispatch, deliveries } }: { followed: F
             {deliveries.map(({ target, sequence, event, attempts }) => (
               <li key={`${target}/${sequence}`}>
                 <div className="line">
-                  <Link href={`/webhooks/${encodeURIComponent(target)}`}>
+                  <Link href={linkTo('/webhooks', target)}>
                     {target}/{sequence}
                   </Link>
                   {event !== null && <span>{event}</span>}

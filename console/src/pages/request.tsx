@@ -1,9 +1,11 @@
 /** One id, followed: HTTP, the log, its readers, and what came of it. */
 
 import { type FormEvent, useId } from 'react'
-import { Link, useLocation, useParams } from 'wouter'
+import { Link, useLocation } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
@@ -30,8 +32,7 @@ const tones: Record<Followed['records'][number]['groups'][number]['state'], Tone
 }
 
 export default function RequestPage() {
-  const params = useParams()
-  const id = decodeURIComponent(params.id ?? '')
+  const id = usePathId()
   return (
     <Page
       title="Follow a request"
@@ -49,7 +50,7 @@ function Ask({ id }: { id: string }) {
   function go(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
     const asked = String(new FormData(event.currentTarget).get('id')).trim()
-    if (asked !== '') navigate(`/requests/${encodeURIComponent(asked)}`)
+    if (asked !== '') navigate(linkTo('/requests', asked))
   }
   return (
     <form key={id} className="filters" onSubmit={go}>
@@ -108,7 +109,7 @@ function Searched({ followed: { kind, id, request_id, searched } }: { followed: 
               {request_id === id ? (
                 request_id
               ) : (
-                <Link className="wrap" href={`/requests/${encodeURIComponent(request_id)}`}>
+                <Link className="wrap" href={linkTo('/requests', request_id)}>
                   {request_id}
                 </Link>
               )}
@@ -137,7 +138,7 @@ function Stations({ followed }: { followed: Followed }) {
                 <Time at={call.occurred_at} />
                 <strong>{call.operation}</strong>
                 {call.collection && <span>{call.collection}</span>}
-                {call.agent && <Link href={`/agents/${encodeURIComponent(call.agent)}`}>{call.agent}</Link>}
+                {call.agent && <Link href={linkTo('/agents', call.agent)}>{call.agent}</Link>}
                 <Status tone={(call.status_code ?? 500) < 400 ? 'ok' : 'bad'}>
                   {`${call.outcome} ${call.status_code ?? ''}`.trim()}
                 </Status>
@@ -170,7 +171,7 @@ function Stations({ followed }: { followed: Followed }) {
             {records.map(({ topic, partition, offset, timestamp, key, groups }) => (
               <li key={`${topic} ${partition} ${offset}`} className="line">
                 <Time at={timestamp} />
-                <Link href={`/topics/${encodeURIComponent(topic)}?partition=${partition}&from=${offset}`}>
+                <Link href={linkTo('/topics', topic, { partition, from: offset })}>
                   {topic} {partition}/{offset}
                 </Link>
                 <code className="wrap">{key ?? 'no key'}</code>

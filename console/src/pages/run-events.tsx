@@ -5,7 +5,7 @@ import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
 import { Section } from '../ui/page.tsx'
 import { Time } from '../ui/time.tsx'
-import type { RunEvent, RunEvents } from './use-run-events.ts'
+import { isFault, type RunEvent, type RunEvents } from './use-run-events.ts'
 
 export function EventList({ following: { events, isLive, problem } }: { following: RunEvents }) {
   return (
@@ -34,12 +34,14 @@ function EventEntry({ event }: { event: RunEvent }) {
     <>
       <div className="line">
         <code>{number}</code>
-        <Time at={new Date(timestamp * 1_000).toISOString()} />
+        <Time at={timestamp * 1_000} />
         <strong>{author}</strong>
-        {errorCode && (
+        {isFault(event) ? (
           <span className="fault">
             {errorCode}: {errorMessage}
           </span>
+        ) : (
+          errorCode && <span className="dim">{errorCode}</span>
         )}
       </div>
       {texts.length > 0 && <p className="prose">{texts.join('\n')}</p>}

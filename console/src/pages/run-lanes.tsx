@@ -1,8 +1,8 @@
 /** A picture of several runs: a lane for each, a dot for each of its events; times in which nothing happens are folded. */
 
-import { plural } from '../data/format.ts'
+import { momentOf, plural } from '../data/format.ts'
 import type { Run } from './runs.tsx'
-import type { RunEvent } from './use-run-events.ts'
+import { isFault, type RunEvent } from './use-run-events.ts'
 
 const width = 720
 const laneHeight = 26
@@ -18,10 +18,12 @@ export function Lanes({ runs, events }: { runs: readonly Run[]; events: readonly
     from: Date.parse(run.startedAt ?? run.createdAt),
     to: run.endedAt === null ? now : Date.parse(run.endedAt),
   }))
-  const place = placing([
-    ...spans.flatMap(({ from, to }) => [from, to]),
-    ...events.map(({ timestamp }) => timestamp * 1_000),
-  ])
+  // One without a time is in the list below only.
+  const dots = events.flatMap((event) => {
+    const date = momentOf(event.timestamp * 1_000)
+    return date === null ? [] : { event, at: date.getTime() }
+  })
+  const place = placing([...spans.flatMap(({ from, to }) => [from, to]), ...dots.map(({ at }) => at)])
   const height = spans.length * laneHeight
   const label = spans.map(({ run }) => `${run.appName} ${run.status}`).join(', ')
   return (
@@ -36,8 +38,8 @@ export function Lanes({ runs, events }: { runs: readonly Run[]; events: readonly
         style={{ maxWidth: '100%' }}
       >
         <title>{label}</title>
-        {spans.map(({ run, from, to }, at) => (
-          <g key={run.runId} transform={`translate(0 ${at * laneHeight})`}>
+        {spans.map(({ run, from, to }, lane) => (
+          <g key={run.runId} transform={`translate(0 ${lane * laneHeight})`}>
             <text x={0} y={17}>
               {run.appName}
             </text>
@@ -48,13 +50,13 @@ export function Lanes({ runs, events }: { runs: readonly Run[]; events: readonly
               width={Math.max(barWidthMin, place(to) - place(from))}
               height={8}
             />
-            {events
-              .filter(({ invocationId }) => invocationId === run.runId)
-              .map(({ number, timestamp, errorCode }) => (
+            {dots
+              .filter(({ event }) => event.invocationId === run.runId)
+              .map(({ event, at }) => (
                 <circle
-                  key={number}
-                  className={errorCode ? 'failed' : undefined}
-                  cx={place(timestamp * 1_000)}
+                  key={event.number}
+                  className={isFault(event) ? 'failed' : undefined}
+                  cx={place(at)}
                   cy={13}
                   r={4}
                 />

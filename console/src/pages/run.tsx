@@ -1,7 +1,9 @@
 /** One run with all that joined it: a lane for each, its events as they come, and the button that cancels it. */
 
-import { Link, useParams } from 'wouter'
+import { Link } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, type Data, take, takePage } from '../data/api.ts'
+import { linkTo, pathPart } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Copyable } from '../ui/copyable.tsx'
@@ -17,7 +19,7 @@ import { useRunEvents } from './use-run-events.ts'
 const everyMs = 2_000
 
 export default function RunPage() {
-  const { runId = '' } = useParams()
+  const runId = usePathId()
   const params = { path: { runId } }
   const run = useRead(['runs', runId], () => take(api.GET('/api/v1/runs/{runId}', { params })), everyMs)
   return (
@@ -55,7 +57,7 @@ function Whole({ run }: { run: Run }) {
     () => takePage(api.GET('/api/v1/runs', { params: { query: { rootRunId, limit: 100 } } })),
     everyMs,
   )
-  const following = useRunEvents(`runs/${encodeURIComponent(runId)}`)
+  const following = useRunEvents(`runs/${pathPart(runId)}`)
   const runs = tree.data ? [...tree.data.rows].reverse() : [run]
   return (
     <>
@@ -85,7 +87,7 @@ function About({ run }: { run: Run }) {
     facts.push([
       'Dispatch',
       mayDispatches ? (
-        <Link key="dispatch" href={`/dispatches/${goalId}`}>{`dispatch ${goalId}`}</Link>
+        <Link key="dispatch" href={linkTo('/dispatches', goalId)}>{`dispatch ${goalId}`}</Link>
       ) : (
         `dispatch ${goalId}`
       ),
@@ -99,7 +101,7 @@ function About({ run }: { run: Run }) {
 }
 
 function RunLink({ runId, children = runId }: { runId: string; children?: string }) {
-  return <Link href={`/runs/${runId}`}>{children}</Link>
+  return <Link href={linkTo('/runs', runId)}>{children}</Link>
 }
 
 function Joined({ joined }: { joined: Data['Run']['joined'] }) {

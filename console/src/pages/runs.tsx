@@ -5,6 +5,7 @@ import { Link, useLocation } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take, takePage } from '../data/api.ts'
 import { duration } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange, useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -39,7 +40,7 @@ export function tookOf({ startedAt, endedAt }: Run): string {
 const columns: readonly Column<Run>[] = [
   {
     name: 'Run',
-    cell: ({ runId }) => <Link href={`/runs/${runId}`}>{runId.slice(0, 12)}…</Link>,
+    cell: ({ runId }) => <Link href={linkTo('/runs', runId)}>{runId.slice(0, 12)}…</Link>,
     by: ({ runId }) => runId,
   },
   { name: 'Agent', cell: ({ appName }) => appName, by: ({ appName }) => appName },
@@ -136,7 +137,7 @@ function StartDialog({ onClose }: { onClose: () => void }) {
           },
         }),
       )
-      navigate(`/runs/${runId}`)
+      navigate(linkTo('/runs', runId))
     },
     ['runs'],
   )

@@ -1,9 +1,11 @@
 /** The collections of vector memory, and what is found in them by a text. */
 
 import { type FormEvent, useId } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { Link } from 'wouter'
+import { useFilters } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { bytes, count, plural } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Copyable } from '../ui/copyable.tsx'
 import { Json } from '../ui/facts.tsx'
@@ -63,7 +65,7 @@ const fields = ['text', 'like', 'in', 'where', 'limit', 'least'] as const
 
 /** Its answer is what the address says, so that a link shows the same. */
 function Question({ names }: { names: readonly string[] }) {
-  const [params, setParams] = useSearchParams()
+  const [params, setParams] = useFilters()
   const id = useId()
   function ask(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
@@ -135,7 +137,7 @@ function literalOf(text: string): string | number | boolean {
 }
 
 function Answer({ first }: { first: string }) {
-  const [params] = useSearchParams()
+  const [params] = useFilters()
   const [text, like, where, limit, least] = ['text', 'like', 'where', 'limit', 'least'].map(
     (name) => params.get(name) ?? '',
   ) as [string, string, string, string, string]
@@ -197,7 +199,7 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
         {Array.isArray(tags) &&
           tags.map((tag) => typeof tag === 'string' && <Value key={tag} name="tags" value={tag} />)}
         {typeof updated_at === 'string' && <span className="dim">{updated_at}</span>}
-        <Link href={`/search?in=${collection}&like=${encodeURIComponent(id)}`}>
+        <Link href={linkTo('/search', null, { in: collection, like: id })}>
           Similar<span className="hidden"> to {id}</span>
         </Link>
       </div>
@@ -208,9 +210,10 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
 
 /** Adds itself to the conditions. */
 function Value({ name, value }: { name: string; value: string }) {
-  const [params] = useSearchParams()
-  const next = new URLSearchParams(params)
+  const [params] = useFilters()
   const before = params.get('where')
-  next.set('where', before ? `${before}, ${name}=${value}` : `${name}=${value}`)
-  return <Link href={`/search?${next}`}>{`${name}=${value}`}</Link>
+  const where = before ? `${before}, ${name}=${value}` : `${name}=${value}`
+  return (
+    <Link href={linkTo('/search', null, { ...Object.fromEntries(params), where })}>{`${name}=${value}`}</Link>
+  )
 }

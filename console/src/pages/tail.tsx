@@ -1,8 +1,10 @@
 /** The records of a topic as they come, the newest on top. */
 
 import { type FormEvent, memo, useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { Link } from 'wouter'
+import { useFilters } from '../data/address.ts'
 import { count, plural } from '../data/format.ts'
+import { linkTo, pathPart } from '../data/links.ts'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
 import { Status } from '../ui/status.tsx'
@@ -12,7 +14,7 @@ import { type TailedRecord, useTail } from './use-tail.ts'
 const fields = ['partition', 'key', 'header', 'q', 'from'] as const
 
 export function Tail({ topic }: { topic: string }) {
-  const [params] = useSearchParams()
+  const [params] = useFilters()
   const [isPaused, setPaused] = useState(false)
   const query = new URLSearchParams()
   for (const field of fields) {
@@ -20,7 +22,7 @@ export function Tail({ topic }: { topic: string }) {
     if (value) query.set(field, value)
   }
   if (!query.has('from')) query.set('from', '-20')
-  const path = `/api/v1/log/topics/${encodeURIComponent(topic)}/tail?${query}`
+  const path = `/api/v1/log/topics/${pathPart(topic)}/tail?${query}`
   const tail = useTail(path, isPaused)
   const { records, waiting, problem, isConnected, skipped, isRefused } = tail
   return (
@@ -73,7 +75,7 @@ const RecordLine = memo(function RecordLine({ record }: { record: TailedRecord }
         <Time at={timestamp} />
         <code className="wrap">{key ?? 'no key'}</code>
         {headers.agent && <span>{headers.agent}</span>}
-        {requestId && <Link href={`/requests/${encodeURIComponent(requestId)}`}>request</Link>}
+        {requestId && <Link href={linkTo('/requests', requestId)}>request</Link>}
         {of > 1 && <span className="warn-text">1 of {count(of)}</span>}
         {fault && <span className="fault">{fault}</span>}
       </div>
@@ -99,7 +101,7 @@ function previewOf(value: unknown): string {
 
 /** They are the server's: the stream begins again when they change. */
 function Filters() {
-  const [params, setParams] = useSearchParams()
+  const [params, setParams] = useFilters()
   function apply(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
     const entries = [...new FormData(event.currentTarget)].map(([name, value]) => [

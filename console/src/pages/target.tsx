@@ -1,9 +1,10 @@
 /** One webhook target: what waits for it, and its newest attempts. */
 
-import { Link, useParams } from 'wouter'
-import { useParam } from '../data/address.ts'
+import { Link } from 'wouter'
+import { useParam, usePathId } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count, duration } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Facts } from '../ui/facts.tsx'
@@ -49,7 +50,7 @@ const columns: readonly Column<Attempt>[] = [
 ]
 
 export default function TargetPage() {
-  const { name = '' } = useParams()
+  const name = usePathId()
   const [kind, setKind] = useParam('kind')
   const shown = useRead(
     ['targets', name],
@@ -125,7 +126,9 @@ function About({ target }: { target: Target }) {
       />
       {mayList && (
         <p>
-          <Link href="/dead-letters?topic=webhooks.deliveries">Dead letters of webhooks</Link>
+          <Link href={linkTo('/dead-letters', null, { topic: 'webhooks.deliveries' })}>
+            Dead letters of webhooks
+          </Link>
         </p>
       )}
     </>
@@ -175,9 +178,7 @@ function Head({ target, attempts }: { target: Target; attempts: readonly Attempt
           )}
           {mayFollow && (
             <p>
-              <Link href={`/requests/${encodeURIComponent(`${target.target}/${head.sequence}`)}`}>
-                Follow it
-              </Link>
+              <Link href={linkTo('/requests', `${target.target}/${head.sequence}`)}>Follow it</Link>
             </p>
           )}
         </>

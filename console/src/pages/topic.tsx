@@ -1,8 +1,10 @@
 /** One topic: its partitions, its readers, and its records as they come. */
 
-import { Link, useParams } from 'wouter'
+import { Link } from 'wouter'
+import { usePathId } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { bytes, count } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Facts } from '../ui/facts.tsx'
@@ -69,7 +71,7 @@ function usePartitions(topic: Topic | undefined, name: string) {
 }
 
 export default function TopicPage() {
-  const { topic: name = '' } = useParams()
+  const name = usePathId()
   const params = { path: { topic: name } }
   const topic = useRead(
     ['topics', name],
@@ -126,11 +128,7 @@ function About({ topic, size }: { topic: Topic; size: number | null }) {
             : topic.readers.map(({ service, group }, at) => (
                 <span key={service}>
                   {at > 0 && ', '}
-                  {group === null ? (
-                    service
-                  ) : (
-                    <Link href={`/groups/${encodeURIComponent(group)}`}>{service}</Link>
-                  )}
+                  {group === null ? service : <Link href={linkTo('/groups', group)}>{service}</Link>}
                 </span>
               )),
         ],

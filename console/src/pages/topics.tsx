@@ -3,6 +3,7 @@
 import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { count, duration } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
@@ -18,7 +19,7 @@ export function retentionOf({ retention_ms, cleanup }: Topic): string {
 const columns: readonly Column<Topic>[] = [
   {
     name: 'Topic',
-    cell: ({ topic }) => <Link href={`/topics/${encodeURIComponent(topic)}`}>{topic}</Link>,
+    cell: ({ topic }) => <Link href={linkTo('/topics', topic)}>{topic}</Link>,
     by: ({ topic }) => topic,
   },
   { name: 'Records', cell: ({ records }) => count(records), by: ({ records }) => records, numeric: true },

@@ -19,6 +19,11 @@ export interface RunEvent {
   customMetadata?: { run?: unknown; dispatch?: unknown }
 }
 
+/** A code alone says why a model ended, such as STOP or MAX_TOKENS. */
+export function isFault({ errorCode, errorMessage }: RunEvent): boolean {
+  return Boolean(errorCode && errorMessage)
+}
+
 export interface RunEvents {
   events: readonly RunEvent[]
   isLive: boolean

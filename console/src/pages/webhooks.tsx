@@ -3,6 +3,7 @@
 import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { count, duration } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
@@ -30,7 +31,7 @@ function columnsOf(bars: ReadonlyMap<string, Bars> | undefined): readonly Column
   return [
     {
       name: 'Target',
-      cell: ({ target }) => <Link href={`/webhooks/${encodeURIComponent(target)}`}>{target}</Link>,
+      cell: ({ target }) => <Link href={linkTo('/webhooks', target)}>{target}</Link>,
       by: ({ target }) => target,
     },
     { name: 'State', cell: ({ state }) => <TargetState state={state} />, by: ({ state }) => state },

@@ -3,6 +3,7 @@
  * next one together.
  */
 
+import { decodedPart } from '../data/links.ts'
 import { Problem, problemOf } from '../data/problem.ts'
 import type { components } from '../schema.d.ts'
 
@@ -44,7 +45,7 @@ export async function startSession(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1]
   if (code !== undefined) {
     history.replaceState(null, '', location.pathname + location.search)
-    return signIn({ code: decodeURIComponent(code) }).catch((problem) =>
+    return signIn({ code: decodedPart(code) }).catch((problem) =>
       become({ phase: 'signed-out', ended: false, problem }),
     )
   }

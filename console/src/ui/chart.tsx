@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { count, localTime } from '../data/format.ts'
+import { count, localTime, momentOf } from '../data/format.ts'
 
 export interface ChartProps {
   label: string
@@ -30,10 +30,11 @@ export default function Chart({ label, samples }: ChartProps) {
     }
   }, [])
   useEffect(() => {
-    plot.current?.setData([
-      samples.map(({ at }) => Date.parse(at) / 1_000),
-      samples.map(({ value }) => value),
-    ])
+    const drawn = samples.flatMap(({ at, value }) => {
+      const date = momentOf(at)
+      return date === null ? [] : { atS: date.getTime() / 1_000, value }
+    })
+    plot.current?.setData([drawn.map(({ atS }) => atS), drawn.map(({ value }) => value)])
   }, [samples])
   return (
     <>

@@ -17,7 +17,7 @@ export function Loaded<T>({ of: read, children }: { of: Read<T>; children: (data
       {read.error && (
         <div className="notice warn" role="status">
           <span>
-            Shown as it was <Ago at={new Date(read.dataUpdatedAt).toISOString()} />: {read.error.message}
+            Shown as it was <Ago at={read.dataUpdatedAt} />: {read.error.message}
           </span>
           <button type="button" onClick={() => void read.refetch()}>
             Try again
