@@ -7,7 +7,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { systemFault } from '#lib/system-faults.ts'
 import type { Operation } from '#operations/operation.ts'
 import { execute } from './execute.ts'
-import { createOutput } from './output.ts'
+import { createOutput, indented, print, printError, printJson } from './output.ts'
 
 export const exitDone = 0
 export const exitRefused = 1
@@ -53,14 +53,14 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
     const items: I[] = []
     const output = createOutput((value: I) => {
       if (printing.gather) items.push(value)
-      else if (!printing.json && printing.item) console.log(printing.item(value))
+      else if (!printing.json && printing.item) print(printing.item(value))
     })
     try {
       const last = await execute(operation, args, { env, output, signal })
       const result = printing.gather ? printing.gather(items, last) : last
       output.end()
-      const text = printing.json ? JSON.stringify(result) : printing.render(result)
-      if (text !== '') console.log(text)
+      if (printing.json) printJson(result)
+      else print(printing.render(result))
       return result
     } finally {
       output.end()
@@ -96,8 +96,9 @@ export function reportError(error: unknown, json: boolean): number {
   const message = known?.message ?? describeError(error)
   // The client puts its code before its message.
   const report = { code, message: message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message }
-  if (json) console.log(JSON.stringify({ error: report }))
-  else console.error(`${report.code}: ${report.message}`)
+  if (json) printJson({ error: report })
+  // Some messages have lines that are indented already.
+  else printError(indented(`${report.code}: ${report.message.replaceAll('\n  ', '\n')}`))
   return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused
 }
 

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
 import { type Cli, describe } from './cli.ts'
 import { registerLocalSearch } from './commands/local-search.ts'
+import { indented, print, printJson } from './output.ts'
 
 type Register = (program: Program, cli: Cli) => void
 
@@ -59,7 +60,8 @@ export const singulars: Readonly<Record<string, string>> = {
 function registerVersion(program: Program): void {
   const command = program.command('version').description('which version this is')
   describe(command, 'flotilla version').action(({ json }: { json?: boolean }) => {
-    console.log(json ? JSON.stringify({ version: version() }) : version())
+    if (json) printJson({ version: version() })
+    else print(version())
   })
 }
 
@@ -70,6 +72,8 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
       'The platform under a fleet of AI agents: identity, shared vector memory, and the log beneath.',
     )
     .version(version(), '--version')
+    // They quote what was typed, which may be an id of somebody else. Commands that are added take it over.
+    .configureOutput({ outputError: (text, write) => write(`${indented(text.trimEnd())}\n`) })
     .addHelpText(
       'after',
       '\nCommands are handed to the platform that runs on FLOTILLA_HOME; where none runs, they open its engines themselves.' +

@@ -8,7 +8,7 @@ import {
   revokeAgentKeyOperation,
 } from '#operations/agent-keys.ts'
 import { type Cli, describe } from '../cli.ts'
-import { fields, table } from '../output.ts'
+import { fields, line, table } from '../output.ts'
 
 export function registerAgentKeys(program: Program, cli: Cli): void {
   const keys = program.command('agent-keys').description('keys that agents trade for tokens of the main API')
@@ -42,7 +42,7 @@ export function registerAgentKeys(program: Program, cli: Cli): void {
       await cli.run(
         revokeAgentKeyOperation,
         { id },
-        { json, render: (key) => `${key.id} of ${key.agent_id} is revoked` },
+        { json, render: (key) => line`${key.id} of ${key.agent_id} is revoked` },
       )
     },
   )

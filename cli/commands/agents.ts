@@ -12,7 +12,7 @@ import {
 } from '#operations/agents.ts'
 import { type Access, accessLevels, type Tier, tiers } from '#services/identity/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
-import { fields, table } from '../output.ts'
+import { fields, line, table } from '../output.ts'
 import { registerShow } from './agents-show.ts'
 
 interface KeyOptions {
@@ -46,7 +46,7 @@ export function registerAgents(program: Program, cli: Cli): void {
     await cli.run(
       deleteAgentOperation,
       { agentId },
-      { json, render: (agent) => `${agent.agent_id} is deleted` },
+      { json, render: (agent) => line`${agent.agent_id} is deleted` },
     )
   })
   registerUpdate(agents, cli)
@@ -57,7 +57,7 @@ export function registerAgents(program: Program, cli: Cli): void {
     .description('its daily operations, burst and concurrency')
   describe(tier, 'flotilla agents tier scout research-agent').action(
     async (agentId: string, value: Tier, { json }: KeyOptions) => {
-      const render = (agent: AgentView) => `${agent.agent_id} has the tier ${agent.tier}`
+      const render = (agent: AgentView) => line`${agent.agent_id} has the tier ${agent.tier}`
       await cli.run(updateAgentOperation, { agentId, tier: value }, { json, render })
     },
   )

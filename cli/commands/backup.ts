@@ -12,7 +12,7 @@ import { homeOf } from '#runtime/settings.ts'
 import { isAlive } from '#runtime/start/addresses.ts'
 import { type Cli, describe } from '../cli.ts'
 import { executeInPlatform } from '../execute.ts'
-import { createOutput } from '../output.ts'
+import { createOutput, line, print, printJson } from '../output.ts'
 
 /** A backup into a folder. */
 const namedByTime = /^flotilla-[\dT-]+Z\.tar\.zst$/
@@ -35,13 +35,14 @@ export function registerBackup(program: Program, cli: Cli): void {
   describe(command, 'flotilla backup /backups/flotilla.tar.zst\nflotilla backup /backups').action(
     async (target: string, { json }: { json?: boolean }) => {
       const result = await backUp(cli, target)
-      console.log(
-        json
-          ? JSON.stringify(result)
-          : `${result.file}: ${sizeOf(result.bytes)}, ${result.files} files as of ${result.begun_at}; read back, every checksum is right`,
-      )
+      if (json) printJson(result)
+      else print(shown(result))
     },
   )
+}
+
+function shown({ file, bytes, files, begun_at }: Result): string {
+  return line`${file}: ${sizeOf(bytes)}, ${files} files as of ${begun_at}; read back, every checksum is right`
 }
 
 /** The file gets its name when it is whole and was read back. */

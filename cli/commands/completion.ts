@@ -4,6 +4,7 @@ import { Argument, type Command as Program } from 'commander'
 import { helpTexts } from '#stidx/command/help.ts'
 import { describe } from '../cli.ts'
 import { completionScript, type OptionWord, type Shell, shells } from '../completion.ts'
+import { printJson, write } from '../output.ts'
 
 export interface Completed {
   /** The program with every command. */
@@ -19,8 +20,8 @@ export function registerCompletion(program: Program, { whole, singulars }: Compl
   describe(completion, 'source <(flotilla completion bash)\nflotilla completion fish | source').action(
     async (shell: Shell, { json }: { json?: boolean }) => {
       const script = completionScript(shell, { program: await whole(), singulars, otherOptions })
-      if (json) console.log(JSON.stringify({ shell, script }))
-      else process.stdout.write(script)
+      if (json) printJson({ shell, script })
+      else write(script)
     },
   )
 }

@@ -5,7 +5,7 @@ import type { DispatchView } from '#operations/runs.ts'
 import { startDispatchOperation } from '#operations/runs.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { fields } from '../output.ts'
+import { fields, line, print, printJson } from '../output.ts'
 import { followToEnd, type MessageOptions, messageArgs, messageOptions, report } from './run-options.ts'
 
 export function registerDispatch(program: Program, cli: Cli): void {
@@ -18,13 +18,15 @@ export function registerDispatch(program: Program, cli: Cli): void {
       const session = { env: cli.env, output: { item() {}, progress() {} }, signal: cli.signal }
       const started = await execute(startDispatchOperation, messageArgs(text, options), session)
       if (options.async) {
-        console.log(json ? JSON.stringify({ dispatch: started }) : fields(shortOf(started)))
+        if (json) printJson({ dispatch: started })
+        else print(fields(shortOf(started)))
         return
       }
-      if (!json) console.log(beginningOf(started))
+      if (!json) print(beginningOf(started))
       const followed = await followToEnd(cli, String(started.goalId), json)
       if (!('dispatch' in followed)) return
-      console.log(json ? JSON.stringify(followed) : endOf(followed.dispatch))
+      if (json) printJson(followed)
+      else print(endOf(followed.dispatch))
       report(cli, followed.dispatch.status)
     },
   )
@@ -35,12 +37,12 @@ function shortOf({ goalId, sessionId, status, runs }: DispatchView) {
 }
 
 function beginningOf({ goalId, runs }: DispatchView): string {
-  return `[dispatch ${goalId} to ${runs.map(({ agent }) => agent).join(', ')}]`
+  return line`[dispatch ${goalId} to ${runs.map(({ agent }) => agent).join(', ')}]`
 }
 
 /** The conclusion was shown as what the orchestrator said. */
 function endOf({ goalId, status, runs, result }: DispatchView): string {
   const completed = runs.filter((run) => run.status === 'completed').length
   const without = result === null ? '; there is no conclusion' : ''
-  return `[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
+  return line`[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
 }

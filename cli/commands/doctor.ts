@@ -8,7 +8,7 @@ import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { createOutput, table } from '../output.ts'
+import { createOutput, print, printJson, table } from '../output.ts'
 
 /** Opening waits for engines that are away; the doctor reports them instead. */
 const openTimeoutMs = 15_000
@@ -21,7 +21,8 @@ export function registerDoctor(program: Program, cli: Cli): void {
     const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })
     if (openable) checks.push(...(await checkPlatform(cli)))
     const failed = checks.filter((check) => check.status === 'fail').length
-    console.log(json ? JSON.stringify({ ok: failed === 0, checks }) : render(checks))
+    if (json) printJson({ ok: failed === 0, checks })
+    else print(render(checks))
     if (failed > 0) cli.setExitCode(exitRefused)
   })
 }
@@ -38,10 +39,10 @@ async function checkPlatform(cli: Cli): Promise<Check[]> {
 const signs = { ok: 'ok', warn: 'WARN', fail: 'FAIL' }
 
 function render(checks: Check[]): string {
-  const rows = checks.map(({ check, status, found, advice }) => [
-    signs[status],
-    check,
-    advice ? `${found}\n-> ${advice}` : found,
-  ])
+  const rows = checks.flatMap(({ check, status, found, advice }) => {
+    const [first = '', ...more] = found.split('\n')
+    const further = advice ? [...more, `-> ${advice}`] : more
+    return [[signs[status], check, first], ...further.map((text) => ['', '', text])]
+  })
   return table(['', 'check', 'found'], rows)
 }

@@ -5,6 +5,7 @@ import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
 import { homeOf } from '#runtime/settings.ts'
 import { type Cli, describe } from '../cli.ts'
+import { line, print, printJson } from '../output.ts'
 
 const shownComponents = 8
 
@@ -19,11 +20,8 @@ export function registerEmbed(program: Program, cli: Cli): void {
     async (text: string, options: { json?: boolean }) => {
       const { model, vector } = await embedText(cli, text)
       const shown = vector.slice(0, shownComponents).map((component) => component.toFixed(4))
-      console.log(
-        options.json
-          ? JSON.stringify({ model, dimension: vector.length, embedding: vector })
-          : `${model}, ${vector.length} components: ${shown.join(' ')} …`,
-      )
+      if (options.json) printJson({ model, dimension: vector.length, embedding: vector })
+      else print(line`${model}, ${vector.length} components: ${shown.join(' ')} …`)
     },
   )
 }

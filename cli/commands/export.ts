@@ -19,7 +19,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { exportOperation } from '#operations/export.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { createOutput } from '../output.ts'
+import { createOutput, line, printError, printJson } from '../output.ts'
 
 /** The pause before writing again to a standard output that takes nothing at the moment. */
 const retryMs = 2
@@ -135,11 +135,11 @@ export function registerExport(program: Program, cli: Cli): void {
       const session = { env: cli.env, output, signal: cli.signal }
       const { records } = await execute(exportOperation, { collection }, session).finally(output.end)
       sink.finish()
-      if (json) console.log(JSON.stringify({ collection, records, file: path }))
-      else
-        console.error(
-          `${counted(records, 'record')} of ${collection}${path === undefined ? '' : ` in ${path}`}`,
-        )
+      if (json) printJson({ collection, records, file: path })
+      else {
+        const place = path === undefined ? '' : ` in ${path}`
+        printError(line`${counted(records, 'record')} of ${collection}${place}`)
+      }
     } catch (error) {
       sink.abandon()
       throw error

@@ -23,7 +23,7 @@ interface WriteOptions {
 }
 
 export function registerGoals(program: Program, cli: Cli): void {
-  const render = (goal: GoalView) => fields({ ...goal })
+  const render = (goal: GoalView) => fields({ ...goal }, ['description'])
   const goals = program.command('goals').description('goals of agents and people')
   const list = listOptions(goals.command('list'), goalStatuses).description('the newest first')
   describe(list, 'flotilla goals list --status pending').action(async ({ json, ...filters }: ListOptions) => {

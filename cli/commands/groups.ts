@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import { type ResetArgs, resetGroupOperation } from '#operations/groups.ts'
 import { type SkipRecordResult, skipRecordOperation } from '#operations/groups-skip.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
-import { table } from '../output.ts'
+import { line, table } from '../output.ts'
 
 export function registerGroups(program: Program, cli: Cli): void {
   const groups = program.command('groups').description('the reader groups of the log')
@@ -50,10 +50,10 @@ export function registerGroups(program: Program, cli: Cli): void {
 
 function renderSkip(result: SkipRecordResult): string {
   const { group, partition, offset, key, operation, outcome, dead_letter: letter } = result
-  const what = `${group}: ${partition}/${offset} (${key})`
+  const what = line`${group}: ${partition}/${offset} (${key})`
   if (outcome === 'parked') {
     const failed = operation === null ? '' : `, and its operation ${operation} failed`
-    return `${what} is passed: it is now the dead letter ${letter}${failed}`
+    return line`${what} is passed: it is now the dead letter ${letter}${failed}`
   }
   if (outcome === 'applied') return `${what} got through before it could be passed`
   return `${what} is marked; it is passed as soon as a writer comes to it`

@@ -4,7 +4,7 @@ import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import { type GroupLag, type LagResult, lagOperation, type StuckRecord } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { clearScreen, line, table } from '../output.ts'
 
 export function registerLag(program: Program, cli: Cli): void {
   const lag = program
@@ -17,16 +17,15 @@ export function registerLag(program: Program, cli: Cli): void {
     }
     const printing = {
       json: options.json,
-      item: (value: LagResult) => `${clearScreen()}${render(value)}`,
+      item(value: LagResult) {
+        clearScreen()
+        return render(value)
+      },
       render: (result: LagResult) => (options.watch ? '' : render(result)),
     }
     if (options.watch) await cli.follow(lagOperation, { watch: true }, printing)
     else await cli.run(lagOperation, {}, printing)
   })
-}
-
-function clearScreen(): string {
-  return process.stdout.isTTY ? '\u001b[2J\u001b[H' : ''
 }
 
 function render(result: LagResult): string {
@@ -39,11 +38,11 @@ function render(result: LagResult): string {
 /** Not counted in the lag: they cannot be read any more. */
 function expiredLine({ group, topic, partitions }: GroupLag): string[] {
   const records = partitions.reduce((sum, { expired }) => sum + expired, 0)
-  return records === 0 ? [] : [`${group}: ${records} records of ${topic} expired before it read them`]
+  return records === 0 ? [] : [line`${group}: ${records} records of ${topic} expired before it read them`]
 }
 
 function stuckLine(group: string, { partition, offset, key, reason, skip }: StuckRecord): string {
-  const what = `${group} is stuck at ${partition}/${offset} (${key}): ${reason ?? 'not reached yet'}`
+  const what = line`${group} is stuck at ${partition}/${offset} (${key}): ${reason ?? 'not reached yet'}`
   if (skip) return `${what}; marked to be passed`
-  return `${what}; to pass it: flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
+  return line`${what}; to pass it: flotilla groups skip ${group} --partition ${partition} --offset ${offset}`
 }

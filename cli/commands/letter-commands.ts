@@ -5,7 +5,7 @@ import type { Static, TObject } from 'typebox'
 import type { LetterOutcome } from '#operations/dead-letters.ts'
 import type { Operation } from '#operations/operation.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
-import { table } from '../output.ts'
+import { table, visibleJson } from '../output.ts'
 
 export type LetterVerb = 'list' | 'show' | 'replay' | 'discard'
 
@@ -49,7 +49,7 @@ export function registerLetterCommands<F extends TObject, O extends { json?: boo
   })
   register('show', async (filter, json) => {
     const render = ({ dead_letters: letters }: { dead_letters: L[] }) =>
-      letters.map((letter) => JSON.stringify(letter, null, 2)).join('\n')
+      letters.map((letter) => visibleJson(JSON.stringify(letter, null, 2))).join('\n')
     await cli.run(operations.show, filter, { json, render })
   })
   const treat = (operation: Operation<F, Results<N>, never>) => {

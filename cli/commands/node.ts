@@ -19,6 +19,7 @@ import { openReferenceAgents } from '#services/runs/reference-node/reference-age
 import { type ReferenceAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
 import type { PlatformUrls } from '#services/runs/reference-node/shared-memory.ts'
 import type { Cli } from '../cli.ts'
+import { line, print } from '../output.ts'
 
 interface NodeOptions {
   agent: string
@@ -90,9 +91,9 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
         onFault: (app, fault) => log.warn({ agent: app, fault }, 'reference-node.failed'),
       }),
     )
-    console.log(`node_url ${server.url}`)
-    if (!entry) console.log(`the nodes file does not name ${agent.codename} yet: see docs/nodes.md`)
-    console.log('ready')
+    print(`node_url ${server.url}`)
+    if (!entry) print(line`the nodes file does not name ${agent.codename} yet: see docs/nodes.md`)
+    print('ready')
     await new Promise<void>((ended) => {
       if (signal.aborted) ended()
       else signal.addEventListener('abort', () => ended(), { once: true })

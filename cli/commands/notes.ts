@@ -39,7 +39,7 @@ export function registerNotes(program: Program, cli: Cli): void {
   const show = notes.command('show').argument('<id>', 'its number', idOf).description('a note and its thread')
   describe(show, 'flotilla notes show 1').action(async (id: number, { json }: { json?: boolean }) => {
     const render = ({ note, thread }: { note: NoteView; thread: NoteView[] }) =>
-      `${fields({ ...note })}\n\n${tableOf(thread)}`
+      `${fieldsOf(note)}\n\n${tableOf(thread)}`
     await cli.run(
       showNoteOperation,
       { id },
@@ -49,7 +49,7 @@ export function registerNotes(program: Program, cli: Cli): void {
   const add = writeOptions(notes.command('add').argument('<subject>')).description('start a thread')
   describe(add, "flotilla notes add 'Deploying the courier' --body 'It runs.'").action(
     async (subject: string, { json, ...given }: AddOptions) => {
-      await cli.run(addNoteOperation, { ...given, subject }, { json, render: (note) => fields({ ...note }) })
+      await cli.run(addNoteOperation, { ...given, subject }, { json, render: (note) => fieldsOf(note) })
     },
   )
   const reply = writeOptions(notes.command('reply').argument('<id>', 'of the note', idOf))
@@ -58,7 +58,7 @@ export function registerNotes(program: Program, cli: Cli): void {
   describe(reply, "flotilla notes reply 1 --body 'Seen.'").action(
     async (parent_id: number, { json, ...given }: AddOptions) => {
       const args = { ...given, parent_id }
-      await cli.run(replyNoteOperation, args, { json, render: (note) => fields({ ...note }) })
+      await cli.run(replyNoteOperation, args, { json, render: (note) => fieldsOf(note) })
     },
   )
 }
@@ -68,6 +68,11 @@ function writeOptions(command: Program): Program {
     .requiredOption('--body <text>', 'the text')
     .addOption(priorityOption('default: normal'))
     .option('--author <agent-id>', 'in the name of this agent; default: operator')
+}
+
+/** Only the text of a note may have lines of its own. */
+function fieldsOf(note: NoteView): string {
+  return fields({ ...note }, ['body'])
 }
 
 function tableOf(notes: NoteView[]): string {

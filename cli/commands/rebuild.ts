@@ -4,6 +4,7 @@ import type { Command as Program } from 'commander'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from '#operations/rebuild.ts'
 import { rebuildNotesOperation } from '#operations/rebuild-notes.ts'
 import { type Cli, describe } from '../cli.ts'
+import { line } from '../output.ts'
 
 export function registerRebuild(program: Program, cli: Cli): void {
   const rebuild = program.command('rebuild').description('rebuild an index, or the points of notes')
@@ -26,7 +27,7 @@ export function registerRebuild(program: Program, cli: Cli): void {
           json,
           item: (hint: string) => hint,
           render: ({ index, generation, took_ms }) =>
-            `${index} rebuilt: generation ${generation}, ${took_ms} ms`,
+            line`${index} rebuilt: generation ${generation}, ${took_ms} ms`,
         },
       )
     })
@@ -36,7 +37,7 @@ export function registerRebuild(program: Program, cli: Cli): void {
     .description('publish every note once more, so that all their points in fleet_notes are written again')
   describe(notes, 'flotilla rebuild notes').action(async ({ json }: { json?: boolean }) => {
     const render = ({ records, took_ms }: { records: number; took_ms: number }) =>
-      `${records} notes published again, ${took_ms} ms`
+      line`${records} notes published again, ${took_ms} ms`
     await cli.run(rebuildNotesOperation, {}, { json, render })
   })
 }

@@ -9,7 +9,7 @@ import { beginAgainOperation, refillOperation } from '#operations/backup/refill.
 import { restoreInto } from '#operations/backup/restore.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
 import { type Cli, describe } from '../cli.ts'
-import { createOutput } from '../output.ts'
+import { createOutput, line, print, printJson } from '../output.ts'
 import type { Session } from '../run-here.ts'
 
 interface RestoreOptions {
@@ -45,7 +45,8 @@ export function registerRestore(program: Program, cli: Cli): void {
           ? await restoreEngines(session)
           : await restoreFile(session, resolve(named), options.check === true)
       output.end()
-      console.log(options.json ? JSON.stringify(result) : text)
+      if (options.json) printJson(result)
+      else print(text)
     } finally {
       output.end()
     }
@@ -57,7 +58,7 @@ async function restoreFile(session: Session, file: string, check: boolean) {
   const run = { progress: output.progress, signal }
   if (check) {
     const { version, begun_at, files } = await readArchive(file, undefined, run)
-    const text = `${file} is whole: ${files} files as of ${begun_at}, written by version ${version}`
+    const text = line`${file} is whole: ${files} files as of ${begun_at}, written by version ${version}`
     return { file, version, begun_at, files, text }
   }
   demandEmbedded(choicesOf(env))
@@ -65,7 +66,7 @@ async function restoreFile(session: Session, file: string, check: boolean) {
   return restoreInto({ home, file }, run, async ({ version, begun_at, files }) => {
     // The directory's lock is held here.
     const { records } = await beginAgain(session, false)
-    const text = `${home} is as it was at ${begun_at}: ${files} files, and the vector index from ${records} records; flotilla start goes on from there`
+    const text = line`${home} is as it was at ${begun_at}: ${files} files, and the vector index from ${records} records; flotilla start goes on from there`
     return { file, home, version, begun_at, files, records, text }
   })
 }

@@ -4,6 +4,7 @@ import type { Command as Program } from 'commander'
 import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type Cli, exitRefused } from '../cli.ts'
 import { execute } from '../execute.ts'
+import { write } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
 
 export interface MessageOptions {
@@ -30,7 +31,7 @@ export function messageArgs(text: string, { user, session }: MessageOptions) {
 
 /** Shows what the agents say until all have ended. Interrupting it ends the showing, not the run. */
 export async function followToEnd(cli: Cli, id: string, json: boolean): Promise<Followed> {
-  const printer = createRunPrinter((text) => void process.stdout.write(text))
+  const printer = createRunPrinter(write)
   const output = {
     item(item: FollowedItem) {
       if (!json) printer.print(item)

@@ -1,7 +1,9 @@
 /** Writes what agents say to the terminal as it comes: one message after the other, pieces of it at once. */
 
 import type { FollowedItem } from '#operations/runs-follow.ts'
+import { isFault } from '#services/runs/state/model-ends.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
+import { indented, line } from '../output.ts'
 
 export interface RunPrinter {
   print(item: FollowedItem): void
@@ -10,9 +12,6 @@ export interface RunPrinter {
 }
 
 type Complete = Exclude<FollowedItem, { kind: 'partial' }>
-
-/** What a terminal would take for orders. */
-const controls = /\p{Cc}/gu
 
 /** While one message comes in pieces, the others wait for its end. */
 export function createRunPrinter(write: (text: string) => void): RunPrinter {
@@ -25,34 +24,34 @@ export function createRunPrinter(write: (text: string) => void): RunPrinter {
   function printPiece({ author, invocationId, ...event }: RunEvent): void {
     const text = textOf(event)
     if (text === '') return
-    const said = pieces.get(invocationId)?.text ?? ''
-    pieces.set(invocationId, { author, text: said + text })
+    const before = pieces.get(invocationId)?.text ?? ''
+    pieces.set(invocationId, { author, text: before + text })
     if (live === undefined) show(invocationId)
-    else if (live === invocationId) write(shown(text))
+    else if (live === invocationId) write(indented(text))
   }
   function show(runId: string): void {
     const { author, text } = pieces.get(runId)!
     live = runId
-    write(`${author}: ${shown(text)}`)
+    write(said(author, text))
   }
   function printWhole(event: RunEvent): void {
     const { author, invocationId } = event
     const text = textOf(event)
-    const said = live === invocationId ? pieces.get(invocationId)!.text : undefined
+    const before = live === invocationId ? pieces.get(invocationId)!.text : undefined
     pieces.delete(invocationId)
     live = undefined
-    if (said !== undefined && text.startsWith(said)) write(`${shown(text.slice(said.length))}\n`)
+    if (before !== undefined && text.startsWith(before)) write(`${indented(text.slice(before.length))}\n`)
     else {
       // The pieces had a gap, or were those of another message: all of it, once more.
-      if (said !== undefined) write('\n')
-      if (text !== '') write(`${author}: ${shown(text)}\n`)
+      if (before !== undefined) write('\n')
+      if (text !== '') write(`${said(author, text)}\n`)
     }
-    for (const name of callsOf(event)) write(`${author} calls ${shown(name)}\n`)
-    if (event.errorCode) write(`${author} failed: ${shown(event.errorMessage ?? event.errorCode)}\n`)
+    for (const name of callsOf(event)) write(line`${author} calls ${name}\n`)
+    if (isFault(event, true)) write(line`${author} failed: ${event.errorMessage ?? event.errorCode!}\n`)
   }
   function printComplete(item: Complete): void {
     if (item.kind === 'event') printWhole(item.event)
-    else write(`[${item.agent} ${item.status}${item.error === null ? '' : `: ${shown(item.error)}`}]\n`)
+    else write(line`[${item.agent} ${item.status}${item.error === null ? '' : `: ${item.error}`}]\n`)
   }
   function print(item: FollowedItem): void {
     if (item.kind === 'partial') {
@@ -89,6 +88,7 @@ function callsOf({ content }: RunEvent): string[] {
   })
 }
 
-function shown(text: string): string {
-  return text.replace(controls, (control) => (control === '\n' || control === '\t' ? control : ''))
+/** Further lines of it are indented. */
+function said(author: string, text: string): string {
+  return `${line`${author}`}: ${indented(text)}`
 }

@@ -5,7 +5,7 @@ import type { RunView } from '#operations/runs.ts'
 import { startRunOperation } from '#operations/runs.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { fields } from '../output.ts'
+import { fields, line, print, printJson } from '../output.ts'
 import { followToEnd, type MessageOptions, messageArgs, messageOptions, report } from './run-options.ts'
 
 export function registerRun(program: Program, cli: Cli): void {
@@ -19,12 +19,14 @@ export function registerRun(program: Program, cli: Cli): void {
       const args = { agent, ...messageArgs(text, options), streaming: !json }
       const started = await execute(startRunOperation, args, session)
       if (options.async) {
-        console.log(json ? JSON.stringify({ run: started }) : fields(shortOf(started)))
+        if (json) printJson({ run: started })
+        else print(fields(shortOf(started)))
         return
       }
       const followed = await followToEnd(cli, started.runId, json)
       if (!('run' in followed)) return
-      console.log(json ? JSON.stringify(followed) : endOf(followed.run))
+      if (json) printJson(followed)
+      else print(endOf(followed.run))
       report(cli, followed.run.status)
     },
   )
@@ -38,7 +40,7 @@ function shortOf({ runId, appName, sessionId, status }: RunView) {
 function endOf({ runId, sessionId, status, error, skipped }: RunView): string {
   const why = error ? `: ${error.message}` : ''
   return [
-    ...skipped.map(({ agent, reason }) => `[${agent} did not join: ${reason}]`),
-    `[${runId} ${status}${why}; session ${sessionId}]`,
+    ...skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`),
+    line`[${runId} ${status}${why}; session ${sessionId}]`,
   ].join('\n')
 }

@@ -5,7 +5,7 @@ import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
 import { type RunStatus, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type Cli, describe } from '../cli.ts'
-import { fields, table } from '../output.ts'
+import { fields, indented, line, table } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
 
 interface ListOptions {
@@ -64,8 +64,8 @@ export function registerRuns(program: Program, cli: Cli): void {
     async (id: string, { json }: { json?: boolean }) => {
       const render = (done: { run: RunView } | { dispatch: DispatchView }) =>
         'run' in done
-          ? `${done.run.runId} ${endingOf(done.run.status)}`
-          : `dispatch ${done.dispatch.goalId} ${endingOf(done.dispatch.status)}`
+          ? line`${done.run.runId} ${endingOf(done.run.status)}`
+          : line`dispatch ${done.dispatch.goalId} ${endingOf(done.dispatch.status)}`
       await cli.run(cancelRunOperation, { id }, { json, render })
     },
   )
@@ -79,7 +79,7 @@ function endingOf(status: string): string {
 function renderShown(shown: ShownRun): string {
   if ('dispatch' in shown) {
     const { runs, result, ...rest } = shown.dispatch
-    return `${fields(rest)}\n\n${runTable(runs)}${result === null ? '' : `\n\n${result}`}`
+    return `${fields(rest)}\n\n${runTable(runs)}${result === null ? '' : `\n\nconclusion: ${indented(result)}`}`
   }
   let said = ''
   const printer = createRunPrinter((text) => {

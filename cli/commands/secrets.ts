@@ -3,6 +3,7 @@
 import type { Command as Program } from 'commander'
 import { rotateSecretsOperation } from '#operations/secrets.ts'
 import { type Cli, describe } from '../cli.ts'
+import { line } from '../output.ts'
 
 export function registerSecrets(program: Program, cli: Cli): void {
   const secrets = program.command('secrets').description("the platform's own secrets in the database")
@@ -18,7 +19,7 @@ export function registerSecrets(program: Program, cli: Cli): void {
       {
         json,
         render: ({ secrets: count, key_id, kept_in }) =>
-          `${count} encrypted again; all are under key ${key_id} (${kept_in})`,
+          line`${count} encrypted again; all are under key ${key_id} (${kept_in})`,
       },
     )
   })

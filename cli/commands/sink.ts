@@ -7,6 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { type SinkResult, sinkJsonlOperation, sinkPostgresOperation } from '#operations/sink/sink.ts'
 import { catalog, topicByName } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
+import { line } from '../output.ts'
 
 interface SinkOptions {
   from: string
@@ -97,7 +98,7 @@ function printing({ json }: SinkOptions, where: string) {
   return {
     json,
     render: ({ topic, records, position }: SinkResult) =>
-      `${counted(records, 'record')} of ${topic} copied to ${where}, which is at ${position ?? 'its beginning'}`,
+      line`${counted(records, 'record')} of ${topic} copied to ${where}, which is at ${position ?? 'its beginning'}`,
   }
 }
 

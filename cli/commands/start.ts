@@ -12,6 +12,7 @@ import { firstAdminEmail, passwordFile } from '#services/identity/people/first-a
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
+import { line, print } from '../output.ts'
 
 /** A stop that takes longer than this is cut off; the drain of a worker that has one comes on top. */
 const stopMsMax = 10_000
@@ -46,7 +47,7 @@ async function start(names: string[], cli: Cli): Promise<void> {
       chosen: names,
       env,
       log,
-      print: (line) => console.log(line),
+      print: (text) => print(line`${text}`),
       control: createControlHandler(operations),
       signal,
     })
@@ -68,7 +69,7 @@ function showConsole({ addresses }: RunningPlatform, env: Environment): void {
   const { base_url: url } = addresses
   if (url === undefined) return
   // What browsers use, where a proxy is in front.
-  console.log(`console ${(env.MAIN_API_URL || url).replace(/\/$/, '')}/console/`)
+  print(line`console ${(env.MAIN_API_URL || url).replace(/\/$/, '')}/console/`)
   const file = passwordFile(homeOf(env))
-  if (existsSync(file)) console.log(`first admin ${firstAdminEmail}, one-time password in ${file}`)
+  if (existsSync(file)) print(line`first admin ${firstAdminEmail}, one-time password in ${file}`)
 }

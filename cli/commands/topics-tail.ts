@@ -5,6 +5,7 @@ import { lastMax, tailTopicOperation } from '#operations/topics-tail.ts'
 import type { ShownRecord } from '#runtime/show-record.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
+import { visibleJson } from '../output.ts'
 
 interface TailOptions {
   last: number
@@ -26,14 +27,15 @@ export function registerTopicsTail(topics: Program, cli: Cli): void {
       const args = { topic, last, follow: follow && !json, ...(key === undefined ? {} : { key }) }
       const printing = {
         json,
-        item: (record: ShownRecord) => JSON.stringify(record),
-        render: ({ records }: { records: ShownRecord[] }) =>
-          records.map((record) => JSON.stringify(record)).join('\n'),
+        item: shown,
+        render: ({ records }: { records: ShownRecord[] }) => records.map(shown).join('\n'),
       }
       await (args.follow ? cli.follow : cli.run)(tailTopicOperation, args, printing)
     },
   )
 }
+
+const shown = (record: ShownRecord) => visibleJson(JSON.stringify(record))
 
 function count(text: string): number {
   const number = Number(text)

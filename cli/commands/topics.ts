@@ -4,6 +4,7 @@ import { InvalidArgumentError, type Command as Program } from 'commander'
 import { growTopicOperation } from '#operations/grow.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
+import { line } from '../output.ts'
 import { registerTopicsTail } from './topics-tail.ts'
 
 export function registerTopics(program: Program, cli: Cli): void {
@@ -22,7 +23,7 @@ export function registerTopics(program: Program, cli: Cli): void {
         {
           json,
           render: (result) =>
-            `${result.topic} has ${result.partitions} partitions (${result.physical_name}, epoch ${result.epoch})`,
+            line`${result.topic} has ${result.partitions} partitions (${result.physical_name}, epoch ${result.epoch})`,
         },
       )
     },

@@ -43,7 +43,10 @@ function markdownFiles(folder: string): string[] {
 }
 
 function titleOf(text: string, path: string): string {
-  const line = /^#+\s+(.+)/m.exec(text)?.[1] ?? ''
+  const prose = text
+    .replace(/^\ufeff?(?:---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$))?/, '')
+    .replace(/^ {0,3}(```+|~~~+)[\s\S]*?(?:^ {0,3}\1.*$|$(?![\s\S]))/gm, '')
+  const line = /^ {0,3}#{1,6}[ \t]+(.+)/m.exec(prose)?.[1] ?? ''
   const heading = line
     .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')

@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import { homeOf } from '#runtime/settings.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { line, print, printJson, table } from '../output.ts'
 import type { TourResult } from './tour-parts.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
@@ -26,7 +26,8 @@ export function registerTour(program: Program, cli: Cli): void {
     const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
     try {
       const result = await runTour(cli, { vectorUrl, runUrl, folder, quiet: options.json === true })
-      console.log(options.json ? JSON.stringify(result) : render(result))
+      if (options.json) printJson(result)
+      else print(render(result))
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }
@@ -69,7 +70,7 @@ function render(result: TourResult): string {
       result.steps.map((step) => [step.step, step.took_ms, step.found]),
     ),
     table(['search', 'ms', 'score', 'document'], searches),
-    ...result.said.map(({ agent, text }) => `${agent}: ${text}`),
+    ...result.said.map(({ agent, text }) => line`${agent}: ${text}`),
     table(
       ['audit note', 'status', 'ms'],
       result.audit_notes.map((note) => [note.title, note.status_code, note.took_ms]),

@@ -11,7 +11,7 @@ import {
 } from '#operations/users.ts'
 import { type Access, accessLevels } from '#services/identity/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
-import { fields, table } from '../output.ts'
+import { fields, line, table } from '../output.ts'
 
 interface AddOptions {
   name?: string
@@ -34,7 +34,7 @@ export function registerUsers(program: Program, cli: Cli): void {
     .description('what the person may do; it acts everywhere when the command returns')
   describe(role, 'flotilla users role ana@example.com admin').action(
     async (user: string, value: Access, { json }: { json?: boolean }) => {
-      const render = (person: UserView) => `${person.email} is ${person.role}`
+      const render = (person: UserView) => line`${person.email} is ${person.role}`
       await cli.run(setUserRoleOperation, { user, role: value }, { json, render })
     },
   )
@@ -44,7 +44,7 @@ export function registerUsers(program: Program, cli: Cli): void {
     .description('remove the person; sessions and open streams end')
   describe(remove, 'flotilla users remove ana@example.com').action(
     async (user: string, { json }: { json?: boolean }) => {
-      await cli.run(removeUserOperation, { user }, { json, render: ({ email }) => `${email} is removed` })
+      await cli.run(removeUserOperation, { user }, { json, render: ({ email }) => line`${email} is removed` })
     },
   )
 }

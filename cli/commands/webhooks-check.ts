@@ -6,7 +6,7 @@ import { counted } from '#lib/counted.ts'
 import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
-import { table } from '../output.ts'
+import { line, print, printJson, table } from '../output.ts'
 
 interface CheckOptions {
   rate: number
@@ -30,7 +30,8 @@ export function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
     (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
       const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
       const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
-      console.log(json ? JSON.stringify(result) : render(result))
+      if (json) printJson(result)
+      else print(render(result))
       if (!result.ok) cli.setExitCode(exitRefused)
     },
   )
@@ -38,10 +39,11 @@ export function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
 
 function render({ ok, file, faults, targets, warnings }: CheckResult): string {
   if (!ok) {
-    const lines = faults.map(({ line, place, message }) =>
-      [line === null ? '' : `line ${line}: `, place === '' ? '' : `${place} `, message].join(''),
-    )
-    return [`${file} has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:`, ...lines].join(
+    const lines = faults.map(({ line: at, place, message }) => {
+      const where = [at === null ? '' : `line ${at}: `, place === '' ? '' : `${place} `].join('')
+      return line`${where}${message}`
+    })
+    return [line`${file} has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:`, ...lines].join(
       '\n',
     )
   }
@@ -57,8 +59,8 @@ function render({ ok, file, faults, targets, warnings }: CheckResult): string {
   const head = ['target', 'url', 'events', 'agents', 'ordering', 'retries', 'signed']
   return [
     ...(targets.length > 0 ? [table(head, rows)] : []),
-    ...warnings.map(({ target, message }) => `warning: ${target}: ${message}`),
-    `${file} is sound: ${counted(targets.length, 'target')}`,
+    ...warnings.map(({ target, message }) => line`warning: ${target}: ${message}`),
+    line`${file} is sound: ${counted(targets.length, 'target')}`,
   ].join('\n')
 }
 

@@ -9,8 +9,9 @@ import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
 import { homeOf } from '#runtime/settings.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { webhookEvents } from '#services/webhooks/event.ts'
+import { parseExact } from '#stidx/exact-json.ts'
 import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { line, print, printJson, table } from '../output.ts'
 
 interface FireOptions {
   event?: string
@@ -46,7 +47,8 @@ flotilla webhooks fire --file event.json --targets audit-log`,
   ).action(async (options: FireOptions) => {
     const event = eventOf(options)
     const answer = await send(cli, event, options)
-    console.log(options.json ? JSON.stringify(answer) : render(answer))
+    if (options.json) printJson(answer)
+    else print(render(answer))
   })
 }
 
@@ -83,7 +85,7 @@ function readEvent(file: string): object {
     throw new AppError('bad_request', `${named} cannot be read (${code}).`)
   }
   try {
-    const event: unknown = JSON.parse(text)
+    const event: unknown = parseExact(text)
     if (event !== null && typeof event === 'object' && !Array.isArray(event)) return event
   } catch {
     // Refused below.
@@ -131,14 +133,15 @@ function explained(error: unknown, url: string): unknown {
 }
 
 function render({ idempotency_key, deliveries }: FireAnswer): string {
-  if (deliveries.length === 0) return `${idempotency_key}: no target's lists match, so nothing is delivered`
+  if (deliveries.length === 0)
+    return line`${idempotency_key}: no target's lists match, so nothing is delivered`
   const rows = deliveries.map(({ target, sequence }) => [target, sequence])
-  return `${idempotency_key}\n${table(['target', 'sequence'], rows)}`
+  return `${line`${idempotency_key}`}\n${table(['target', 'sequence'], rows)}`
 }
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseExact(text)
   } catch {
     throw new InvalidArgumentError('It must be JSON.')
   }

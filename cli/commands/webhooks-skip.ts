@@ -9,6 +9,7 @@ import {
   skipHeadOperation,
 } from '#operations/webhooks/skip.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
+import { line } from '../output.ts'
 
 export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
   const skip = webhooks
@@ -37,13 +38,13 @@ export function registerWebhooksSkip(webhooks: Program, cli: Cli): void {
 
 function renderSkip({ target, sequence, outcome }: SkipResult): string {
   if (outcome === 'parked')
-    return `${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
-  if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
-  return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
+    return line`${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
+  if (outcome === 'delivered') return line`${target}: ${sequence} was delivered before it could be parked`
+  return line`${target}: ${sequence} is marked; it is parked as soon as a courier runs`
 }
 
 function renderForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {
   const gone = discarded > 0 ? `; discarded: ${counted(discarded, 'record')}` : ''
   const left = kept > 0 ? `; kept: ${counted(kept, 'dead letter')}` : ''
-  return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
+  return line`${target} is forgotten, and partition ${partition} is free${gone}${left}`
 }

@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { type Cli, describe } from '../cli.ts'
-import { table } from '../output.ts'
+import { line, table } from '../output.ts'
 
 export function registerWebhooksTargets(webhooks: Program, cli: Cli): void {
   const targets = webhooks
@@ -18,12 +18,12 @@ function render({ targets, couriers, file }: TargetsResult): string {
   const notes = [
     ...(file.readable
       ? []
-      : [`${file.path} cannot be read here: targets without a partition are not listed`]),
+      : [line`${file.path} cannot be read here: targets without a partition are not listed`]),
     ...(couriers === 0 && targets.some(({ lag }) => lag > 0)
       ? ['no courier is running: nothing is delivered']
       : []),
   ]
-  if (targets.length === 0) return [...notes, `no targets; they are listed in ${file.path}`].join('\n')
+  if (targets.length === 0) return [...notes, line`no targets; they are listed in ${file.path}`].join('\n')
   const head = ['target', 'state', 'waiting', 'head', 'head age', 'breaker', 'next try', 'last', 'at']
   const rows = targets.map((one) => [
     one.target,

@@ -56,7 +56,7 @@ test('other agents wait for the end of the message that is being shown', () => {
       ['partial', 'WHALE', 'y'],
       ['event', 'WHALE', 'wxyz'],
     ]),
-  ).toBe('ATLAS: ab\nPULSE: pq\n[CIPHER failed: no node[2J]\nWHALE: wxyz\n')
+  ).toBe('ATLAS: ab\nPULSE: pq\n[CIPHER failed: no node\\x1b[2J]\nWHALE: wxyz\n')
 })
 
 test('what does not end is ended, and what waits is shown', () => {

@@ -1,0 +1,37 @@
+/** Texts of others on a terminal: nothing in them acts there, hides or turns what is around it, or begins a line of its own. */
+
+/** Controls (C0 and C1), bidi controls, line and paragraph separators. */
+const unsafe = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+const familiar: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
+
+/** A value within a line: what a terminal would act on is shown as `\x1b`, `\n` or `\u202e`. */
+export function oneLine(text: string): string {
+  return text.replace(unsafe, escapeOf)
+}
+
+/**
+ * A text that may have lines, such as a note: each further line begins with `indent`, so that none passes for a line of
+ * ours. Tabs stay.
+ */
+export function indented(text: string, indent = '  '): string {
+  return keepingLines(text.replaceAll('\r\n', '\n')).replaceAll('\n', `\n${indent}`)
+}
+
+/** Text whose lines are ours: its line breaks and tabs stay. For what is put together from the above. */
+export function keepingLines(text: string): string {
+  return text.replace(unsafe, (found) => (found === '\n' || found === '\t' ? found : escapeOf(found)))
+}
+
+/** The same JSON, in one line or in several. JSON itself escapes C0 controls only. */
+export function visibleJson(json: string, mark = '\\u'): string {
+  return json.replace(unsafe, (found) => (found === '\n' ? found : `${mark}${hexOf(found, 4)}`))
+}
+
+function escapeOf(found: string): string {
+  return familiar[found] ?? (found <= '\u00ff' ? `\\x${hexOf(found, 2)}` : `\\u${hexOf(found, 4)}`)
+}
+
+function hexOf(found: string, digits: number): string {
+  return found.charCodeAt(0).toString(16).padStart(digits, '0')
+}
