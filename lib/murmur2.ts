@@ -2,9 +2,8 @@
  * Kafka's default partitioner for records with a key, so that every driver and every language chooses the same
  * partition.
  *
- * kafkajs exports its own only as a partitioner over the metadata of a topic. It computes with BigInt, some 40 times
- * slower, and importing it would load the whole Kafka client into every embedded platform. The package murmurhash gives
- * the same hash; these lines never change, and Kafka's own test values check them, so they are not worth a dependency.
+ * The embedded platform needs it without a Kafka client. The package murmurhash gives the same hash; these lines never
+ * change, and Kafka's own test values check them, so they are not worth a dependency.
  */
 
 /** MurmurHash2, 32 bit, seed 0x9747b28c (org.apache.kafka.common.utils.Utils#murmur2). */

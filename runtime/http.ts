@@ -7,6 +7,7 @@ import type { Registry } from 'prom-client'
 import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import { registerAccessLog } from './http/access-log.ts'
+import { registerAnswerHeaders } from './http/answer-headers.ts'
 import { answerUnreadableAddress, registerErrors } from './http/errors.ts'
 import { createHttpProcess, type HttpProcess, joinProcess } from './http/http-process.ts'
 import { registerJsonBodies } from './http/json-parser.ts'
@@ -95,6 +96,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.setSerializerCompiler(createSerializer)
   registerDrain(app)
   registerRequestIds(app)
+  registerAnswerHeaders(app)
   if (options.tracing) registerServerSpans(app, options.name, options.tracing)
   if (options.loopbackOnly) registerLoopbackGuard(app)
   registerErrors(app, options.log)

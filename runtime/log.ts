@@ -4,6 +4,7 @@ import { type Logger, pino } from 'pino'
 import pretty from 'pino-pretty'
 import { Type } from 'typebox'
 import type { Environment } from '#lib/config.ts'
+import { visibleJson } from '#lib/terminal-text.ts'
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
@@ -54,10 +55,12 @@ export function createLog(options: LogOptions = {}): Logger {
       translateTime: 'SYS:HH:MM:ss.l',
       ignore: 'pid,hostname',
     })
-    return pino(settings, lines)
+    // It reads the JSON and shows C1 and bidi controls as they are: with another backslash they are text to it.
+    const streamWrite = (json: string) => visibleJson(json, '\\\\u')
+    return pino({ ...settings, hooks: { streamWrite } }, lines)
   }
   // Requests must not wait for a pipe; lines that are still buffered are written at the exit.
-  return pino(settings, buffered())
+  return pino({ ...settings, hooks: { streamWrite: visibleJson } }, buffered())
 }
 
 type Destination = ReturnType<typeof pino.destination>

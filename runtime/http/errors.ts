@@ -3,6 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError, describeError } from '#lib/errors.ts'
+import { nosniff } from './answer-headers.ts'
+import { faultLineOf } from './fault-lines.ts'
 import { hasBody, leaveBodyUnread } from './linger.ts'
 import { problemContentType, problemOf, publicError } from './problem.ts'
 
@@ -32,7 +34,7 @@ export function registerErrors(app: FastifyInstance, log: Logger): void {
 
 /** Answers addresses that the router cannot read: they never become a request that hooks see. */
 export function answerUnreadableAddress(error: Error, request: FastifyRequest, reply: FastifyReply): void {
-  reply.header('x-request-id', request.id)
+  reply.headers({ ...nosniff, 'x-request-id': request.id })
   answerProblem(reply, request, publicError(error))
 }
 
@@ -68,8 +70,9 @@ function logFault(log: Logger, request: FastifyRequest, problem: AppError, error
     fault: describeError(error),
     cause: describeCause(error),
   }
-  if (problem.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, 'http.fault')
-  else log.warn(line, 'http.engine-away')
+  const name = faultLineOf(problem)
+  if (problem.statusCode === 500) log.error({ ...line, stack: stackOf(error) }, name)
+  else log.warn(line, name)
 }
 
 function describeCause(error: unknown): string | undefined {

@@ -97,7 +97,8 @@ export function openEventStream(reply: FastifyReply, options: EventStreamOptions
     if (id !== undefined) marked = undefined
     const head = `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}`
     // JSON of one line: it has no line breaks of its own.
-    write(`${head}data: ${data instanceof Json ? data.text : JSON.stringify(data)}\n\n`)
+    const text = data instanceof Json ? data.text : JSON.stringify(data)
+    write(`${head}data: ${withoutSeparators(text)}\n\n`)
   }
 
   return {
@@ -120,4 +121,11 @@ export function openEventStream(reply: FastifyReply, options: EventStreamOptions
       close()
     },
   }
+}
+
+const separators = /[\u2028\u2029]/g
+
+/** The same JSON. Some readers take these two for the ends of lines: in JSON they are only within texts. */
+function withoutSeparators(json: string): string {
+  return json.replace(separators, (found) => (found === '\u2028' ? '\\u2028' : '\\u2029'))
 }

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
+import { AppError } from '#lib/errors.ts'
 import { createBodyThread } from './body-thread.ts'
 import { parseJson } from './json-body.ts'
 
@@ -30,8 +31,15 @@ export function registerJsonBodies(app: FastifyInstance): void {
   )
   app.addHook('onClose', () => thread.close())
   app.decorateRequest('bodyHash', null)
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    const encoding = request.headers['content-encoding'] ?? 'identity'
+    if (encoding.toLowerCase() === 'identity') return done(null, payload)
+    done(new AppError('unsupported_media_type', 'Send the body as it is: Content-Encoding is not read.'))
+  })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // Many clients name a type with every request: an empty body is none.
+    if (body.length === 0) return done(null, undefined)
     const hashed = request.headers['idempotency-key'] !== undefined
     if (body.length > parsedOnLoopBytesMax) {
       thread.parse(body, hashed).then((parsed) => {

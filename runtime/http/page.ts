@@ -9,6 +9,8 @@ export type Encoding = 'br' | 'gzip' | 'identity'
 
 export interface Page {
   type: string
+  /** Sent with it, and with a 304. */
+  headers: Readonly<Record<string, string>>
   /** ETag of its body in this encoding. */
   etag(encoding: Encoding): string
   /** Compressed at the first call, off the event loop. */
@@ -26,12 +28,17 @@ const compress = {
   gzip: (body: Buffer) => promisify(gzip)(body),
 }
 
-export function createPage(type: string, text: string | Buffer): Page {
+export function createPage(
+  type: string,
+  text: string | Buffer,
+  headers: Readonly<Record<string, string>> = {},
+): Page {
   const whole = Buffer.from(text)
   const tag = hash('sha256', whole, 'base64url').slice(0, 22)
   const made = new Map<Encoding, Promise<Buffer>>([['identity', Promise.resolve(whole)]])
   return {
     type,
+    headers,
     etag: (encoding) => (encoding === 'identity' ? `"${tag}"` : `"${tag}-${encoding}"`),
     body(encoding) {
       if (whole.length < compressedBytesMin || encoding === 'identity') return made.get('identity')!
@@ -42,7 +49,7 @@ export function createPage(type: string, text: string | Buffer): Page {
   }
 }
 
-/** Answers 200, or 304 to who has the page already. `headers` are sent with both. */
+/** Answers 200, or 304 to who has the page already. `headers` are sent with both, as the page's own are. */
 export async function sendPage(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -53,7 +60,7 @@ export async function sendPage(
   const body = await page.body(wanted)
   const encoding = body === (await page.body('identity')) ? 'identity' : wanted
   const etag = page.etag(encoding)
-  reply.headers({ ...headers, etag, vary: 'accept-encoding' })
+  reply.headers({ ...page.headers, ...headers, etag, vary: 'accept-encoding' })
   if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send()
   if (encoding !== 'identity') reply.header('content-encoding', encoding)
   return reply.type(page.type).send(body)

@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net'
 import { AppError } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
+import { nosniff } from './answer-headers.ts'
 import { linger } from './linger.ts'
 import { problemContentType, problemOf } from './problem.ts'
 
@@ -27,10 +28,11 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
 /** Writes the answer of a fault and ends the connection. Nothing of another answer may be written yet. */
 export function answerRaw(socket: Socket, fault: AppError): void {
   const body = JSON.stringify(problemOf(fault, newEventId()))
+  const sniffing = Object.entries(nosniff).map(([name, value]) => `${name}: ${value}\r\n`)
   const wait = fault.retryAfter === undefined ? '' : `Retry-After: ${Math.ceil(fault.retryAfter)}\r\n`
   linger(
     socket,
     `HTTP/1.1 ${fault.statusCode} ${STATUS_CODES[fault.statusCode]}\r\n` +
-      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${wait}Connection: close\r\n\r\n${body}`,
+      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${sniffing.join('')}${wait}Connection: close\r\n\r\n${body}`,
   )
 }

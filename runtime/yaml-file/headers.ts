@@ -1,7 +1,7 @@
 /** Reads and checks a map of header names to values. */
 
 import type { Located } from './located-yaml.ts'
-import type { FileReading } from './reading.ts'
+import { type FileReading, secretLengthMin } from './reading.ts'
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/
 /** What one line of a header can carry; no spaces around it. */
@@ -23,8 +23,10 @@ export const connectionHeaders: readonly string[] = [
   'expect',
 ]
 const valueLengthMax = 8_192
+/** Headers that carry a credential: it is a secret, also where it is written into the file itself. */
+const credentialName = /auth|cookie|credential|key|password|secret|token/
 
-/** `reserved`: names in lower case that only the platform may set. */
+/** `reserved`: names in lower case that only the platform may set. Credentials are among `reading.secrets` afterwards. */
 export function readHeaders(
   value: Located,
   reading: FileReading,
@@ -50,9 +52,17 @@ export function readHeaders(
           place,
           `has a value that a header cannot carry: 1 to ${valueLengthMax} printable ASCII characters on one line, without spaces around them (is there a line break at the end of a variable?)`,
         )
-      } else headers.push([name, text])
+      } else {
+        headers.push([name, text])
+        if (credentialName.test(lower)) for (const secret of secretsOf(text)) reading.secrets.add(secret)
+      }
     }
     seen.add(lower)
   }
   return Object.fromEntries(headers)
+}
+
+/** A value, and what follows its scheme: `Bearer …`. */
+function secretsOf(value: string): string[] {
+  return [value, value.split(' ').at(-1) as string].filter(({ length }) => length >= secretLengthMin)
 }

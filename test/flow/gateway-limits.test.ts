@@ -189,6 +189,20 @@ test('a refused flood is no operation and is counted in one summary', async () =
   expect(counts.map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
 })
 
+test('an agent that is made again under an old id is not shown what the old one did', async () => {
+  const old = await known({ agentId: 'renewed' })
+  expect((await count(old)).status).toBe(200)
+  expect((await endedOperations(old)).map(({ operation }) => operation)).toContain('count')
+  await deleteAgent(gateway.platform.engines.relational, 'renewed')
+  const renewed = await known({ agentId: 'renewed' })
+  await send(renewed, '/v1/vectors/search', { body: { collection: 'posts', vector: axisVector(1) } })
+  const shown = await eventually('its own are shown', async () => {
+    const operations = (await endedOperations(renewed)).map(({ operation }) => operation)
+    return operations.includes('search') ? operations : undefined
+  })
+  expect(shown).not.toContain('count')
+})
+
 test('the client waits out a 429 when it is asked to, and passes it on otherwise', async () => {
   const { privateKeyPem } = await gateway.provision({ agentId: 'patient', tier: 'agent' })
   const options = { vectorUrl: gateway.vectorUrl, agentId: 'patient', privateKeyPem }

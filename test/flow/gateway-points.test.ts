@@ -226,6 +226,22 @@ test('an operation id that is not of this platform is 400 wherever it is given',
   expect([search.status, search.json.code]).toEqual([400, 'invalid_operation_id'])
 })
 
+test('null is the same as absent where a field may be left out', async () => {
+  const collection = 'almemsha'
+  await client.upsert(collection, [{ id: 'nothing', vector: axisVector(3), payload: {} }], { wait: true })
+  const same = async (path: string, body: object, nulls: object) => {
+    const absent = await bare(path, { body: { collection, ...body } })
+    const given = await bare(path, { body: { collection, ...body, ...nulls } })
+    expect([absent.status, given.status]).toEqual([200, 200])
+    expect({ ...given.json, took_ms: 0 }).toEqual({ ...absent.json, took_ms: 0 })
+  }
+  await same('/v1/vectors/scroll', {}, { offset: null, filter: null })
+  await same('/v1/vectors/search', { vector: [...axisVector(3)] }, { filter: null, score_threshold: null })
+  await same('/v1/vectors/count', {}, { filter: null })
+  const counted = await bare(`/v1/vectors/count?collection=${collection}&filter=null`)
+  expect([counted.status, counted.json.count]).toEqual([200, await client.count(collection)])
+})
+
 test('texts become vectors in the form of OpenAI', async () => {
   const answer = await client.embeddings(['where is the courier', 'and the writer'])
   expect(answer).toMatchObject({ object: 'list', model: expect.any(String) })

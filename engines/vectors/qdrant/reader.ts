@@ -1,6 +1,7 @@
 /** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
+import { pathPart } from '#lib/path-part.ts'
 import { hnsw } from '../collections.ts'
 import type {
   CollectionStats,
@@ -70,7 +71,7 @@ export function createReader(
   }
 
   async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
-    const path = `/collections/${encodeURIComponent(collection)}/points/query`
+    const path = `/collections/${pathPart(collection)}/points/query`
     const body = queryBody(query.vector, {
       limit,
       with_payload: payloadFields(!isLater(query) && query.withPayload),

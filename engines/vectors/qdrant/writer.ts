@@ -1,6 +1,7 @@
 /** Writes points to Qdrant so that none goes back: what a point holds from a newer record stays. */
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
+import { pathPart } from '#lib/path-part.ts'
 import { comparePositions, isNewer, newestPerId } from '../operations.ts'
 import type { PointOperation } from '../port.ts'
 import type { Call, VectorSender } from './calls.ts'
@@ -49,7 +50,7 @@ export function createWriter(
    * left, and found by reading the positions back. They are sent again, each with its own condition.
    */
   async function writeBatch(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<void> {
-    const points = `/collections/${encodeURIComponent(name)}/points`
+    const points = `/collections/${pathPart(name)}/points`
     const body = upsertBody(batch, olderThan(batch[0]!.payload))
     await request('upsert', signal, (init) => sender.send('PUT', `${points}?wait=true`, body, init.signal))
     if (batch.length === 1) return

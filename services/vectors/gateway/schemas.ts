@@ -1,12 +1,18 @@
 /** Shapes of the gateway's requests and answers: they validate, serialise and describe. */
 
-import { type TProperties, Type } from 'typebox'
+import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import { collections, vectorDimension } from '#engines/vectors/collections.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
 
 const closed = { additionalProperties: false }
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
   Type.Object(properties, { ...closed, ...options })
+
+/** Clients that write every field send null for what they leave out. Described as the schema alone. */
+export function absentOr<S extends TSchema & { type: string }>(schema: S) {
+  const orNull = { ...schema, type: [schema.type, 'null'], ...shownAs(schema) }
+  return Type.Optional(Type.Unsafe<Static<S> | null>(orNull))
+}
 
 export const limit = Type.Integer({ minimum: 1, maximum: 1_000, default: 10, examples: [5] })
 

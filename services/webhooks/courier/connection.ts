@@ -4,6 +4,7 @@ import type { LookupFunction } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { deadlines } from '#lib/deadlines.ts'
 import { CallError, callFaultOf } from './call-fault.ts'
+import { type AnswersConnector, connectPastInterim } from './interim-answers.ts'
 import type { CallFault, CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
@@ -33,6 +34,7 @@ export class Connection {
   readonly #path: string
   readonly #callMs: number
   #client: Client | null = null
+  readonly #connector: AnswersConnector
   #busy = false
   /** The signal of the latest call. One listener serves all calls that have the same: to add one for each takes long. */
   #signal: AbortSignal | undefined
@@ -44,6 +46,8 @@ export class Connection {
   constructor(options: ConnectionOptions) {
     this.#options = options
     this.#callMs = options.callMs ?? callMs
+    const { lookup } = options
+    this.#connector = connectPastInterim({ lookup, timeout: this.#callMs, autoSelectFamily: true })
     this.#clock = setTimeout(() => this.#end('timeout'), this.#callMs).unref()
     this.#path = `${options.url.pathname}${options.url.search}`
   }
@@ -58,6 +62,7 @@ export class Connection {
     this.#clock.refresh()
     this.#listenTo(signal)
     this.#busy = true
+    this.#connector.begin()
     return new Promise((resolve) => {
       const call = new Call((result, reusable) => {
         this.#busy = false
@@ -96,14 +101,13 @@ export class Connection {
 
   #open(): Client {
     if (this.#client) return this.#client
-    const { url, lookup } = this.#options
-    this.#client = new Client(url.origin, {
+    this.#client = new Client(this.#options.url.origin, {
       pipelining: 1,
       keepAliveTimeout: idleMs,
       // The clock of the call is the only one.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: { lookup, timeout: this.#callMs, autoSelectFamily: true },
+      connect: this.#connector.connect,
     })
     return this.#client
   }

@@ -136,6 +136,32 @@ test('a body over 256 KiB is parsed in a thread with the same faults', async () 
   expect([surrogate.statusCode, surrogate.json().errors[0].path]).toEqual([422, '/s'])
 })
 
+test('an empty body is none, though its type is named', async () => {
+  const { app } = testApp()
+  app.post('/cancel', (request) => ({ body: request.body ?? null }))
+  for (const [method, url] of [
+    ['DELETE', '/things'],
+    ['POST', '/cancel'],
+  ] as const) {
+    const headers = { 'content-type': 'application/json', 'idempotency-key': 'k' }
+    const answer = await app.inject({ method, url, headers })
+    expect([answer.statusCode, answer.body]).toEqual([200, method === 'POST' ? '{"body":null}' : ''])
+    expect((await app.inject({ method, url, headers, payload: '' })).statusCode).toBe(200)
+  }
+})
+
+test('an encoded body is 415 and says so', async () => {
+  const { app } = testApp()
+  for (const encoding of ['gzip', 'br', 'identity, gzip']) {
+    const headers = { 'content-type': 'application/json', 'content-encoding': encoding }
+    const answer = await app.inject({ method: 'POST', url: '/any', headers, payload: '{}' })
+    expect([answer.statusCode, answer.json().code]).toEqual([415, 'unsupported_media_type'])
+    expect(answer.json().detail).toContain('Content-Encoding')
+  }
+  const headers = { 'content-type': 'application/json', 'content-encoding': 'Identity' }
+  expect((await app.inject({ method: 'POST', url: '/any', headers, payload: '{}' })).statusCode).toBe(200)
+})
+
 test('DELETE may carry a body', async () => {
   const { app } = testApp()
   const answer = await app.inject({

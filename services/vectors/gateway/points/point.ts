@@ -1,7 +1,4 @@
-/**
- * What makes a point of a request valid: its collection, id, vector and payload. Points are checked here and nowhere
- * else.
- */
+/** What makes a point valid: its collection, id, vector and payload. Also how much of an answer a point may take. */
 
 import {
   type CollectionName,

@@ -8,7 +8,7 @@ import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/point.ts'
-import { after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
+import { absentOr, after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
 
 const querystring = closedObject({
   collection,
@@ -21,7 +21,7 @@ const querystring = closedObject({
   after,
 })
 
-const body = closedObject({ collection, filter: Type.Optional(filter), after }, { title: 'CountRequest' })
+const body = closedObject({ collection, filter: absentOr(filter), after }, { title: 'CountRequest' })
 
 const answer = Type.Object(
   { collection: Type.String(), count: Type.Integer() },
@@ -69,7 +69,8 @@ export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
         body,
       },
     },
-    (request, reply) => count({ gateway, request, reply }, request.body, () => request.body.filter),
+    (request, reply) =>
+      count({ gateway, request, reply }, request.body, () => request.body.filter ?? undefined),
   )
 }
 
@@ -95,6 +96,7 @@ function parseFilter(text: string | undefined): Filter | undefined {
   } catch {
     throw validationFailed([{ path: '/filter', message: 'must be JSON' }])
   }
+  if (value === null) return undefined
   const errors = checkFilter(value)
   if (errors) {
     throw validationFailed(errors.map(({ path, message }) => ({ path: `/filter${path}`, message })))

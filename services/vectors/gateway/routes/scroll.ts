@@ -10,6 +10,7 @@ import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { requireCollection } from '../points/point.ts'
 import {
+  absentOr,
   after,
   afterProblems,
   answeredVector,
@@ -25,8 +26,8 @@ const body = closedObject(
   {
     collection,
     limit: Type.Optional(limit),
-    offset: Type.Optional(pointId),
-    filter: Type.Optional(filter),
+    offset: absentOr(pointId),
+    filter: absentOr(filter),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -137,8 +138,8 @@ function queryOf(given: Static<typeof body>): ScrollQuery {
     limit: given.limit ?? 10,
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,
-    ...(given.offset === undefined ? {} : { offset: given.offset }),
-    ...(given.filter === undefined ? {} : { filter: given.filter }),
+    ...(given.offset == null ? {} : { offset: given.offset }),
+    ...(given.filter == null ? {} : { filter: given.filter }),
   }
 }
 

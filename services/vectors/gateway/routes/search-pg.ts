@@ -10,7 +10,16 @@ import { withAudit } from '#services/audit/trail/audited.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import type { Gateway } from '../gateway.ts'
 import { pointsPerPiece, readQueryVector } from '../points/point.ts'
-import { after, afterProblems, answeredVector, closedObject, limit, payload, vector } from '../schemas.ts'
+import {
+  absentOr,
+  after,
+  afterProblems,
+  answeredVector,
+  closedObject,
+  limit,
+  payload,
+  vector,
+} from '../schemas.ts'
 import type { PgHit, PgQuery } from '../search-pg/search.ts'
 
 const body = closedObject(
@@ -28,7 +37,7 @@ const body = closedObject(
     metric: Type.Optional(
       Type.Literal('cosine', { default: 'cosine', description: 'Scores are 1 − cosine distance.' }),
     ),
-    filter_sql: Type.Optional(
+    filter_sql: absentOr(
       Type.String({
         description:
           'An SQL condition over the columns of the table, up to 4,096 bytes: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, ' +
@@ -151,6 +160,6 @@ function queryOf(given: Static<typeof body>, caller: string): PgQuery {
     limit: given.limit ?? 10,
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,
-    ...(given.filter_sql === undefined ? {} : { filter: given.filter_sql }),
+    ...(given.filter_sql == null ? {} : { filter: given.filter_sql }),
   }
 }

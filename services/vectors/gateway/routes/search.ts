@@ -10,6 +10,7 @@ import { withAudit } from '#services/audit/trail/audited.ts'
 import type { Gateway } from '../gateway.ts'
 import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../points/point.ts'
 import {
+  absentOr,
   after,
   afterProblems,
   answeredVector,
@@ -26,8 +27,8 @@ const body = closedObject(
     collection,
     vector,
     limit: Type.Optional(limit),
-    score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
-    filter: Type.Optional(filter),
+    score_threshold: absentOr(Type.Number({ description: 'Hits below this score are left out.' })),
+    filter: absentOr(filter),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -123,8 +124,8 @@ function queryOf(given: Static<typeof body>): SearchQuery {
     withPayload: given.with_payload ?? true,
     withVector: given.with_vector ?? false,
     bytesMax: pieceBytesMax,
-    ...(given.score_threshold === undefined ? {} : { scoreThreshold: given.score_threshold }),
-    ...(given.filter === undefined ? {} : { filter: given.filter }),
+    ...(given.score_threshold == null ? {} : { scoreThreshold: given.score_threshold }),
+    ...(given.filter == null ? {} : { filter: given.filter }),
   }
 }
 

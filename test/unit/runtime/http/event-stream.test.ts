@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
-import { type EventStream, openEventStream } from '#runtime/http/event-stream.ts'
+import { type EventStream, Json, openEventStream } from '#runtime/http/event-stream.ts'
 import { eventually } from '../../../support/eventually.ts'
 
 /** Calls `began` with each stream; resolves with the port. */
@@ -33,6 +33,18 @@ test('frames carry event, id and data of one line', async () => {
   expect(await answer.text()).toBe(
     ': open\n\ndata: {"text":"a\\nb\\r\\nid: 5\\n\\n"}\n\nevent: end\nid: x\ndata: null\n\n',
   )
+})
+
+test('line separators in texts are escaped, whoever made the JSON', async () => {
+  const text = 'a\u2028b\u2029'
+  const port = await serve((stream) => {
+    stream.send({ data: { text } })
+    stream.end({ data: new Json(JSON.stringify({ text })) })
+  })
+  const answer = await (await fetch(`http://127.0.0.1:${port}/`)).text()
+  expect(answer).not.toMatch(/[\u2028\u2029]/)
+  const [, ...frames] = answer.trim().split('\n\n')
+  expect(frames.map((frame) => JSON.parse(frame.slice('data: '.length)))).toEqual([{ text }, { text }])
 })
 
 test('heartbeats keep it open, and carry the id that was marked last', async () => {

@@ -99,6 +99,45 @@ describe('a call', () => {
     expect(result).toMatchObject({ status: null, fault: 'reset' })
   })
 
+  test('reads past interim answers that nobody asked for, whatever pieces they come in', async () => {
+    const interim =
+      'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 \r\n\r\n'
+    const answer = 'HTTP/1.1 202 Accepted\r\nContent-Length: 21\r\n\r\nHTTP/1.1 100 Continue'
+    const bytes = Buffer.from(interim + answer)
+    let pieceBytes = 1
+    let requests = 0
+    const server = createServer((socket) => {
+      socket.setNoDelay(true)
+      socket.on('error', () => {})
+      socket.on('data', async (data) => {
+        if (!String(data).startsWith('POST')) return
+        requests++
+        for (let at = 0; at < bytes.length; at += pieceBytes) {
+          socket.write(bytes.subarray(at, at + pieceBytes))
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const connection = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+    for (pieceBytes of [1, 20, 23, bytes.length]) {
+      expect(await post(connection, request())).toMatchObject({ status: 202, fault: null })
+    }
+    expect(requests).toBe(4)
+  })
+
+  test('does not wait for ever behind interim answers', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.on('data', () => socket.write('HTTP/1.1 100 Continue\r\n\r\n'.repeat(2_000)))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    expect((await post(connect(`http://127.0.0.1:${port}/`), request())).fault).toBe('reset')
+  })
+
   test('follows no redirect, and reports where it led', async () => {
     const location = 'http://127.0.0.1:9/elsewhere'
     const sink = await sinkOf(() => ({ status: 302, headers: { location } }))
