@@ -16,8 +16,8 @@ export const listDispatchesOperation = defineOperation({
   name: 'dispatches list',
   needs: [],
   args: Type.Object({
-    /** Only those of this caller. */
-    own: Type.Optional(Type.Object({ callerUid: Type.String(), userId: Type.String() })),
+    /** Only those that this caller started, or that are of this user. */
+    own: Type.Optional(Type.Object({ callerUid: Type.String(), userUid: Type.String() })),
     status: Type.Optional(Type.Enum(dispatchStatuses)),
     limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
     before: Type.Optional(Type.Integer()),

@@ -19,8 +19,8 @@ const mayImport: Record<string, readonly string[]> = {
   runtime: ['lib', 'schemas', 'topics', 'engines'],
   ...Object.fromEntries(baseAreas.map((area) => [area, [...kit, ...baseAreas]])),
   ...Object.fromEntries(areas.map((area) => [area, [...kit, ...baseAreas]])),
-  // Its reference node is an agent like those of users: it reaches the platform by the client.
-  'services/runs': [...kit, ...baseAreas, 'packages/client'],
+  // Its reference node is an agent like those of users: it reaches the platform by the client. Events pass on JSON as records do.
+  'services/runs': [...kit, ...baseAreas, 'packages/client', 'packages/stidx'],
   operations: [...kit, ...baseAreas, ...areas],
   'services/main-api': [...kit, ...baseAreas, 'operations'],
   services: [...kit, ...baseAreas, ...areas, 'services/main-api'],

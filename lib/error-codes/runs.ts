@@ -12,8 +12,10 @@ export const runCodes = {
   user_mismatch: {
     status: 403,
     title: 'The user is another one than the caller',
-    meaning: 'A person who is no admin names another `userId` than the own.',
-    action: 'Leave `userId` out, or send your own.',
+    meaning:
+      '`userId` is an agent or a person of the platform, a person who is no admin names another one, or the session has runs of ' +
+      'another user of the same name: an agent that had the id before, or a name that was free.',
+    action: 'Leave `userId` out, or send your own; send another `sessionId`, or none.',
   },
   agent_not_found: {
     status: 404,

@@ -23,6 +23,8 @@ export interface OpenedRecords {
   epoch: number
   /** Partition → next offset; rises as records are given out. */
   next: Map<number, number>
+  /** Fields of values that the reader is not shown. */
+  withheld: readonly string[]
   platform: FollowParts & { eventLog: EventLog; codec: Codec }
 }
 
@@ -32,19 +34,27 @@ export interface RecordsPlatform extends Omit<FollowParts, 'eventLog'> {
   codec: Codec
 }
 
+export interface OpenAt {
+  topic: string
+  from: string
+  field: string
+  withheld?: readonly string[]
+}
+
 /**
  * `from`: `beginning`, `end` or a position; a partition that it does not name is read from its first record. `field` is
- * where it was given. Throws AppError `not_found`, `validation_failed`, `position_expired`, `log_unavailable`.
+ * where it was given; `withheld` fields of values are left out. Throws AppError `not_found`, `validation_failed`,
+ * `position_expired`, `log_unavailable`.
  */
 export async function openRecords(
   { engines: { eventLog }, codec, publisher, log }: RecordsPlatform,
-  { topic: named, from, field }: { topic: string; from: string; field: string },
+  { topic: named, from, field, withheld = [] }: OpenAt,
 ): Promise<OpenedRecords> {
   const topic = findTopic(named)
   const { epoch, physicalName: name } = publisher.locationOf(topic)
   const wanted = from === 'beginning' || from === 'end' ? from : readPosition(from, field)
   const ranges = (await eventLog.offsets(name)).toSorted((a, b) => a.partition - b.partition)
-  const opened = { topic, name, epoch, platform: { eventLog, codec, publisher, log } }
+  const opened = { topic, name, epoch, withheld, platform: { eventLog, codec, publisher, log } }
   if (wanted === 'beginning' || wanted === 'end') {
     const next = new Map(
       ranges.map(({ partition, start, end }) => [partition, wanted === 'end' ? end : start]),
@@ -194,8 +204,18 @@ export function readingOf(
 }
 
 /** Decoded, as programs get it: nothing is cut. Bytes of internal topics may hold what is nobody's. */
-export function shownOf({ platform, topic }: OpenedRecords, record: StoredRecord): Promise<ShownRecord> {
-  return showRecord(platform.codec, topic, record, { bytes: topic.public ? 'base64' : 'size', wholly: true })
+export async function shownOf(
+  { platform, topic, withheld }: OpenedRecords,
+  record: StoredRecord,
+): Promise<ShownRecord> {
+  const bytes = topic.public ? 'base64' : 'size'
+  const shown = await showRecord(platform.codec, topic, record, { bytes, wholly: true })
+  return withheld.length === 0 ? shown : { ...shown, value: without(shown.value, withheld) }
+}
+
+function without(value: unknown, fields: readonly string[]): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !fields.includes(name)))
 }
 
 function outside(

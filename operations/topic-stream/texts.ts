@@ -1,4 +1,4 @@
-/** Records as JSON texts, each made once for the readers that are at about the same place. */
+/** Records as JSON texts, each made once for the readers that are at about the same place and are shown the same of it. */
 
 import { LRUCache } from 'lru-cache'
 import type { StoredRecord } from '#engines/event-log/port.ts'
@@ -18,8 +18,9 @@ export function createRecordTexts(maxSize = keptBytes): RecordTexts {
   const texts = new LRUCache<string, Promise<string>>({ maxSize })
   return {
     of(opened, record) {
-      const { name, epoch } = opened
-      const key = `${name}/${epoch}/${record.partition}/${record.offset}/${record.timestamp}`
+      const { name, epoch, withheld } = opened
+      const place = `${name}/${epoch}/${record.partition}/${record.offset}/${record.timestamp}`
+      const key = `${place}/${withheld.join()}`
       const known = texts.get(key)
       if (known) return known
       const text = shownOf(opened, record).then((shown) => JSON.stringify(shown))

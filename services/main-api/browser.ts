@@ -31,6 +31,16 @@ export function ownOriginOf(publicUrl: string | undefined): OwnOrigin {
   return ({ protocol, host }) => (host === known?.host ? known.origin : `${protocol}://${host}`)
 }
 
+/**
+ * Where the OpenID Connect provider sends browsers back to: the public address alone where it is known, because a caller
+ * chooses its Host.
+ */
+export function returnOriginOf(publicUrl: string | undefined): OwnOrigin {
+  if (publicUrl === undefined) return ownOriginOf(undefined)
+  const { origin } = new URL(publicUrl)
+  return () => origin
+}
+
 /** `origin` is that of the interface. */
 export function cookieOptions(
   origin: string,

@@ -158,10 +158,10 @@ test('hub.records and fleet.events are for every role, all others for admins; by
   ])
 })
 
-async function stream(query: string, lastEventId?: string) {
+async function stream(query: string, lastEventId?: string, access: 'viewer' | 'member' | 'admin' = 'viewer') {
   const url = `${api.baseUrl}${pathOf()}${query}`
   const reader = await readEvents(url, {
-    token: await api.tokenFor('viewer'),
+    token: await api.tokenFor(access),
     lastEventId,
     accept: 'text/event-stream',
   })
@@ -189,6 +189,24 @@ test('a stream begins with its position and resumes behind any event, without a 
   // The same position goes for pages.
   const { records } = await page(`?from=${first.records()[30]!.id}`)
   expect(records).toHaveLength(29)
+})
+
+test('what agents answered is in fleet.events for admins alone, in pages and streams', async () => {
+  const { next } = await page('?from=end')
+  const [number] = await write(1, 'SECRET')
+  const value = { event: 'task.completed', agent: 'SECRET', task_id: number, ts: 1 }
+  const shown = { viewer: value, member: value, admin: { ...value, result: '{}' } }
+  // Texts are shared between readers at one place: the first one is followed by one of the other kind.
+  for (const access of ['admin', 'viewer', 'member', 'admin'] as const) {
+    const { records } = await page(`?from=${next}`, await api.tokenFor(access))
+    expect(records.map((record) => record.value)).toEqual([shown[access]])
+    const reader = await stream(`?from=${next}`, undefined, access)
+    await eventually('it came', () => reader.records().length === 1)
+    expect(reader.records()[0]!.data.value).toEqual(shown[access])
+    reader.cut()
+  }
+  const token = await api.tokenFor('member')
+  expect((await api.call('GET', `/api/v1/log/topics/${topic}/tail`, { token })).status).toBe(403)
 })
 
 test('a stream that cannot begin is a problem document, and streams and waiting pages share the places', async () => {

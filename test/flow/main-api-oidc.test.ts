@@ -1,6 +1,6 @@
 /** Sign-in at an OpenID Connect provider, from the first redirect to the session, and what is tried against it. */
 
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { addPerson, showPerson } from '#services/identity/people/people.ts'
 import { notedBy } from '#services/identity/people/rows.ts'
 import type { Browser } from '../support/browser.ts'
@@ -84,6 +84,23 @@ test('whom an admin added by subject signs in, and has a session like any other'
   expect(platform.lines.join('')).not.toContain(code)
 })
 
+test('where the public address is known, the provider sends browsers there, whatever host they asked', async () => {
+  const known = await openMainApiPlatform({
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: oidcClient.id,
+    OIDC_CLIENT_SECRET: oidcClient.secret,
+    MAIN_API_URL: 'https://fleet.example',
+  })
+  onTestFinished(() => known.close())
+  for (const host of ['127.0.0.1', 'evil.example', 'fleet.example']) {
+    const browser = newBrowser(known)
+    const begun = await browser.ask(start, { headers: { 'x-forwarded-host': host } })
+    const { searchParams } = new URL(begun.headers.get('location')!)
+    expect(searchParams.get('redirect_uri')).toBe('https://fleet.example/api/v1/session/oidc/callback')
+    expect(browser.cookies.get('flotilla_oidc')!.line).toContain('Secure')
+  }
+})
+
 test('a verified e-mail links a person once; from then on the subject counts', async () => {
   const person = await added('Vera@x')
   provider.accounts['sub-vera'] = { email: 'vera@x', email_verified: true }
@@ -118,6 +135,30 @@ test.each([
     'forbidden',
     null,
   ])
+})
+
+test('a verified e-mail that is the uid of a person, or only looks like the e-mail, is 403', async () => {
+  const person = await added('kate@example.com')
+  for (const email of [person.uid, '\u212aate@example.com']) {
+    provider.accounts['sub-claims'] = { email, email_verified: true }
+    const browser = newBrowser(platform)
+    const refused = await browser.ask((await callbackOf(browser, 'sub-claims')).href)
+    expect([refused.status, refused.data.code]).toEqual([403, 'forbidden'])
+  }
+  const { relational } = platform.platform.engines
+  expect(await showPerson(relational, person.uid)).toMatchObject({ oidc_subject: null })
+})
+
+test('a provider that says email_verified as a text is refused with a hint, and not by subject', async () => {
+  await added('tess@x')
+  provider.accounts['sub-tess'] = { email: 'tess@x', email_verified: 'true' }
+  const browser = newBrowser(platform)
+  const refused = await browser.ask((await callbackOf(browser, 'sub-tess')).href)
+  expect([refused.status, refused.data.detail]).toEqual([403, expect.stringContaining('JSON value true')])
+  await added('theo@x', { subject: 'sub-theo' })
+  provider.accounts['sub-theo'] = { email: 'theo@x', email_verified: 'true' }
+  const known = newBrowser(platform)
+  expect((await trade(known, await codeOf(known, 'sub-theo'))).status).toBe(200)
 })
 
 test('a code counts once, and only in the browser that began', async () => {

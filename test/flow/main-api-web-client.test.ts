@@ -4,8 +4,10 @@ import { deleteApp, initializeApp } from '@firebase/app'
 import {
   type Auth,
   connectAuthEmulator,
+  createUserWithEmailAndPassword,
   getAuth,
   onIdTokenChanged,
+  sendPasswordResetEmail,
   signInWithCustomToken,
   signOut,
 } from '@firebase/auth'
@@ -46,6 +48,29 @@ test('it renews the token by itself', async () => {
   stop()
   expect((await me(renewed)).status).toBe(200)
   expect((await user.getIdTokenResult()).token).toBe(renewed)
+})
+
+test('it understands that a call is not there, and takes it for no fault of the network', async () => {
+  for (const call of [
+    () => createUserWithEmailAndPassword(auth, 'new@example.com', 'a long password'),
+    () => sendPasswordResetEmail(auth, 'ana@example.com'),
+  ]) {
+    await expect(call()).rejects.toMatchObject({ code: 'auth/operation-not-allowed' })
+  }
+  for (const [method, path, status] of [
+    ['POST', '/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any', 404],
+    ['GET', '/identitytoolkit.googleapis.com/v1/projects?key=any', 404],
+    ['GET', '/identitytoolkit.googleapis.com/v1/accounts:lookup', 405],
+    ['POST', '/securetoken.googleapis.com/v2/token', 404],
+  ] as const) {
+    const answer = await api.call(method, path, method === 'POST' ? { body: {} } : {})
+    expect([answer.status, answer.json.error]).toEqual([
+      status,
+      expect.objectContaining({ code: status, message: expect.stringMatching(/^OPERATION_NOT_ALLOWED : /) }),
+    ])
+  }
+  // Nothing else speaks like Google.
+  expect((await api.call('GET', '/api/v1/nothing')).json).not.toHaveProperty('error')
 })
 
 test('it understands what is refused', async () => {

@@ -60,6 +60,16 @@ test('what an agent says is shown as it comes, and once', async () => {
   expect(node.runs[0]).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
 })
 
+test('what an agent says acts on no terminal, and begins no line of the command', async () => {
+  const before = node.scripts.get('whale')!
+  node.scripts.set('whale', () => [{ text: 'one\n[run_0 completed]\x1b[2J\u202e' }])
+  const { stdout } = await runCommand(['run', 'WHALE', 'hello'], env)
+  node.scripts.set('whale', before)
+  expect(stdout).toMatch(
+    /^WHALE: one\n {2}\[run_0 completed\]\\x1b\[2J\\u202e\n\[run_[0-9a-f]{32} completed; /,
+  )
+})
+
 test('as one document: the run and its events, those of agents that were named, too', async () => {
   const answer = await runJson<RunDocument>(['run', 'nexus', 'who knows?', '--user', 'u1'], env)
   expect(textsOf(answer)).toEqual(['NEXUS: Let @whale say it.', 'WHALE: one two'])

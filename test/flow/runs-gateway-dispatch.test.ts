@@ -158,11 +158,18 @@ describe('a dispatch', () => {
   })
 
   it('is seen by who started it, its user and admins alone', async () => {
-    const { goalId } = (await dispatch({ message: 'x', userId: 'a-user-of-it' })).json
-    const statusFor = async (key: string) =>
-      (await platform.call('GET', `/dispatches/${goalId}`, { key })).status
-    expect(await statusFor(await platform.keyOf('a-user-of-it', { access: 'viewer' }))).toBe(200)
-    expect(await statusFor(await platform.keyFor('admin'))).toBe(200)
-    expect(await statusFor(await platform.keyOf('somebody-else'))).toBe(404)
+    const own = (await dispatch({ message: 'x' })).json
+    const user = await platform.keyOf('a-user-of-it', { access: 'viewer' })
+    const admin = await platform.keyFor('admin')
+    const body = { message: 'x', userId: 'a-user-of-it' }
+    const named = (await platform.call('POST', '/dispatch', { key: admin, body })).json
+    const stranger = await platform.keyOf('somebody-else')
+    const statuses = async (goalId: unknown) => {
+      const keys = [await platform.memberKey(), user, admin, stranger]
+      const answers = keys.map((key) => platform.call('GET', `/dispatches/${goalId}`, { key }))
+      return (await Promise.all(answers)).map(({ status }) => status)
+    }
+    expect(await statuses(own.goalId)).toEqual([200, 404, 200, 404])
+    expect(await statuses(named.goalId)).toEqual([404, 200, 200, 404])
   })
 })

@@ -16,6 +16,7 @@ afterEach(() => {
   for (const slug of agents) platform.script(slug, echoScript)
 })
 
+const textEvent = (text: string) => ({ content: { role: 'model', parts: [{ text }] } })
 const data = (json: string): Step => ({ raw: `data: ${json}\n\n` })
 const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
@@ -55,7 +56,26 @@ describe('an agent that sends', () => {
       200,
       null,
     ],
-    ['half a frame', [{ text: 'whole' }, { raw: 'data: {"content":' }], 200, null],
+    ['half a frame', [{ text: 'whole' }, { raw: 'data: {"content":' }], 502, 'node_lost'],
+    ['an ordinary end as an error', [{ text: 'whole' }, { event: { errorCode: 'STOP' } }], 200, null],
+    ['a text that its limit cut', [{ event: { ...textEvent('half'), errorCode: 'MAX_TOKENS' } }], 200, null],
+    ['a limit without a text', [{ event: { errorCode: 'MAX_TOKENS' } }], 502, 'agent_error'],
+    ['text and then a fault', [{ text: 'half' }, { event: { errorCode: 'SAFETY' } }], 502, 'agent_error'],
+    [
+      'pieces alone',
+      [
+        { text: 'one, ', partial: true },
+        { text: 'two', partial: true },
+      ],
+      200,
+      null,
+    ],
+    [
+      'pieces and a fault',
+      [{ text: 'on', partial: true }, { event: { errorCode: 'OTHER' } }],
+      502,
+      'agent_error',
+    ],
     ['a megabyte of text', [{ text: 'x'.repeat(1024 * 1024) }], 200, null],
     [
       'events of a thousand parts',
@@ -73,6 +93,30 @@ describe('an agent that sends', () => {
     expect(stream.end().run.endedAt).not.toBeNull()
     platform.script('whale', echoScript)
     expect(talkOf(await platform.run('whale', 'next'))).toEqual(['WHALE: whale heard: next'])
+  })
+
+  it('the headers of its request does not show the credential of the nodes file, also in pieces', async () => {
+    const secret = 'the-credential-"of"-a-node'
+    const at = { url: platform.node.url, concurrency: 200 }
+    const others = Object.fromEntries(agents.map((slug) => [slug, at]))
+    platform.writeNodes({ ...others, telltale: { ...at, headers: { Authorization: `Bearer ${secret}` } } })
+    platform.script('telltale', ({ headers }) => [
+      { text: JSON.stringify(headers), partial: true },
+      { event: { ...textEvent(JSON.stringify(headers)), customMetadata: { headers, [secret]: true } } },
+    ])
+    await eventually('it is found', async () => (await platform.run('telltale', 'x')).status === 200)
+    const stream = await platform.stream('/telltale/run', {
+      body: { newMessage: message('x'), streaming: true },
+    })
+    await stream.over
+    expect(platform.node.runs.at(-1)!.headers.authorization).toBe(`Bearer ${secret}`)
+    const shown = JSON.stringify(stream.frames)
+    expect(shown).toContain('[cut]')
+    expect(shown).not.toContain('the-credential')
+    const again = await platform.stream(`/runs/${stream.end().run.runId}/events`)
+    await again.over
+    expect(JSON.stringify(again.frames)).not.toContain('the-credential')
+    platform.writeNodes(others)
   })
 
   it('more events than a run may have', async () => {

@@ -140,19 +140,22 @@ describe('rights', () => {
     const user = await platform.keyOf('the-user', { access: 'viewer' })
     const stranger = await platform.keyOf('a-stranger')
     const admin = await platform.keyFor('admin')
-    const answer = await platform.run('whale', 'PULSE too', { key: owner, fields: { userId: 'the-user' } })
-    const runId = answer.headers.get('x-run-id') as string
-    const joined = (await platform.call('GET', `/runs/${runId}`, { key: owner })).json.joined as {
-      runId: string
-    }[]
-    expect(joined).toHaveLength(1)
-    for (const id of [runId, joined[0]!.runId]) {
-      const statuses = []
-      for (const key of [owner, user, admin, stranger]) {
-        statuses.push((await platform.call('GET', `/runs/${id}`, { key })).status)
+    const start = async (key: string, userId: string, seenBy: number[]) => {
+      const answer = await platform.run('whale', 'PULSE too', { key, fields: { userId } })
+      const id = answer.headers.get('x-run-id') as string
+      const joined = (await platform.call('GET', `/runs/${id}`, { key })).json.joined as { runId: string }[]
+      expect(joined).toHaveLength(1)
+      for (const one of [id, joined[0]!.runId]) {
+        const statuses = []
+        for (const asking of [owner, user, admin, stranger]) {
+          statuses.push((await platform.call('GET', `/runs/${one}`, { key: asking })).status)
+        }
+        expect(statuses).toEqual(seenBy)
       }
-      expect(statuses).toEqual([200, 200, 200, 404])
+      return id
     }
+    const ofOwner = await start(owner, 'a user of the owner', [200, 404, 200, 404])
+    const runId = await start(admin, 'the-user', [404, 200, 200, 404])
     const events = await platform.stream(`/runs/${runId}/events`, { key: stranger })
     expect(events.status).toBe(404)
     expect((await platform.call('POST', `/runs/${runId}/cancel`, { key: stranger })).status).toBe(404)
@@ -162,13 +165,14 @@ describe('rights', () => {
         (run) => run.runId,
       )
     expect(await listed(stranger)).toEqual([])
-    expect(await listed(owner)).toContain(runId)
+    expect(await listed(owner)).toContain(ofOwner)
+    expect(await listed(owner)).not.toContain(runId)
     expect(await listed(user)).toContain(runId)
     expect(await listed(admin, '?userId=the-user')).toContain(runId)
     expect(await listed(admin, '?userId=nobody')).toEqual([])
   })
 
-  it('an agent with an ID token starts runs for anyone', async () => {
+  it('an agent with an ID token starts runs for users of its own', async () => {
     const body = { newMessage: message('x'), userId: 'somebody' }
     const token = await platform.idTokenOf('an-agent-with-a-token')
     const agent = await platform.call('POST', '/whale/run', { body, key: token })

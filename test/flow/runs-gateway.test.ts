@@ -80,9 +80,16 @@ describe('the answer', () => {
   })
 
   it('gives ids that no header can carry percent-encoded', async () => {
-    const answer = await platform.run('whale', 'x', { fields: { sessionId: 'ü 語', userId: 'a/b' } })
+    const answer = await platform.run('whale', 'x', { fields: { sessionId: 'ü 語', userId: 'a+b' } })
     expect(decodeURIComponent(answer.headers.get('x-session-id') as string)).toBe('ü 語')
-    expect(answer.headers.get('x-user-id')).toBe('a/b')
+    expect(answer.headers.get('x-user-id')).toBe('a+b')
+    const ids = await Promise.all(
+      ['a b', 'a%20b'].map(async (sessionId) => {
+        const { headers } = await platform.run('whale', 'x', { fields: { sessionId } })
+        return headers.get('x-session-id')
+      }),
+    )
+    expect(ids).toEqual(['a%20b', 'a%2520b'])
   })
 
   it('is an empty list when the agent says nothing', async () => {
@@ -193,12 +200,18 @@ describe('a stream', () => {
     const byQuery = await platform.stream(`${path}?after=39`)
     await byQuery.over
     expect(byQuery.ids()).toEqual([40])
-    for (const last of ['40', '41', '900']) {
+    const end = await platform.stream(path, { lastEventId: '40' })
+    await end.over
+    expect([end.ids(), end.frames.at(-1)!.id, end.end().run.status]).toEqual([[], '41', 'completed'])
+    // An EventSource would come again and again for the last frame.
+    for (const last of ['41', '900']) {
       const nothing = await platform.stream(path, { lastEventId: last })
-      await nothing.over
-      expect(nothing.ids()).toEqual([])
-      expect(nothing.end().run.status).toBe('completed')
+      expect([nothing.status, nothing.text]).toEqual([204, ''])
     }
+    const alone = await platform.stream(`${path}?join=false`, { lastEventId: '40' })
+    await alone.over
+    const last = alone.frames.at(-1)!.id!
+    expect((await platform.stream(`${path}?join=false`, { lastEventId: last })).status).toBe(204)
     const refused = await platform.stream(path, { lastEventId: 'x' })
     expect(refused.status).toBe(422)
     platform.script('atlas', echoScript)

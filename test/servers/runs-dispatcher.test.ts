@@ -1,4 +1,4 @@
-/** The dispatcher, the rows that it works with, turns, and runs that are claimed with their acceptance, on Postgres. */
+/** The dispatcher, the rows that it works with, turns, users, and runs that are claimed with their acceptance, on Postgres. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
@@ -9,6 +9,7 @@ import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
 import { describeRows } from '../unit/services/runs/state/state.promises.ts'
 import { describeTurns } from '../unit/services/runs/state/turns.promises.ts'
+import { describeUsers } from '../unit/services/runs/state/users.promises.ts'
 
 async function open(): Promise<Relational> {
   const relational = await openPostgres({ url: await databaseUrl(), log: silentLog })
@@ -18,6 +19,7 @@ async function open(): Promise<Relational> {
 
 describeRows(open)
 describeTurns(open)
+describeUsers(open)
 describeDispatcher('Postgres', open)
 describeRunsAtOnce('Postgres', open)
 describeTurnsOfRuns('Postgres', open)

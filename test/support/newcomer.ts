@@ -1,7 +1,7 @@
 /** A copy of the project in a folder of its own, with a shell in it: for following its pages as a newcomer does. */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
@@ -28,6 +28,11 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
     if (!packages.includes(file)) cpSync(join(projectFolder, file), join(folder, file))
   }
   for (const modules of packages) symlinkSync(join(projectFolder, modules), join(folder, modules))
+  // What `npm test` has built of the same sources: `npm start` would build it, too, which takes a while.
+  for (const made of ['packages/stidx/dist', 'packages/client/dist', 'console/dist', '.cache/built']) {
+    const from = join(projectFolder, made)
+    if (existsSync(from)) cpSync(from, join(folder, made), { recursive: true })
+  }
   git(folder, 'init', '--quiet')
   git(folder, 'add', '.')
   const { PATH = '', HOME = '' } = process.env

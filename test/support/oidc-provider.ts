@@ -7,7 +7,8 @@ import Provider, { type Configuration } from 'oidc-provider'
 
 export interface ProviderAccount {
   email?: string
-  email_verified?: boolean
+  /** Some providers send a text. */
+  email_verified?: boolean | string
 }
 
 export interface TestProvider {

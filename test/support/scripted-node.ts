@@ -167,17 +167,24 @@ class Node implements ScriptedNode {
     }
     if (path === '/health') return send(response, 200, { status: 'ok' })
     if (path === '/list-apps') return send(response, 200, [...this.scripts.keys()])
-    const session = /^\/apps\/([^/]+)\/users\/([^/]+)\/sessions(?:\/([^/]+))?$/.exec(path)
+    // Python's server decodes a path before it looks for its route: an id with a slash finds none.
+    const isDecoded = this.#options.dialect !== 'typescript'
+    const routed = isDecoded ? decodeURIComponent(path) : path
+    const session = /^\/apps\/([^/]+)\/users\/([^/]+)\/sessions(?:\/([^/]+))?$/.exec(routed)
     if (request.method === 'POST' && session) {
       await this.sessionsHeld
-      return this.#createSession(response, session, body)
+      const names = session.slice(1).map((name) => (isDecoded ? name : name && decodeURIComponent(name)))
+      return this.#createSession(response, names, body)
     }
     if (request.method === 'POST' && path === '/run_sse') return await this.#run(request, response, body)
     this.#refuse(response, 404, 'Not Found')
   }
 
-  #createSession(response: ServerResponse, path: RegExpExecArray, body: Record<string, unknown>): void {
-    const [app, userId, inPath] = path.slice(1).map((part) => part && decodeURIComponent(part))
+  #createSession(
+    response: ServerResponse,
+    [app, userId, inPath]: (string | undefined)[],
+    body: Record<string, unknown>,
+  ): void {
     // The TypeScript server overlooks an id in the body.
     const named = this.#options.dialect === 'typescript' ? undefined : (body.sessionId ?? body.session_id)
     const id = inPath ?? named ?? randomUUID()

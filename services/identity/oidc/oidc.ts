@@ -22,10 +22,14 @@ export interface Oidc {
    * Who came back: `search` is the query of the callback's address. Throws AppError `forbidden` for what is not the
    * provider's answer to this start, `identity_unavailable`.
    */
-  finish(
-    begun: BegunSignIn,
-    search: string,
-  ): Promise<{ account: ProviderAccount; verifiedEmail: string | null }>
+  finish(begun: BegunSignIn, search: string): Promise<FinishedSignIn>
+}
+
+export interface FinishedSignIn {
+  account: ProviderAccount
+  verifiedEmail: string | null
+  /** The provider says `email_verified` as the text "true", which counts for nothing. */
+  saysVerifiedAsText: boolean
 }
 
 /** Endpoints of a provider change rarely. */
@@ -90,12 +94,13 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
         const claims = answer.claims()
         if (!claims) throw refused(new Error('no ID token'))
         const account = { issuer: settings.issuer, subject: claims.sub }
-        const known = verifiedEmailOf({ ...claims })
-        if (known !== null || claims.email !== undefined) return { account, verifiedEmail: known }
+        const known = emailOf({ ...claims })
         // Many providers keep the e-mail out of the ID token.
-        if (!config.serverMetadata().userinfo_endpoint) return { account, verifiedEmail: null }
+        const isElsewhere =
+          claims.email === undefined && config.serverMetadata().userinfo_endpoint !== undefined
+        if (known.verifiedEmail !== null || !isElsewhere) return { account, ...known }
         const info = await client.fetchUserInfo(config, answer.access_token, claims.sub)
-        return { account, verifiedEmail: verifiedEmailOf({ ...info }) }
+        return { account, ...emailOf({ ...info }) }
       }),
   }
 }
@@ -123,8 +128,11 @@ async function discover(
   return config
 }
 
-function verifiedEmailOf({ email, email_verified }: Record<string, unknown>): string | null {
-  return typeof email === 'string' && email_verified === true ? email : null
+function emailOf({ email, email_verified }: Record<string, unknown>): Omit<FinishedSignIn, 'account'> {
+  return {
+    verifiedEmail: typeof email === 'string' && email_verified === true ? email : null,
+    saysVerifiedAsText: email_verified === 'true',
+  }
 }
 
 /** The provider did not answer, or with a fault of its own. */

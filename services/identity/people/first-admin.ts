@@ -16,7 +16,7 @@ import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { newOneTimePassword, type Passwords } from './passwords.ts'
 import { insertPerson } from './people.ts'
-import { notedBy } from './rows.ts'
+import { hasEmail, notedBy } from './rows.ts'
 
 export const firstAdminEmail = 'admin@localhost'
 const lookEveryMs = 60_000
@@ -101,7 +101,7 @@ async function make(
 async function hasAdmin(executor: SqlExecutor): Promise<boolean> {
   // Whoever has its e-mail without being admin was made so by an admin.
   const { rowCount } = await executor.query(
-    "select 1 from platform.people where role = 'admin' or lower(email) = $1 limit 1",
+    `select 1 from platform.people where role = 'admin' or ${hasEmail('$1')} limit 1`,
     [firstAdminEmail],
   )
   return rowCount > 0
@@ -109,7 +109,7 @@ async function hasAdmin(executor: SqlExecutor): Promise<boolean> {
 
 async function isReplaced(executor: SqlExecutor): Promise<boolean> {
   const { rowCount } = await executor.query(
-    'select 1 from platform.people where lower(email) = $1 and must_change_password',
+    `select 1 from platform.people where ${hasEmail('$1')} and must_change_password`,
     [firstAdminEmail],
   )
   return rowCount === 0

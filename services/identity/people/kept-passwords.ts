@@ -7,6 +7,7 @@ import {
   type By,
   columns,
   emailPattern,
+  hasEmail,
   notedBy,
   type Person,
   type PersonChanged,
@@ -71,7 +72,7 @@ export async function readPasswordOf(
 ): Promise<{ person: Person; password: string | null } | null> {
   if (!emailPattern.test(email)) return null
   const { rows } = await executor.query<Person & { password: string | null }>(
-    `select ${columns}, password from platform.people where lower(email) = lower($1)`,
+    `select ${columns}, password from platform.people where ${hasEmail('$1')}`,
     [email],
   )
   if (!rows[0]) return null

@@ -34,7 +34,7 @@ export interface NewPerson {
 const nameLengthMax = 64
 const subjectLengthMax = 255
 
-/** Throws AppError `person_exists` (e-mails differ by more than case) or `validation_failed`. */
+/** Throws AppError `person_exists` (e-mails differ by more than case, of any letters) or `validation_failed`. */
 export async function addPerson(
   relational: Relational,
   input: NewPerson,
@@ -63,7 +63,7 @@ export async function listPeople(executor: SqlExecutor): Promise<Person[]> {
   return rows
 }
 
-/** By uid, or by e-mail in any case. Throws AppError `not_found`. */
+/** By uid, or by e-mail in any case of ASCII letters. Throws AppError `not_found`. */
 export async function showPerson(executor: SqlExecutor, who: string): Promise<Person> {
   return (await findPerson(executor, who)) ?? refuseUnknown()
 }

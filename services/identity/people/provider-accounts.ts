@@ -3,7 +3,7 @@
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { writePersonChange } from './changes.ts'
-import { columns, findPerson, notedBy, type Person, shownOf, updateRow } from './rows.ts'
+import { columns, findByEmail, notedBy, type Person, shownOf, updateRow } from './rows.ts'
 
 /** An account at a provider. */
 export interface ProviderAccount {
@@ -27,7 +27,7 @@ export function personOfAccount(
       [account.issuer, account.subject],
     )
     if (rows[0]) return rows[0]
-    const named = verifiedEmail === null ? undefined : await findPerson(tx, verifiedEmail, 'for update')
+    const named = verifiedEmail === null ? undefined : await findByEmail(tx, verifiedEmail, 'for update')
     if (!named || named.oidc_subject !== null) throw refusedAccount()
     const person = await updateRow(
       tx,

@@ -38,13 +38,29 @@ export const columns =
 
 export const emailPattern = /^[^\s@\p{C}]{1,64}@[^\s@\p{C}]{1,189}$/u
 
-/** By uid, or by e-mail in any case. */
+/** Rows of this e-mail, a parameter, in any case of ASCII letters: U+212A, which folds to k, is in another address. */
+export const hasEmail = (param: string) => `lower(email collate "C") = lower(${param}::text collate "C")`
+
+/** By uid, or by e-mail. */
 export async function findPerson(executor: SqlExecutor, who: string, lock = ''): Promise<Person | undefined> {
-  const isUid = /^person_[0-9a-z]{26}$/.test(who)
-  if (!isUid && !emailPattern.test(who)) return undefined
+  if (!/^person_[0-9a-z]{26}$/.test(who)) return findByEmail(executor, who, lock)
   const { rows } = await executor.query<Person>(
-    `select ${columns} from platform.people where ${isUid ? 'uid = $1' : 'lower(email) = lower($1)'} ${lock}`,
+    `select ${columns} from platform.people where uid = $1 ${lock}`,
     [who],
+  )
+  return rows[0]
+}
+
+/** By e-mail alone: a uid is none. */
+export async function findByEmail(
+  executor: SqlExecutor,
+  email: string,
+  lock = '',
+): Promise<Person | undefined> {
+  if (!emailPattern.test(email)) return undefined
+  const { rows } = await executor.query<Person>(
+    `select ${columns} from platform.people where ${hasEmail('$1')} ${lock}`,
+    [email],
   )
   return rows[0]
 }

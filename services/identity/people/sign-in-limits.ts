@@ -53,9 +53,9 @@ interface Wrong {
   lastAtMs: number
 }
 
-/** An account is its e-mail without case, whether there is one or not. */
+/** An account is its e-mail without the case of ASCII letters, as people are found by it, whether there is one or not. */
 export function accountOf(email: string): string {
-  return email.slice(0, accountLengthMax).toLowerCase()
+  return email.slice(0, accountLengthMax).replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
 export function createSignInLimits(now: () => number = () => performance.now()): SignInLimits {

@@ -48,9 +48,9 @@ export function registerDispatchList(scope: FastifyInstance, { context }: MainAp
     },
     async (request, reply) => {
       const { status: wanted, limit, cursor } = request.query
-      const { access, uid, agentId } = callerOf(request)
+      const { access, uid } = callerOf(request)
       const found = await operate(context, request, listDispatchesOperation, {
-        ...(access === 'admin' ? {} : { own: { callerUid: uid, userId: agentId } }),
+        ...(access === 'admin' ? {} : { own: { callerUid: uid, userUid: uid } }),
         ...(wanted === undefined ? {} : { status: wanted }),
         ...readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) }),
       })

@@ -16,6 +16,7 @@ import { fieldsOf, textIn } from './identity-toolkit/fields.ts'
 import { addGoogleErrors } from './identity-toolkit/google-errors.ts'
 import { registerAccountLookup } from './identity-toolkit/lookup.ts'
 import { registerPasswordSignIn } from './identity-toolkit/password.ts'
+import { refuseUnknownCalls } from './identity-toolkit/unknown-calls.ts'
 
 const perAddress = [{ count: 100, windowMs: 1_000 }]
 const formBytesMax = 16 * 1_024
@@ -94,6 +95,7 @@ export function registerIdentityToolkit(
   addGoogleErrors(scope)
   acceptForms(scope)
   limitedByAddress(scope, perAddress)
+  refuseUnknownCalls(scope)
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
   app.post(
     '/identitytoolkit.googleapis.com/v1/accounts::signInWithCustomToken',

@@ -30,6 +30,8 @@ const limitDefault = 100
 const waitSecondsMax = 60
 /** What every role may read: the others hold what agents and people do. */
 const forEveryRole: readonly string[] = [hubRecords.name, fleetEvents.name]
+/** Fields that admins alone read: what agents answered is for those who may see the run. */
+const forAdmins: Readonly<Record<string, readonly string[]>> = { [fleetEvents.name]: ['result'] }
 
 const record = Type.Object(
   {
@@ -40,7 +42,8 @@ const record = Type.Object(
     headers: Type.Record(Type.String(), Type.String()),
     value: Type.Unknown({
       description:
-        'Decoded by the schema of the topic; null is a tombstone: the key is deleted. Bytes are base64 (of internal topics their size).',
+        'Decoded by the schema of the topic; null is a tombstone: the key is deleted. Bytes are base64 (of internal topics their size). ' +
+        'Of `fleet.events` callers who are no admins get no `result`.',
     }),
     fault: Type.Optional(
       Type.String({ description: 'Why the value could not be decoded; then it is its size as text.' }),
@@ -97,7 +100,8 @@ const sample = `curl -sS "${serverMark}/api/v1/log/topics/hub.records/records?fr
   -H "Authorization: Bearer $ID_TOKEN"`
 
 const description = `Every record, decoded, in the order of its partition, and none twice: keep \`next\` with what you made of the page, and send it as \`from\`.
-Pages are fair over the partitions. \`hub.records\` and \`fleet.events\` are for every role, all others for admins. Internal topics
+Pages are fair over the partitions. \`hub.records\` and \`fleet.events\` are for every role, all others for admins. Records of \`fleet.events\` have
+no \`result\` for callers who are no admins: it says what agents answered, which is for those who may see the run. Internal topics
 are served as well, but may change with any release.
 
 410 \`position_expired\`: the log does not hold that position any more (retention), or \`topics grow\` copied a compacted topic, whose
@@ -146,13 +150,14 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
     async (request, reply) => {
       const { topic } = request.params
       refuseOthers(request, topic)
+      const withheld = withheldFrom(request, topic)
       const { from = 'beginning', limit = String(limitDefault), wait } = request.query
       const lastEventId = request.headers['last-event-id']
       if (acceptsEvents(request.headers.accept)) {
         const begin =
           lastEventId === undefined ? { from, field: '/from' } : { from: lastEventId, field: 'Last-Event-ID' }
         // Before the stream is open: what is refused is a problem document.
-        const opened = await openRecords(platform, { topic, ...begin })
+        const opened = await openRecords(platform, { topic, ...begin, withheld })
         const caller = callerOf(request).uid
         return main.streams.answer(request, reply, (stream, signal) =>
           send(main, caller, opened, stream, signal),
@@ -162,7 +167,7 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
         limit: numberUpTo(limitMax, 'limit', limit),
         waitMs: wait === undefined ? 0 : numberUpTo(waitSecondsMax, 'wait', wait) * 1_000,
       }
-      const opened = await openRecords(platform, { topic, from, field: '/from' })
+      const opened = await openRecords(platform, { topic, from, field: '/from', withheld })
       return answer(
         await main.streams.hold(request, reply, async (signal) => {
           const read = await readPage(opened, { ...asked, signal })
@@ -181,6 +186,10 @@ function refuseOthers(request: FastifyRequest, topic: string): void {
     'forbidden',
     `This topic needs the role admin; every role may read ${forEveryRole.join(' and ')}.`,
   )
+}
+
+function withheldFrom(request: FastifyRequest, topic: string): readonly string[] {
+  return callerOf(request).access === 'admin' ? [] : (forAdmins[topic] ?? [])
 }
 
 function send(

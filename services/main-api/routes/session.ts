@@ -115,7 +115,7 @@ export async function registerSession(app: FastifyInstance, main: MainApi): Prom
   // A flood of its address does not keep out a browser that signed in before.
   limitedByAddress(app, rates, (request) => main.people.browsers.anyIdOf(browserCookieOf(request)))
   const ownOrigin = ownOriginOf(main.context.config.MAIN_API_URL)
-  registerSessionOidc(app, main, ownOrigin)
+  registerSessionOidc(app, main)
   registerWaysIn(app, main)
   await app.register(async (scope) => {
     sameOriginOnly(scope, ownOrigin)

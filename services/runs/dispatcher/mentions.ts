@@ -6,6 +6,7 @@ import { findMentions } from '../mentions/find-mentions.ts'
 import type { NodeSet } from '../nodes/types.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import { type Joined, joinAgents } from '../state/joins.ts'
+import { isFault } from '../state/model-ends.ts'
 import type { Content, RunEvent } from '../state/types.ts'
 
 /** Runs whose own messages, and those of their agents, may call others; those of AXON about others do not. */
@@ -27,7 +28,7 @@ export function namingMessage(run: ClaimedRun, nodes: NodeSet): NamingText | nul
 /** A final event of the agent, where it may name somebody. */
 export function namingEvent(run: ClaimedRun, event: RunEvent, nodes: NodeSet): NamingText | null {
   const { content } = event
-  if (!calling.has(run.trigger) || !content || content.role === 'user' || event.errorCode) return null
+  if (!calling.has(run.trigger) || !content || content.role === 'user' || isFault(event, true)) return null
   return naming(content, { origin: event.id, isUser: false }, nodes)
 }
 

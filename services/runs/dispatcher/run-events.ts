@@ -1,10 +1,12 @@
 /** Takes the events of one run as its node sends them: stores the durable ones, publishes all, lets named agents join. */
 
 import type { SqlTransaction } from '#engines/relational/port.ts'
-import { redact } from '#services/identity/secrets/redact.ts'
+import { containsSecret, redact } from '#services/identity/secrets/redact.ts'
+import { isRawJson } from '#stidx/exact-json.ts'
 import { spokenText } from '../state/conversation.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
 import type { Joined } from '../state/joins.ts'
+import { isFault } from '../state/model-ends.ts'
 import type { RunError, RunEvent } from '../state/types.ts'
 import { joinNamed, type NamingText, namingEvent, namingMessage } from './mentions.ts'
 import { type RunHost, RunStopped } from './parts.ts'
@@ -66,8 +68,8 @@ export class RunEvents {
   }
 
   /** Throws RunStopped when the run is not this dispatcher's any more, TooManyEvents at its bounds. */
-  async take(event: RunEvent): Promise<void> {
-    const text = JSON.stringify(event)
+  async take(given: RunEvent): Promise<void> {
+    const { event, text } = withoutSecrets(given, this.#host.nodes().secrets)
     if (event.partial === true) return this.#takePartial(text)
     const { run } = this.#control
     const named = namingEvent(run, event, this.#host.nodes())
@@ -123,13 +125,29 @@ export class RunEvents {
 
   #note(event: RunEvent): void {
     const text = event.content ? spokenText(event.content) : ''
-    if (event.errorCode) {
-      this.#error = agentError(event.errorMessage ?? event.errorCode, this.#host.nodes().secrets)
+    if (isFault(event, text !== '' || this.#summary !== null)) {
+      this.#error = agentError(event.errorMessage ?? event.errorCode!, this.#host.nodes().secrets)
     } else if (text !== '') {
       this.#error = null
       this.#summary = cutBytes(masked(text, this.#host.nodes().secrets), summaryBytesMax)
     }
   }
+}
+
+/** A node that shows the headers of its own request does not give the platform's credential to its caller. */
+function withoutSecrets(event: RunEvent, secrets: readonly string[]): { event: RunEvent; text: string } {
+  const text = JSON.stringify(event)
+  if (!containsSecret(text, secrets)) return { event, text }
+  const masked = (value: unknown): unknown => {
+    if (typeof value === 'string') return redact(value, secrets)
+    if (typeof value !== 'object' || value === null || isRawJson(value)) return value
+    if (Array.isArray(value)) return value.map(masked)
+    return Object.fromEntries(
+      Object.entries(value).map(([name, item]) => [redact(name, secrets), masked(item)]),
+    )
+  }
+  const clean = masked(event) as RunEvent
+  return { event: clean, text: JSON.stringify(clean) }
 }
 
 export function agentError(text: string, secrets: readonly string[]): RunError {

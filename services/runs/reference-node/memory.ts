@@ -1,4 +1,4 @@
-/** What the fleet knows about a question: the nearest records of its shared collections, and a note that it was asked. */
+/** What the fleet knows about a question: the nearest records of its shared collections. And a note that one was asked. */
 
 import type { Client } from '#client/client.ts'
 
@@ -19,13 +19,12 @@ export interface Found {
 const collections = ['knowledgebase', 'fleet_notes'] as const
 /** Only notes of the hub: what was done to vectors is noted in the same collection. */
 const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
-/** Subjects of the notes that are written here: an answer to the same question is no source. */
+/** Subjects of the notes that are written here begin so. They are no sources. */
 export const askedMark = 'Asked: '
 const foundMax = 3
 /** More than are shown, because some are left out. */
 const searchedMax = 12
 const questionLengthMax = 2_000
-const subjectLengthMax = 120
 
 /** The best first. */
 export async function recall(memory: Memory, question: string, signal: AbortSignal): Promise<Found[]> {
@@ -46,16 +45,18 @@ export async function recall(memory: Memory, question: string, signal: AbortSign
     .slice(0, foundMax)
 }
 
-/** Resolves with the note's number. */
+/** Notes that the agent was asked, not what, nor by whom: everybody reads notes. Resolves with the note's number. */
 export async function remember(
   memory: Memory,
-  { question, answer, key }: { question: string; answer: string; key: string },
+  { codename, key }: { codename: string; key: string },
   signal: AbortSignal,
 ): Promise<number> {
-  const line = question.replace(/\s+/g, ' ').trim()
-  const subject = `${askedMark}${[...line].slice(0, subjectLengthMax).join('')}`
   const note = await memory.notes.create(
-    { subject, body: answer, priority: 'low' },
+    {
+      subject: `${askedMark}${codename} answered a question`,
+      body: 'The question and the answer are with the run, for those who may see it.',
+      priority: 'low',
+    },
     { idempotencyKey: key, signal },
   )
   return note.id

@@ -30,20 +30,34 @@ export function modelOf(settings: Static<typeof modelSettings>): Compose | undef
   const { OPENAI_BASE_URL: base, OPENAI_API_KEY: key, OPENAI_MODEL: model } = settings
   if (base === undefined) return undefined
   const url = `${base.replace(/\/+$/, '')}/chat/completions`
-  return async function compose(messages, signal) {
+  /** OpenAI's models since o1 refuse `max_tokens`, and other servers do not know the name that replaced it. */
+  let limitName = 'max_completion_tokens'
+
+  async function ask(limit: string, messages: readonly ChatMessage[], signal: AbortSignal) {
     const response = await fetch(url, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
         ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
       },
-      body: JSON.stringify({ model, messages, max_tokens: answerTokensMax }),
+      body: JSON.stringify({ model, messages, [limit]: answerTokensMax }),
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     })
     const text = await bodyOf(response)
+    const isLimitRefused = (response.status === 400 || response.status === 422) && text.includes(limit)
+    return { ok: response.ok, status: response.status, text, isLimitRefused }
+  }
+
+  return async function compose(messages, signal) {
+    const limit = limitName
+    let answer = await ask(limit, messages, signal)
+    if (answer.isLimitRefused) {
+      limitName = limit === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+      answer = await ask(limitName, messages, signal)
+    }
     // Its words may hold what was sent: the status alone is passed on.
-    if (!response.ok) throw new Error(`the model's endpoint answered ${response.status}`)
-    return textOf(text)
+    if (!answer.ok) throw new Error(`the model's endpoint answered ${answer.status}`)
+    return textOf(answer.text)
   }
 }
 

@@ -1,4 +1,4 @@
-/** An agent that answers from what the fleet knows: it searches, says what it found and where, and notes it at the hub. */
+/** An agent that answers from what the fleet knows: it searches, says what it found and where, and notes at the hub that it was asked. */
 
 import { randomUUID } from 'node:crypto'
 import type { Message, NodeAgent, Said } from './agent.ts'
@@ -33,7 +33,7 @@ export function createSearchingAgent(parts: AgentParts): NodeAgent {
       yield { text: answer, partial: true }
       let end = ''
       try {
-        const id = await remember(shared, { question, answer, key: randomUUID() }, signal)
+        const id = await remember(shared, { codename: agent.codename, key: randomUUID() }, signal)
         end = `\n\nNoted as note ${id}.`
       } catch (error) {
         signal.throwIfAborted()

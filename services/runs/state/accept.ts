@@ -47,8 +47,9 @@ export class SessionBusyError extends AppError {
 
 /**
  * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
- * where nothing else waits. Throws SessionBusyError, AppError `session_queue_full` when ten runs of callers wait in its lane, or
- * `too_many_waiting` when a hundred of this caller wait at its node.
+ * where nothing else waits. Throws AppError `user_mismatch` when the session has runs of another user of this name,
+ * SessionBusyError, AppError `session_queue_full` when ten runs of callers wait in its lane, or `too_many_waiting` when a
+ * hundred of this caller wait at its node.
  */
 export async function acceptRun(relational: Relational, run: NewRun, local?: LocalDispatcher): Promise<Run> {
   const { onBusy = 'enqueue', ...row } = run
@@ -73,8 +74,14 @@ export async function acceptRun(relational: Relational, run: NewRun, local?: Loc
   throw refusal(made, run.agent)
 }
 
-/** Why a run at `agent` was not made: SessionBusyError, or AppError `session_queue_full` or `too_many_waiting`. */
+/** Why a run at `agent` was not made: SessionBusyError, or AppError `user_mismatch`, `session_queue_full` or `too_many_waiting`. */
 export function refusal({ refused, active }: Extract<Inserted, { run: null }>, agent: string): AppError {
+  if (refused === 'user') {
+    const message =
+      'This session belongs to another user of the same name: an agent that had the id before, or a name that was free. Send ' +
+      'another sessionId, or none.'
+    return new AppError('user_mismatch', message)
+  }
   if (refused === 'busy' && active !== null) return new SessionBusyError(active)
   if (refused === 'caller') {
     const message =

@@ -7,6 +7,7 @@ const runFields = {
   slug: 'slug',
   agent: 'agent',
   userId: 'user_id',
+  userUid: 'user_uid',
   sessionId: 'session_id',
   status: 'status',
   trigger: 'trigger',

@@ -9,24 +9,25 @@ export interface Said {
   text: string
 }
 
-/** The last messages of the session before the run was accepted, the oldest first: users' messages and final events. */
+/** The last messages of the session of this user before the run was accepted, the oldest first: users' messages and final events. */
 export async function readConversation(
   executor: SqlExecutor,
   { runId, userId, sessionId }: { runId: string; userId: string; sessionId: string },
   limit: number,
 ): Promise<Said[]> {
   const { rows } = await executor.query<{ author: string; message: Content | null; event: string | null }>(
-    `with before as (select created_at as at from platform.runs where run_id = $1),
+    `with before as (select created_at as at, user_uid from platform.runs where run_id = $1),
      said as (
        (select 'user' as author, r.message, null as event, r.created_at as at, 0 as seq
         from platform.runs r, before
-        where r.user_id = $2 and r.session_id = $3 and r.trigger in ('api', 'dispatch') and r.created_at <= before.at
+        where r.user_id = $2 and r.session_id = $3 and r.user_uid is not distinct from before.user_uid
+          and r.trigger in ('api', 'dispatch') and r.created_at <= before.at
         order by r.id desc limit $4)
        union all
        (select r.agent, null, e.event, e.created_at, e.seq
         from platform.runs r join platform.run_events e on e.root_run_id = r.root_run_id and e.run_id = r.run_id, before
-        where r.user_id = $2 and r.session_id = $3 and r.trigger in ('api', 'dispatch', 'mention')
-          and e.created_at <= before.at
+        where r.user_id = $2 and r.session_id = $3 and r.user_uid is not distinct from before.user_uid
+          and r.trigger in ('api', 'dispatch', 'mention') and e.created_at <= before.at
         order by e.created_at desc limit $4))
      select author, message, event from said order by at desc, seq desc limit $4`,
     [runId, userId, sessionId, limit],

@@ -32,7 +32,7 @@ export interface NewDispatch {
   deadlineMs: number
 }
 
-/** The goal, its dispatch and the runs commit together. Throws AppError `session_queue_full`, `too_many_waiting`. */
+/** The goal, its dispatch and the runs commit together. Throws AppError `user_mismatch`, `session_queue_full`, `too_many_waiting`. */
 export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
   const goalId = await relational.transaction(async (tx) => {
     const goal = await createGoal(tx, goalOf(given), given.author, headersOf(given))
@@ -121,8 +121,8 @@ type DispatchRow = Omit<Dispatch, 'runs'>
 
 export async function readDispatch(executor: SqlExecutor, goalId: number): Promise<Dispatch | null> {
   const { rows } = await executor.query<DispatchRow>(
-    `select goal_id as "goalId", user_id as "userId", session_id as "sessionId", status, deadline, result,
-       caller_uid as "callerUid", created_at as "createdAt", ended_at as "endedAt"
+    `select goal_id as "goalId", user_id as "userId", user_uid as "userUid", session_id as "sessionId", status, deadline,
+       result, caller_uid as "callerUid", created_at as "createdAt", ended_at as "endedAt"
      from platform.dispatches where goal_id = $1`,
     [goalId],
   )

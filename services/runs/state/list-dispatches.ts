@@ -5,8 +5,8 @@ import { sizedPage } from '#runtime/sized-page.ts'
 import type { DispatchStatus, RunStatus } from './types.ts'
 
 export interface DispatchQuery {
-  /** Those that this caller started, or that are of this user; without it everybody's. */
-  own?: { callerUid: string; userId: string }
+  /** Those that this caller started, or that are of this user, by uid; without it everybody's. */
+  own?: { callerUid: string; userUid: string }
   status?: DispatchStatus
   limit: number
   /** Only those with a smaller goal id. */
@@ -44,7 +44,7 @@ async function readDispatches(
   const params: SqlValue[] = [limit]
   const conditions: string[] = []
   const param = (value: SqlValue) => `$${params.push(value)}`
-  if (own) conditions.push(`(d.caller_uid = ${param(own.callerUid)} or d.user_id = ${param(own.userId)})`)
+  if (own) conditions.push(`(d.caller_uid = ${param(own.callerUid)} or d.user_uid = ${param(own.userUid)})`)
   if (status !== undefined) conditions.push(`d.status = ${param(status)}`)
   if (before !== undefined) conditions.push(`d.goal_id < ${param(before)}`)
   const { rows } = await executor.query<ListedDispatch>(

@@ -50,8 +50,8 @@ export type Inserted =
   /** Nothing was written: `refused` says why, null: the run exists. `active` is the lane's run that is to end first. */
   | { run: null; refused: Refused | null; active: string | null }
 
-/** The lane is busy and the run may not wait, the lane is full, or too many runs of the caller wait at the node. */
-export type Refused = 'busy' | 'lane' | 'caller'
+/** The session is another user's, the lane is busy and the run may not wait, or full, or too many runs of the caller wait. */
+export type Refused = 'user' | 'busy' | 'lane' | 'caller'
 
 /** A new id of 128 random bits. */
 export function newRunId(): string {
@@ -64,9 +64,10 @@ export function runIdOf(...parts: string[]): string {
 }
 
 /**
- * Inserts the run, unless its lane is full, or busy and `reject` is set, or too many runs of its caller wait at the node. Runs
- * of mentions and of the platform itself are refused only by a lane that is far too long, those of the platform by no count of
- * callers. With `claim` it is claimed at once where its lane is free, its node has a free slot and nothing else waits there.
+ * Inserts the run, unless its session is another user's of the same name, its lane is full, or busy and `reject` is set, or too
+ * many runs of its caller wait at the node. Runs of mentions and of the platform itself are refused only by a lane that is far
+ * too long, those of the platform by no count of callers. With `claim` it is claimed at once where its lane is free, its node has
+ * a free slot and nothing else waits there.
  * `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
  */
 export async function insertRun(
@@ -81,6 +82,7 @@ export async function insertRun(
     active: string | null
     accepted_at: Date
     claimed: boolean
+    uid: string | null
   }>(statement, [
     run.runId,
     run.slug,
@@ -110,16 +112,16 @@ export async function insertRun(
     claim?.concurrency ?? null,
     ofPlatform.has(run.trigger) ? null : callerWaitingMax,
   ])
-  const { made, refused, active, accepted_at: createdAt, claimed } = rows[0]!
+  const { made, refused, active, accepted_at: createdAt, claimed, uid } = rows[0]!
   if (made === null) return { run: null, refused, active }
-  const accepted = acceptedRun(run, rootRunId, createdAt)
+  const accepted = acceptedRun(run, { rootRunId, createdAt, userUid: uid })
   return { run: accepted, ...(claimed ? { claimed: claimedAtOnce(run, accepted) } : {}) }
 }
 
 /** Made for callers by the platform, a few for each of their own runs. */
 const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
 
-const statement = `select made, refused, active, accepted_at, claimed
+const statement = `select made, refused, active, accepted_at, claimed, uid
   from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
     $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27)`
 
@@ -147,13 +149,17 @@ function claimedAtOnce(given: NewRunRow, accepted: Run): ClaimedRun {
 }
 
 /** As it was accepted: queued. */
-function acceptedRun(run: NewRunRow, rootRunId: string, createdAt: Date): Run {
+function acceptedRun(
+  run: NewRunRow,
+  { rootRunId, createdAt, userUid }: Pick<Run, 'rootRunId' | 'createdAt' | 'userUid'>,
+): Run {
   const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
   return {
     runId,
     slug,
     agent,
     userId,
+    userUid,
     sessionId,
     status: 'queued',
     trigger,

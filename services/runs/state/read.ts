@@ -3,6 +3,7 @@
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { pieceBytesMax } from '#runtime/http/answers.ts'
 import { sizedPage } from '#runtime/sized-page.ts'
+import { parseExact } from '#stidx/exact-json.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import type { Run, RunEvent, RunStatus, StoredEvent } from './types.ts'
 
@@ -15,12 +16,12 @@ export async function readRun(executor: SqlExecutor, runId: string): Promise<Run
 }
 
 export interface RunQuery {
-  /** Runs that this caller started, or that are of this user; both: either of them. */
+  /** Runs that this caller started, or that are of this user, by uid; both: either of them. */
   callerUid?: string
-  userId?: string
+  userUid?: string
   /** Everybody's, reports to AXON as well. */
   all?: boolean
-  /** Of these runs, those of this user. */
+  /** Of these runs, those of users of this name. */
   ofUser?: string
   agent?: string
   status?: RunStatus
@@ -54,12 +55,12 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
   const where = (sql: (param: string) => string, value: SqlValue | undefined) => {
     if (value !== undefined) conditions.push(sql(`$${params.push(value)}`))
   }
-  const { callerUid, userId } = query
+  const { callerUid, userUid } = query
   if (!query.all) {
     conditions.push(`r.trigger <> 'report'`)
     const own = [
       ...(callerUid === undefined ? [] : [`r.caller_uid = $${params.push(callerUid)}`]),
-      ...(userId === undefined ? [] : [`r.user_id = $${params.push(userId)}`]),
+      ...(userUid === undefined ? [] : [`r.user_uid = $${params.push(userUid)}`]),
     ]
     conditions.push(own.length === 0 ? 'false' : `(${own.join(' or ')})`)
   }
@@ -122,7 +123,7 @@ interface EventRow {
 }
 
 function toStored({ seq, run_id, event }: EventRow): StoredEvent {
-  return { seq, runId: run_id, event: JSON.parse(event) as RunEvent }
+  return { seq, runId: run_id, event: parseExact(event) as RunEvent }
 }
 
 /** `ended`: no run of the tree is queued or running. A tree that does not exist has ended. */

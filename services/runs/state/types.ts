@@ -59,6 +59,8 @@ export interface Run {
   /** Codename in capitals: what clients see as appName and author. */
   agent: string
   userId: string
+  /** uid of the user; null for a free name, and where it is not known. */
+  userUid: string | null
   sessionId: string
   status: RunStatus
   trigger: RunTrigger
@@ -96,6 +98,8 @@ export type DispatchStatus = 'running' | 'completed' | 'partial' | 'failed' | 'c
 export interface Dispatch {
   goalId: number
   userId: string
+  /** As of a run. */
+  userUid: string | null
   sessionId: string
   status: DispatchStatus
   deadline: Date

@@ -20,8 +20,15 @@ function errorOf({ status, code, detail }: Problem) {
   }
 }
 
+/** Google's words, where it has some for the code. */
+const googles: Readonly<Record<string, string>> = {
+  not_found: 'OPERATION_NOT_ALLOWED',
+  method_not_allowed: 'OPERATION_NOT_ALLOWED',
+}
+
 /** Those of the provider itself are Google's already. */
 function messageOf(code: string, detail: string): string {
   if (code === 'identity_refused') return detail
-  return code === 'rate_limited' ? 'TOO_MANY_ATTEMPTS_TRY_LATER' : `${code.toUpperCase()} : ${detail}`
+  if (code === 'rate_limited') return 'TOO_MANY_ATTEMPTS_TRY_LATER'
+  return `${googles[code] ?? code.toUpperCase()} : ${detail}`
 }

@@ -24,6 +24,8 @@ export interface Subject<T> {
   shows(runId: string): boolean
   /** All events behind `after` in order, also those that are not shown. */
   eventsAfter(after: number, limit: number): Promise<StoredEvent[]>
+  /** Whether an event with this number, or a greater one, is among those that are shown. */
+  hasFrom(seq: number): Promise<boolean>
   lookNow(): Promise<Look>
   /** Once it is over. */
   readEnded(): Promise<{ value: T; lastEventId: number }>
@@ -36,6 +38,8 @@ export function treeOf(relational: Relational, rootRunId: string): Subject<Run> 
     look: { tree: rootRunId },
     endsWith: (record) => record.tree_ended,
     shows: () => true,
+    hasFrom: async (seq) =>
+      (await readEvents(relational, { rootRunId, after: seq - 1, limit: 1 })).length > 0,
     lookNow: async () => (await lookAtTrees(relational, [rootRunId])).get(rootRunId)!,
     readEnded: () => readNow(relational, rootRunId),
   }
@@ -48,6 +52,8 @@ export function runAlone(relational: Relational, runId: string, rootRunId: strin
     look: { run: runId },
     endsWith: ({ run_id: id, status }) => id === runId && isTerminal(status),
     shows: (id) => id === runId,
+    hasFrom: async (seq) =>
+      (await readEvents(relational, { rootRunId, runId, after: seq - 1, limit: 1 })).length > 0,
     lookNow: async () => (await lookAtRuns(relational, [runId])).get(runId)!,
     readEnded: () => readNow(relational, runId),
   }
@@ -64,6 +70,8 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
     endsWith: ({ goal_status: status }) => status !== null && status !== 'running',
     shows: () => true,
     eventsAfter: (after, limit) => readDispatchEvents(relational, { goalId, after, limit }),
+    hasFrom: async (seq) =>
+      (await readDispatchEvents(relational, { goalId, after: seq - 1, limit: 1 })).length > 0,
     lookNow,
     async readEnded() {
       const { lastEventId } = await lookNow()

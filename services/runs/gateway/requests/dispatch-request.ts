@@ -2,18 +2,29 @@
 
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import type { Content } from '../../state/types.ts'
-import { absentOr, bothSpellings, checkedId, checkedMessage, content, fieldOf, id } from './fields.ts'
+import {
+  absentOr,
+  bothSpellings,
+  checkedId,
+  checkedMessage,
+  content,
+  fieldOf,
+  id,
+  sessionIdDescription,
+  userIdDescription,
+} from './fields.ts'
 import { userFor } from './users.ts'
 
 const text = Type.String({ examples: ['What do you know about the relay?'] })
 
 export const dispatchRequest = bothSpellings(
   {
-    userId: absentOr(id('Default: the caller. People who are no admins name themselves alone.')),
-    sessionId: absentOr(id('Default: a new one.')),
+    userId: absentOr(id(userIdDescription)),
+    sessionId: absentOr(id(sessionIdDescription)),
     message: Type.Union([text, content], {
       description: 'A text, or a message as in a run.',
       ...shownAs(Type.Union([text, content], { description: 'A text, or a message as in a run.' })),
@@ -30,10 +41,13 @@ export interface DispatchRequest {
 }
 
 /** Throws AppError `user_mismatch`, `validation_failed`, `payload_too_large`. */
-export function readDispatchRequest(request: FastifyRequest): DispatchRequest {
+export async function readDispatchRequest(
+  executor: SqlExecutor,
+  request: FastifyRequest,
+): Promise<DispatchRequest> {
   const body = request.body as Record<string, unknown>
   return {
-    userId: userFor(callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
+    userId: await userFor(executor, callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
     sessionId: checkedId(fieldOf(body, 'sessionId'), 'sessionId'),
     message: checkedMessage(fieldOf(body, 'message'), 'message'),
   }

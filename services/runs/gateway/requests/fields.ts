@@ -34,6 +34,12 @@ export const content = Type.Object(
   },
 )
 
+export const userIdDescription =
+  'Default: the caller. Agents name users of their own as they like. The id of an agent, or the uid of a person, of the ' +
+  'platform may be named by that one and by admins alone; people who are no admins name themselves alone.'
+export const sessionIdDescription =
+  'Default: a new one. A session belongs to its user: one that an earlier agent of the same id, or a free name, began is refused.'
+
 export const id = (description: string) =>
   Type.String({ minLength: 1, maxLength: 2 * idLengthMax, description })
 export const object = (description: string) => Type.Record(Type.String(), Type.Any(), { description })
@@ -62,10 +68,11 @@ export function fieldOf<T>(body: Record<string, unknown>, name: string): T | und
   return (body[name] ?? body[snakeOf(name)] ?? undefined) as T | undefined
 }
 
-/** Throws AppError `validation_failed` for an id that is too long or holds NUL. */
+/** Throws AppError `validation_failed` for an id that is too long, holds NUL, or cannot be a part of a node's paths. */
 export function checkedId(value: string | undefined, name: string): string | undefined {
   if (value === undefined) return undefined
   if ([...value].length > idLengthMax) throw faulty(name, `must have at most ${idLengthMax} characters`)
+  if (value === '.' || value === '..') throw faulty(name, 'must not be . or .., which lead to other paths')
   refuseNul(value, name)
   return value
 }

@@ -6,6 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { callerOf } from '#services/identity/access/caller.ts'
 import type { NodeSet, RunNode } from '../../nodes/types.ts'
 import type { Content } from '../../state/types.ts'
+import type { StartParts } from '../gateway.ts'
 import {
   absentOr,
   bothSpellings,
@@ -17,6 +18,8 @@ import {
   fieldOf,
   id,
   object,
+  sessionIdDescription,
+  userIdDescription,
 } from './fields.ts'
 import { userFor } from './users.ts'
 
@@ -31,8 +34,8 @@ export const runRequest = bothSpellings(
     appName: absentOr(
       Type.String({ description: 'The codename of the agent in the path.', examples: ['WHALE'] }),
     ),
-    userId: absentOr(id('Default: the caller. People who are no admins name themselves alone.')),
-    sessionId: absentOr(id('Default: a new one.')),
+    userId: absentOr(id(userIdDescription)),
+    sessionId: absentOr(id(sessionIdDescription)),
     newMessage: content,
     streaming: absentOr(Type.Boolean({ description: 'Events as they come, pieces of texts among them.' })),
     stateDelta: absentOr(object('Changes of the session’s state; passed to the agent.')),
@@ -60,14 +63,19 @@ export interface RunRequest {
 }
 
 /** Without a slug `appName` names the agent. Throws AppError `agent_not_found`, `app_name_mismatch`, `user_mismatch`, `validation_failed`, `payload_too_large`. */
-export function readRunRequest(nodes: NodeSet, request: FastifyRequest, slug?: string): RunRequest {
+export async function readRunRequest(
+  parts: Pick<StartParts, 'nodes' | 'relational'>,
+  request: FastifyRequest,
+  slug?: string,
+): Promise<RunRequest> {
+  const nodes = parts.nodes.current()
   const body = request.body as Record<string, unknown>
   const appName = fieldOf<string>(body, 'appName')
   const node = slug === undefined ? nodeNamed(nodes, appName) : nodeOf(nodes, slug)
   checkAppName(appName, node)
   return {
     node,
-    userId: userFor(callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
+    userId: await userFor(parts.relational, callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
     sessionId: checkedId(fieldOf(body, 'sessionId'), 'sessionId'),
     message: checkedMessage(fieldOf(body, 'newMessage'), 'newMessage'),
     streaming: fieldOf(body, 'streaming') ?? false,

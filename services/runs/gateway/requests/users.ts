@@ -1,23 +1,41 @@
 /** For whom a caller may start runs, and which runs it may see. */
 
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Caller } from '#services/identity/access/caller.ts'
+import { uidNamed } from '../../state/user-uids.ts'
 
-/** The user of a new run. Throws AppError `user_mismatch` where a person names another one without being an admin. */
-export function userFor(caller: Caller, asked: string | undefined): string {
+/**
+ * The user of a new run. Agents name their own users as they like, but nobody of the platform. Throws AppError
+ * `user_mismatch`.
+ */
+export async function userFor(
+  executor: SqlExecutor,
+  caller: Caller,
+  asked: string | undefined,
+): Promise<string> {
   const own = caller.agentId
   if (asked === undefined || asked === own) return own
-  if (caller.kind === 'agent' || caller.access === 'admin') return asked
-  throw new AppError('user_mismatch', 'Leave userId out: you may start runs for yourself alone.')
+  if (caller.access === 'admin') return asked
+  if (caller.kind === 'person') {
+    throw new AppError('user_mismatch', 'Leave userId out: you may start runs for yourself alone.')
+  }
+  const uid = await uidNamed(executor, asked)
+  if (uid === null || uid === caller.uid) return asked
+  throw new AppError(
+    'user_mismatch',
+    'This userId is an agent or a person of the platform: only that one and admins may name it.',
+  )
 }
 
 /** Of a run or a dispatch. */
 export interface Owned {
   callerUid: string
-  userId: string
+  /** Null: nobody of the platform, or not known. */
+  userUid: string | null
 }
 
-/** Who started it, its user and admins. */
-export function maySee(caller: Caller, { callerUid, userId }: Owned): boolean {
-  return caller.access === 'admin' || caller.uid === callerUid || caller.agentId === userId
+/** Who started it, its user and admins. Names do not count: another agent may have this one's id by now. */
+export function maySee({ access, uid }: Caller, { callerUid, userUid }: Owned): boolean {
+  return access === 'admin' || uid === callerUid || uid === userUid
 }

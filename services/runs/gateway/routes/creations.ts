@@ -49,7 +49,7 @@ function registerRunCreation(scope: FastifyInstance, parts: StartParts, surface:
       response: { 202: surface.schemaOf(run) },
     },
     async handler(request, reply) {
-      const asked = readRunRequest(parts.nodes.current(), request)
+      const asked = await readRunRequest(parts, request)
       const started = await startRun(parts, surface, request, reply, asked)
       started.follow.close()
       reply.code(202)
@@ -82,8 +82,8 @@ function registerDispatchCreation(scope: FastifyInstance, parts: StartParts, sur
       tags: ['dispatches'],
       summary: 'Send a message to all agents',
       description:
-        'To every agent but the orchestrator, as one goal. With an Idempotency-Key header a repeated request finds the same ' +
-        'dispatch.',
+        'To every agent but the orchestrator, as one goal, which every viewer may read. With an Idempotency-Key header a ' +
+        'repeated request finds the same dispatch.',
       headers: idempotencyHeaders,
       body: dispatchRequest,
       response: { 202: surface.schemaOf(dispatch) },

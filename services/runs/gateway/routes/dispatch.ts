@@ -28,9 +28,9 @@ import { answerEvents } from './stream.ts'
 
 const deadlineMs = 300_000
 
-const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which follows the runs. When they
-have ended, or after five minutes, the orchestrator is given what they said, and its text becomes \`result\`. Names inside the
-message call nobody: all are addressed. With \`Accept: text/event-stream\` the answer is 200 and the events as they happen; the last one has
+const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which every viewer may read and
+which follows the runs. When they have ended, or after five minutes, the orchestrator is given what they said, and its text
+becomes \`result\`. Names inside the message call nobody: all are addressed. With \`Accept: text/event-stream\` the answer is 200 and the events as they happen; the last one has
 \`customMetadata.dispatch\`.
 
 ${streamText}`
@@ -108,9 +108,13 @@ export async function startDispatch(
   throw new AppError('dispatch_not_found', 'The dispatch of this Idempotency-Key is not kept any more.')
 }
 
-function accept(parts: StartParts, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
+async function accept(
+  parts: StartParts,
+  request: FastifyRequest,
+  seed: string | undefined,
+): Promise<Dispatch> {
   const caller = callerOf(request)
-  const { userId, sessionId, message } = readDispatchRequest(request)
+  const { userId, sessionId, message } = await readDispatchRequest(parts.relational, request)
   const nodes = parts.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)
   if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
   const idFor = (purpose: string) => (seed === undefined ? randomUUID() : idOfSeed(seed, purpose))

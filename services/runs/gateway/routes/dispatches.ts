@@ -15,7 +15,7 @@ import { dispatch, eventStream, streamText } from '../schemas.ts'
 import type { RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { dispatchSample } from './samples.ts'
-import { afterOf, answerEvents, streamHeaders, streamQuery } from './stream.ts'
+import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
 
 const params = Type.Object({
   goalId: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
@@ -62,7 +62,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
       params,
       querystring: Type.Object(streamQuery),
       headers: streamHeaders,
-      response: { 200: eventStream('Events, also of a dispatch that has ended.') },
+      response: { 200: eventStream('Events, also of a dispatch that has ended.'), 204: nothingMore },
     },
     async handler(request, reply) {
       const after = afterOf(request)
@@ -71,7 +71,9 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
         callerOf(request),
         (request.params as { goalId: string }).goalId,
       )
-      const follow = openFollow(parts, dispatchOf(parts.relational, goalId))
+      const subject = dispatchOf(parts.relational, goalId)
+      if (await hasAll(subject, after)) return reply.code(204).send()
+      const follow = openFollow(parts, subject)
       const endOf = (ended: Dispatch, lastId: number) => ({
         id: String(lastId + 1),
         data: endOfDispatch(ended),

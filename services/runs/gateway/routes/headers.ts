@@ -20,6 +20,7 @@ function tellSession(reply: FastifyReply, { sessionId, userId }: Pick<Run, 'sess
   reply.header('cache-control', 'no-store')
 }
 
+/** Percent-encoded where it has to be, and where it has a percent sign: otherwise two texts would look alike. */
 function headerText(text: string): string {
-  return /^[\x21-\x7e]+$/.test(text) ? text : encodeURIComponent(text)
+  return /^[\x21-\x24\x26-\x7e]+$/.test(text) ? text : encodeURIComponent(text.toWellFormed())
 }

@@ -79,7 +79,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
 
 async function handle(gateway: RunGateway, request: FastifyRequest, reply: FastifyReply) {
   const caller = callerOf(request)
-  const asked = readRunRequest(gateway.nodes.current(), request, (request.params as { slug: string }).slug)
+  const asked = await readRunRequest(gateway, request, (request.params as { slug: string }).slug)
   const wanted = wantedBy(request, asked.streaming)
   if (wanted.applied !== undefined) reply.header('preference-applied', wanted.applied)
   // Before the run is made: who finds no place starts nothing.
@@ -99,7 +99,7 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
   }
   if (wanted.stream) {
     const endOf = (value: StartedRun['run'], lastId: number) => ({
-      ...(asked.join ? { id: String(lastId + 1) } : {}),
+      id: String(lastId + 1),
       data: endOfRun(value),
     })
     return answerEvents(gateway.streams, request, reply, { follow, after: 0, fresh, endOf }, { place })

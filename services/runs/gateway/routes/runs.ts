@@ -17,7 +17,7 @@ import { eventStream, joinQuery, run, runs, status, streamText } from '../schema
 import type { RunSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { runSample } from './samples.ts'
-import { afterOf, answerEvents, streamHeaders, streamQuery } from './stream.ts'
+import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
 
 const filter = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 1_024, pattern: '^[^\\u0000]*$', description }))
@@ -25,7 +25,7 @@ const filter = (description: string) =>
 const filters = {
   agent: filter('A codename or slug.'),
   status: Type.Optional(status),
-  userId: filter('A user.'),
+  userId: filter('The name of a user.'),
   sessionId: filter('A session.'),
   goalId: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', description: 'A dispatch.' })),
   rootRunId: filter('The run whose tree it is.'),
@@ -60,10 +60,10 @@ function registerList(scope: FastifyInstance, { relational }: RunParts, surface:
         ...(limit ? { limit } : {}),
         ...(cursor ? { cursor } : {}),
       })
-      const { access, uid, agentId } = callerOf(request)
+      const { access, uid } = callerOf(request)
       const found = await listRuns(relational, {
         ...queryOf(asked),
-        ...(access === 'admin' ? { all: true } : { callerUid: uid, userId: agentId }),
+        ...(access === 'admin' ? { all: true } : { callerUid: uid, userUid: uid }),
         limit: most,
         ...(before === undefined ? {} : { cursor: String(before) }),
       })
@@ -122,7 +122,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
       params,
       querystring: Type.Object({ ...streamQuery, join: joinQuery }),
       headers: streamHeaders,
-      response: { 200: eventStream('Events, also of a run that has ended.') },
+      response: { 200: eventStream('Events, also of a run that has ended.'), 204: nothingMore },
     },
     async handler(request, reply) {
       const { runId } = request.params as { runId: string }
@@ -130,8 +130,10 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
       const { rootRunId } = await runFor(parts.relational, callerOf(request), runId)
       const whole = runId === rootRunId && (request.query as { join?: string }).join !== 'false'
       const subject = whole ? treeOf(parts.relational, runId) : runAlone(parts.relational, runId, rootRunId)
+      if (await hasAll(subject, after)) return reply.code(204).send()
       const endOf = (ended: Run, lastId: number) => ({
-        ...(whole ? { id: String(Math.max(lastId, ended.lastEventId + 1)) } : {}),
+        // Those that joined may still show events; the run itself shows no more.
+        id: String(whole ? Math.max(lastId, ended.lastEventId + 1) : lastId + 1),
         data: endOfRun(ended),
       })
       return answerEvents(parts.streams, request, reply, { follow: openFollow(parts, subject), after, endOf })

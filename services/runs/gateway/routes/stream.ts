@@ -5,6 +5,7 @@ import { Type } from 'typebox'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { CallerStreamOptions, CallerStreams } from '#services/limits/caller-streams.ts'
 import type { Follow } from '../follow/follow.ts'
+import type { Subject } from '../follow/subjects.ts'
 import { faulty } from '../requests/fields.ts'
 
 /** Of the routes that answer with events. */
@@ -23,8 +24,8 @@ export interface Streamed<T> {
   follow: Follow<T>
   after: number
   fresh?: boolean
-  /** The last frame. Without an id where further events of the tree may follow. */
-  endOf(value: T, lastId: number): { id?: string; data: object }
+  /** The last frame; its id is greater than those of all events. */
+  endOf(value: T, lastId: number): { id: string; data: object }
 }
 
 /** Closes `follow` with the stream. */
@@ -72,6 +73,21 @@ async function sendEvents<T>(
     follow.close()
   }
 }
+
+/**
+ * Whether a reader that goes on at `after` has all of it, the last frame too. It is answered 204: an EventSource would come
+ * again and again for the end of an answer (HTML standard, 9.2.3).
+ */
+export async function hasAll<T>(subject: Subject<T>, after: number): Promise<boolean> {
+  return after > 0 && (await subject.lookNow()).ended && !(await subject.hasFrom(after))
+}
+
+/** Of the routes that answer with events, for who has all of them. */
+export const nothingMore = {
+  title: 'NothingMore',
+  description: 'It has ended, and the reader has its last event.',
+  type: 'null',
+} as const
 
 /** Where a reader goes on: `Last-Event-ID`, or `?after`. Throws AppError `validation_failed`. */
 export function afterOf(request: FastifyRequest): number {

@@ -1,16 +1,20 @@
 /** Runs an agent at its node through the protocol of ADK's api_server, in the dialects of Python and TypeScript. */
 
 import type { Dispatcher } from 'undici'
+import { sleep } from '#lib/backoff.ts'
+import { spokenText } from '../../state/conversation.ts'
 import type { RunEvent } from '../../state/types.ts'
 import { type CallNode, type NodeCall, NodeFault } from '../types.ts'
 import { beginningOf, createConnections, type SendToNode } from './connections.ts'
-import { cutEvent, eventOf } from './events.ts'
+import { cutEvent, type EventOwner, eventBytesMax, eventOf, joinedEvent } from './events.ts'
 import { brokenCall, refusedRun } from './faults.ts'
 import { cleanerFor } from './node-text.ts'
 import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
 
 const refusalBytesMax = 64 * 1024
+/** How long more is waited for behind an event that says that the turn is over. */
+const afterTurnMs = 10_000
 
 /** `send` and `sessions` share what they know of nodes with others; by default they are its own. */
 export function createCallNode(
@@ -74,6 +78,11 @@ async function sendRun(
   })
   const { statusCode, headers, body } = answer
   const type = String(headers['content-type'] ?? '')
+  const encoding = String(headers['content-encoding'] ?? 'identity').toLowerCase()
+  if (statusCode === 200 && encoding !== 'identity') {
+    await beginningOf(body, refusalBytesMax)
+    throw new NodeFault('agent_error', 'The node sends its events in an encoding that was not asked for.')
+  }
   if (statusCode === 200 && /^text\/event-stream\b/i.test(type)) return { body }
   const text = (await beginningOf(body, refusalBytesMax)).toString('utf8')
   if (statusCode === 200)
@@ -83,13 +92,78 @@ async function sendRun(
 
 async function* eventsOf(
   body: Body,
-  owner: { runId: string; codename: string },
+  owner: EventOwner,
   clean: (text: string) => string,
 ): AsyncGenerator<RunEvent> {
   const frames = new SseFrames()
-  for await (const chunk of body as AsyncIterable<Buffer>) {
+  const pieces = new Pieces()
+  let isTurnOver = false
+  // Some nodes leave the answer open behind the last event.
+  for await (const chunk of untilSilent(body, () => (isTurnOver ? afterTurnMs : null))) {
     for (const frame of frames.push(chunk)) {
-      yield 'bytes' in frame ? cutEvent(frame.bytes, owner) : eventOf(frame.data, owner, clean)
+      const event = 'bytes' in frame ? cutEvent(frame.bytes, owner) : eventOf(frame.data, owner, clean)
+      const said = pieces.before(event)
+      if (said !== '') yield joinedEvent(said, owner)
+      yield event
+      isTurnOver = event.turnComplete === true && !event.partial
     }
+  }
+  const said = pieces.take()
+  if (said !== '') yield joinedEvent(said, owner)
+  // A proxy may end the answer of a node that died as if it were whole.
+  if (frames.isCut) throw new NodeFault('lost', 'The answer of the node ended within an event.')
+}
+
+/** Chunks until the end, or until none comes for as long as `patienceMs` says; null: however long it takes. */
+async function* untilSilent(body: Body, patienceMs: () => number | null): AsyncGenerator<Buffer> {
+  const chunks: AsyncIterator<Buffer> = body[Symbol.asyncIterator]()
+  const read = new AbortController()
+  // Letting go of an answer that goes on is a fault to undici, and none here.
+  body.on('error', () => {})
+  try {
+    for (;;) {
+      const next = chunks.next()
+      const ms = patienceMs()
+      const chunk = ms === null ? await next : await Promise.race([next, sleep(ms, read.signal)])
+      // What is still asked for fails with the body.
+      if (!chunk) next.catch(() => {})
+      if (!chunk || chunk.done) return
+      yield chunk.value
+    }
+  } finally {
+    read.abort()
+    body.destroy()
+  }
+}
+
+/**
+ * Text that came in pieces and has not come as a whole. Where a model stops at its limit of tokens, or breaks off, no whole
+ * follows: then the pieces together are what it said.
+ */
+class Pieces {
+  #texts: string[] = []
+  #length = 0
+
+  /** The text that no whole will follow, since this event says that something broke off. */
+  before({ partial, content, errorCode }: RunEvent): string {
+    const text = content ? spokenText(content) : ''
+    if (partial) this.#keep(text)
+    else if (text !== '') this.take()
+    else if (errorCode) return this.take()
+    return ''
+  }
+
+  take(): string {
+    const text = this.#texts.join('')
+    this.#texts = []
+    this.#length = 0
+    return text
+  }
+
+  /** One event cannot hold more. */
+  #keep(text: string): void {
+    if (text === '' || this.#length > eventBytesMax) return
+    this.#texts.push(text)
+    this.#length += text.length
   }
 }

@@ -12,7 +12,7 @@ const beyondRunMs = 10_000
 
 export interface NodeRequest {
   method: 'GET' | 'POST'
-  /** Below the node's url. */
+  /** Below the node's url, encoded. */
   path: string
   body?: object
   /** Until the head of the answer, and between pieces of its body; default: the time of a run. */
@@ -30,10 +30,11 @@ export function createConnections(): SendToNode {
     keepAliveTimeout: idleMs,
   })
   return (node, { method, path, body, silenceMs = node.timeoutMs + beyondRunMs, traceparent, signal }) => {
-    const url = new URL(`${node.url}${path}`)
+    const { origin, pathname } = new URL(node.url)
     return agent.request({
-      origin: url.origin,
-      path: `${url.pathname}${url.search}`,
+      origin,
+      // Not by URL: it would fold what looks like `..`, and the node's headers went to another place.
+      path: `${pathname.replace(/\/$/, '')}${path}`,
       method,
       headers: {
         ...node.headers,

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { isTooDeep } from '#runtime/http/json-body.ts'
+import { parseExact } from '#stidx/exact-json.ts'
 import type { Content, Part, RunEvent } from '../../state/types.ts'
 import { NodeFault } from '../types.ts'
 
@@ -10,6 +11,8 @@ export const eventBytesMax = 512 * 1024
 const idLengthMax = 128
 const nodeIdLengthMax = 256
 const greatestSeconds = 1e11
+/** What a Date can have. */
+const greatestMs = 8.64e15
 
 export interface EventOwner {
   runId: string
@@ -20,7 +23,7 @@ export interface EventOwner {
 export function eventOf(data: string, owner: EventOwner, clean: (text: string) => string): RunEvent {
   let given: unknown
   try {
-    given = JSON.parse(data)
+    given = parseExact(data)
   } catch {
     throw new NodeFault('agent_error', 'The node sent something that is no event.')
   }
@@ -41,6 +44,16 @@ export function cutEvent(bytes: number, { runId, codename }: EventOwner): RunEve
     customMetadata: { cut: { bytes } },
     ...ownFields({}, { runId, codename }),
   }
+}
+
+/** The whole of pieces that the node did not send as a whole. */
+export function joinedEvent(text: string, owner: EventOwner): RunEvent {
+  const event: RunEvent = {
+    content: { role: 'model', parts: [{ text }] },
+    customMetadata: { joined: true },
+    ...ownFields({}, owner),
+  }
+  return withinSize(event, text.length)
 }
 
 function normalised(
@@ -80,7 +93,7 @@ function ownFields(
 
 /** Python's ADK has seconds and TypeScript's milliseconds. */
 function secondsOf(timestamp: unknown): number {
-  if (typeof timestamp !== 'number' || !Number.isFinite(timestamp) || timestamp <= 0) return Date.now() / 1000
+  if (typeof timestamp !== 'number' || !(timestamp > 0 && timestamp <= greatestMs)) return Date.now() / 1000
   return timestamp > greatestSeconds ? timestamp / 1000 : timestamp
 }
 

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { unlessAborted } from '#lib/backoff.ts'
 import { createLru } from '#lib/lru.ts'
+import { pathPart } from '#lib/path-part.ts'
 import { NodeFault, type NodeSession, type RunNode } from '../types.ts'
 import { beginningOf, type SendToNode } from './connections.ts'
 import { unavailable } from './faults.ts'
@@ -16,7 +17,7 @@ const answerBytesMax = 64 * 1024
 export interface NodeSessions {
   /** Begins to make the session of a run that may be called in a moment; `ensure` then waits for that. Where it fails, `ensure` says so. */
   prepare(of: NodeSession): void
-  /** Throws NodeFault `unavailable` when there is none and none can be made, or the signal's reason. */
+  /** Throws NodeFault when there is none and none can be made (`agent_error`: it never will), or the signal's reason. */
   ensure(of: NodeSession, signal: AbortSignal): Promise<void>
   /** The node says that it does not know the session. */
   forget(of: NodeSession): void
@@ -35,9 +36,9 @@ export function createNodeSessions(send: SendToNode): NodeSessions {
   }
 
   async function create(key: string, { node, userId, sessionId }: NodeSession): Promise<void> {
-    const sessions = `/apps/${encodeURIComponent(node.app)}/users/${encodeURIComponent(userId)}/sessions`
+    const sessions = `/apps/${pathPart(node.app)}/users/${pathPart(userId)}/sessions`
     // Both dialects take an id in the path; Python alone takes it in the body, which an id with a slash needs.
-    const inPath = { path: `${sessions}/${encodeURIComponent(sessionId)}`, body: {} }
+    const inPath = { path: `${sessions}/${pathPart(sessionId)}`, body: {} }
     const inBody = { path: sessions, body: { sessionId } }
     const ways = sessionId.includes('/') ? [inBody] : [inPath, inBody]
     let status = 0
@@ -50,7 +51,7 @@ export function createNodeSessions(send: SendToNode): NodeSessions {
       }
       if (status !== 404 && status !== 405) break
     }
-    throw new NodeFault('unavailable', `The node makes no session (HTTP ${status}).`)
+    throw noSession(status)
   }
 
   /** Its time is bounded by itself: those who wait for it may come and go. */
@@ -77,6 +78,17 @@ export function createNodeSessions(send: SendToNode): NodeSessions {
     },
     forget: (of) => void known.delete(keyOf(of)),
   }
+}
+
+/** What it says about this session does not change by asking again; ADK's paths, for one, take no user id with a slash. */
+function noSession(status: number): NodeFault {
+  if ([400, 404, 405, 413, 414, 422].includes(status)) {
+    return new NodeFault(
+      'agent_error',
+      `The node makes no session with this user id and session id (HTTP ${status}).`,
+    )
+  }
+  return new NodeFault('unavailable', `The node makes no session (HTTP ${status}).`)
 }
 
 function keyOf({ node, userId, sessionId }: NodeSession): string {

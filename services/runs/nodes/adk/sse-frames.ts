@@ -1,4 +1,7 @@
-/** Cuts a stream of server-sent events into the data of its frames. No frame and no line can fill the memory. */
+/**
+ * Cuts a stream of server-sent events into the data of its frames, as the HTML standard reads them: lines end with CR, LF or
+ * both, and a byte order mark in front is none of the data. No frame and no line can fill the memory.
+ */
 
 /** More of a frame is not kept: it is passed over, and counted. */
 const frameBytesMax = 4 * 1024 * 1024
@@ -8,6 +11,8 @@ export type Frame = { data: string } | { bytes: number }
 
 const lineFeed = 0x0a
 const carriageReturn = 0x0d
+const comment = 0x3a
+const byteOrderMark = '\u00ef\u00bb\u00bf'
 
 export class SseFrames {
   /** Pieces of the line that has not ended. */
@@ -17,26 +22,43 @@ export class SseFrames {
   /** Of the frame so far, whether kept or not. */
   #frameBytes = 0
   #hasData = false
+  #isFirstLine = true
+  /** The last byte was a CR, whose line has ended: an LF behind it belongs to it. */
+  #afterReturn = false
 
   /** The frames that end in this piece. A frame that the stream cuts off is none. */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = []
-    let from = 0
-    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, from)) {
+    let from = this.#afterReturn && chunk[0] === lineFeed ? 1 : 0
+    if (chunk.length > 0) this.#afterReturn = false
+    let feed = chunk.indexOf(lineFeed, from)
+    let carriage = chunk.indexOf(carriageReturn, from)
+    while (feed >= 0 || carriage >= 0) {
+      const isReturn = feed < 0 || (carriage >= 0 && carriage < feed)
+      const end = isReturn ? carriage : feed
       this.#keep(chunk.subarray(from, end))
       from = end + 1
+      if (isReturn && chunk[from] === lineFeed) from++
+      this.#afterReturn = isReturn && end + 1 === chunk.length
       const frame = this.#endLine()
       if (frame) frames.push(frame)
+      if (feed >= 0 && feed < from) feed = chunk.indexOf(lineFeed, from)
+      if (isReturn) carriage = chunk.indexOf(carriageReturn, from)
     }
     this.#keep(chunk.subarray(from))
     return frames
   }
 
+  /** The stream ended here: whether it did so within a frame, which is lost then. */
+  get isCut(): boolean {
+    const first = this.#line.find(({ length }) => length > 0)?.[0]
+    return this.#hasData || (this.#lineBytes > 0 && first !== comment)
+  }
+
   #keep(piece: Buffer): void {
     this.#frameBytes += piece.length
     this.#lineBytes += piece.length
-    // A line of one byte may be the end of the frame.
-    if (this.#frameBytes <= frameBytesMax || this.#lineBytes <= 1) this.#line.push(piece)
+    if (this.#frameBytes <= frameBytesMax) this.#line.push(piece)
     else this.#drop()
   }
 
@@ -46,11 +68,16 @@ export class SseFrames {
   }
 
   #endLine(): Frame | null {
-    const line = this.#line.length === 1 ? this.#line[0]! : Buffer.concat(this.#line)
-    const isEmpty = this.#lineBytes === 0 || (this.#lineBytes === 1 && line[0] === carriageReturn)
+    let line = this.#line.length === 1 ? this.#line[0]! : Buffer.concat(this.#line)
+    let bytes = this.#lineBytes
     this.#line = []
     this.#lineBytes = 0
-    if (isEmpty) return this.#endFrame()
+    if (this.#isFirstLine && line.toString('latin1', 0, 3) === byteOrderMark) {
+      line = line.subarray(3)
+      bytes -= 3
+    }
+    this.#isFirstLine = false
+    if (bytes === 0) return this.#endFrame()
     // What is too large counts as data: only its size is reported.
     if (this.#frameBytes > frameBytesMax) this.#hasData = true
     else this.#addLine(line)
@@ -60,9 +87,8 @@ export class SseFrames {
   #addLine(line: Buffer): void {
     if (line.subarray(0, 5).toString('latin1') !== 'data:') return
     const from = line[5] === 0x20 ? 6 : 5
-    const to = line[line.length - 1] === carriageReturn ? line.length - 1 : line.length
     this.#hasData = true
-    this.#data.push(line.subarray(from, to))
+    this.#data.push(line.subarray(from))
   }
 
   #endFrame(): Frame | null {

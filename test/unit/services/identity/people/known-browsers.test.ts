@@ -15,6 +15,8 @@ test('a cookie counts for the account that it was given to, for half a year', ()
   expect(id).toMatch(/^[\w-]{22}$/)
   expect(browsers.anyIdOf(cookie)).toBe(id)
   expect(browsers.idOf(cookie, 'bea@x')).toBeUndefined()
+  // U+212A folds to k, and is in another address.
+  expect(browsers.idOf(browsers.cookieFor('kim@x', undefined), '\u212aim@x')).toBeUndefined()
   expect(browsers.idOf(browsers.cookieFor('bea@x', cookie), 'bea@x')).not.toBe(id)
   now += (knownBrowserTtlS - 1) * 1_000
   const renewed = browsers.cookieFor('ana@x', cookie)

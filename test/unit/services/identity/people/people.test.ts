@@ -5,7 +5,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import { changePassword, readPasswordOf } from '#services/identity/people/kept-passwords.ts'
 import { addPerson, listPeople, removePerson, setRole, showPerson } from '#services/identity/people/people.ts'
 import { personOfAccount } from '#services/identity/people/provider-accounts.ts'
-import { notedBy } from '#services/identity/people/rows.ts'
+import { hasEmail, notedBy } from '#services/identity/people/rows.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational
@@ -164,6 +164,30 @@ test('an account is linked by a verified e-mail once, and found by its subject f
   // A second account that claims the same e-mail is another person's.
   const second = { issuer: 'https://i/', subject: 'sub-2' }
   await expect(personOfAccount(relational, second, 'ana@x', 'r')).rejects.toMatchObject({ code: 'forbidden' })
+})
+
+test('a verified e-mail is an e-mail, compared without the case of ASCII letters: no uid, and no U+212A for a k', async () => {
+  const { uid } = await add('kate@example.com', { password: 'hash' })
+  const account = { issuer: 'https://i/', subject: 'sub-1' }
+  for (const claimed of [uid, uid.toUpperCase(), '\u212aate@example.com', 'kate@e\u00adxample.com']) {
+    await expect(personOfAccount(relational, account, claimed, 'r')).rejects.toMatchObject({
+      code: 'forbidden',
+    })
+  }
+  const kelvin = '\u212aate@example.com'
+  expect(await readPasswordOf(relational, kelvin)).toBeNull()
+  await expect(showPerson(relational, kelvin)).rejects.toMatchObject({ code: 'not_found' })
+  expect(await readPasswordOf(relational, 'Kate@Example.COM')).toMatchObject({ person: { uid } })
+  expect(await personOfAccount(relational, account, 'KATE@example.com', 'r')).toMatchObject({ uid })
+})
+
+test('an e-mail is found by its index', async () => {
+  const plan = await relational.transaction(async (tx) => {
+    await tx.query('set local enable_seqscan = off')
+    const { rows } = await tx.query(`explain select 1 from platform.people where ${hasEmail("'ana@x'")}`)
+    return JSON.stringify(rows)
+  })
+  expect(plan).toContain('people_email_ascii')
 })
 
 test('linking leaves a password that the person chose', async () => {

@@ -40,6 +40,13 @@ test('after five wrong tries an address waits, each time twice as long, at most 
   expect(wait('ana@x', '192.0.2.2')).toBe(0)
 })
 
+test('tries at an address that only folds to another one do not count for it', () => {
+  const { wait } = clocked()
+  for (let n = 0; n < 6; n++) wait('\u212aim@x', '192.0.2.1')
+  expect(wait('\u212aim@x', '192.0.2.1')).toBeGreaterThan(0)
+  expect(wait('kim@x', '192.0.2.1')).toBe(0)
+})
+
 test('the times named are true, and trying in between makes no wait longer', () => {
   const { wait, pass } = clocked()
   for (let n = 0; n < 6; n++) {

@@ -47,6 +47,7 @@ function createTree() {
       reads += 1
       return rows.slice(after, after + limit)
     },
+    hasFrom: async (seq) => rows.length >= seq,
     lookNow,
     readEnded: async () => ({ value: 'the end', lastEventId: rows.length }),
   }
@@ -128,6 +129,16 @@ describe('following', () => {
     expect(await over).toBe('the end')
     expect(seen).toEqual(['a', 1, 2])
     expect(tree.reads()).toBe(0)
+  })
+
+  it('gives the pieces that have come, though a look at the rows finds the end first', async () => {
+    const tree = createTree()
+    const { seen, over } = following(tree)
+    const [piece, whole, end] = [tree.partial('a'), tree.commit(), tree.end()]
+    for (const one of [piece, tree.partial('b'), whole, end]) tree.hear(one)
+    await tree.look()
+    expect(await over).toBe('the end')
+    expect(seen).toEqual(['a', 'b', 1])
   })
 
   it('reads what is missing, and takes nothing twice', async () => {

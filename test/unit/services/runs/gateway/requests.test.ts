@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import type { Caller } from '#services/identity/access/caller.ts'
 import { wantedBy } from '#services/runs/gateway/requests/prefer.ts'
@@ -8,27 +9,41 @@ import { maySee, userFor } from '#services/runs/gateway/requests/users.ts'
 const caller = (kind: Caller['kind'], access: Caller['access'], id: string) =>
   ({ kind, access, uid: `uid-${id}`, agentId: kind === 'person' ? `uid-${id}` : id }) as Caller
 
+/** A database where every name means this one. */
+const whereNamesMean = (uid: string | null) =>
+  ({ query: async () => ({ rows: [{ uid }], rowCount: 1 }) }) as unknown as SqlExecutor
+const unasked = { query: () => Promise.reject(new Error('nobody needs to be asked')) } as SqlExecutor
+
 describe('the user of a run', () => {
   const person = caller('person', 'member', 'p')
-  it('is the caller where nothing is said', () => {
-    expect(userFor(person, undefined)).toBe('uid-p')
-    expect(userFor(caller('agent', 'member', 'a'), undefined)).toBe('a')
+  const agent = caller('agent', 'member', 'a')
+  const mismatch = expect.objectContaining({ code: 'user_mismatch', statusCode: 403 })
+
+  it('is the caller where nothing is said', async () => {
+    expect(await userFor(unasked, person, undefined)).toBe('uid-p')
+    expect(await userFor(unasked, agent, undefined)).toBe('a')
   })
 
-  it('is anyone for agents and admins, a person alone for itself', () => {
-    expect(userFor(caller('agent', 'member', 'a'), 'x')).toBe('x')
-    expect(userFor(caller('person', 'admin', 'p'), 'x')).toBe('x')
-    expect(userFor(person, 'uid-p')).toBe('uid-p')
-    expect(() => userFor(person, 'x')).toThrow(expect.objectContaining({ code: 'user_mismatch' }))
+  it('is anyone for admins, a person alone for itself', async () => {
+    expect(await userFor(unasked, caller('person', 'admin', 'p'), 'x')).toBe('x')
+    expect(await userFor(unasked, caller('agent', 'admin', 'a'), 'x')).toBe('x')
+    expect(await userFor(unasked, person, 'uid-p')).toBe('uid-p')
+    await expect(userFor(unasked, person, 'x')).rejects.toEqual(mismatch)
   })
 
-  it('sees its runs, as who started them and admins do', () => {
-    const run = { callerUid: 'uid-a', userId: 'u' }
+  it('is for agents whom nobody of the platform is, and themselves', async () => {
+    expect(await userFor(whereNamesMean(null), agent, 'x')).toBe('x')
+    expect(await userFor(whereNamesMean('uid-a'), agent, 'A')).toBe('A')
+    await expect(userFor(whereNamesMean('uid-x'), agent, 'x')).rejects.toEqual(mismatch)
+  })
+
+  it('sees its runs, as who started them and admins do; a name makes nobody the user', () => {
+    const run = { callerUid: 'uid-a', userUid: 'uid-u', userId: 'x' }
     expect(maySee(caller('agent', 'viewer', 'a'), run)).toBe(true)
     expect(maySee(caller('agent', 'viewer', 'u'), run)).toBe(true)
     expect(maySee(caller('person', 'admin', 'x'), run)).toBe(true)
     expect(maySee(caller('agent', 'member', 'x'), run)).toBe(false)
-    expect(maySee(caller('agent', 'member', 'x'), { callerUid: '', userId: 'u' })).toBe(false)
+    expect(maySee(caller('agent', 'member', 'x'), { callerUid: '', userUid: null })).toBe(false)
   })
 })
 
@@ -53,7 +68,7 @@ describe('how a caller wants to be answered', () => {
 
   it.each([
     ['text/event-stream', true],
-    ['application/json, Text/Event-Stream;q=0.5', true],
+    ['application/json;q=0.5, Text/Event-Stream;q=0.5', true],
     ['*/*', false],
     ['text/event-stream-x', false],
     [undefined, false],

@@ -109,6 +109,17 @@ describe('what ids may be', () => {
   )
 })
 
+it('no id leads to another path of the node', async () => {
+  const node = await nodeWith(echoScript)
+  const base = { url: `${node.url}/base` }
+  for (const id of ['.', '..', '../..', '%2e%2e', 'a/../../b']) {
+    await faultOf(createCallNode()(callOf(entryOf(base), { userId: id, sessionId: id })))
+  }
+  const paths = node.requests.map((request) => request.split(' ')[1]!)
+  expect(paths.length).toBeGreaterThan(4)
+  for (const path of paths) expect(path).toMatch(/^\/base\/apps\/whale\/users\/[^/]+\/sessions(\/[^/]+)?$/)
+})
+
 describe('a run that fails', () => {
   it('is an agent error when the agent raises, without paths, traces and secrets', async () => {
     const raise = 'no file /home/agents/whale/x.py, token a-very-secret-token at C:\\agents\\y\nTraceback'
@@ -144,6 +155,30 @@ describe('a run that fails', () => {
     const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
     expect(fault.kind).toBe('unavailable')
     expect(fault.message).not.toContain('127.0.0.1')
+  })
+
+  it('is an agent error where the node makes no such session', async () => {
+    const node = await nodeWith(echoScript)
+    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node), { userId: 'team/alice' })))
+    expect([fault.kind, fault.message]).toEqual(['agent_error', expect.stringContaining('HTTP 404')])
+    expect(node.requests.length).toBeLessThanOrEqual(2)
+  })
+
+  it('is lost when its answer ends within an event, however the connection ends', async () => {
+    const half = 'data: {"content":{"parts":[{"text":"the second'
+    for (const raw of [half, 'dat', `${half}\n`, `data: {"x":"${'x'.repeat(5_000_000)}`]) {
+      const node = await nodeWith(() => [{ text: 'one' }, { raw }])
+      const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+      expect(seen.map(textOf)).toEqual(['one'])
+      expect(fault.kind).toBe('lost')
+    }
+  })
+
+  it('is an agent error where the events are encoded', async () => {
+    const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
+    const node = await nodeWith(() => [{ status: 200, body: 'packed', headers }])
+    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    expect([fault.kind, fault.message]).toEqual(['agent_error', expect.stringContaining('encoding')])
   })
 
   it('is lost when the connection ends in the middle', async () => {
@@ -187,6 +222,49 @@ describe('what a node may send', () => {
     const bytes = Buffer.from(text)
     const node = await nodeWith(() => [...bytes].map((byte) => ({ raw: Buffer.from([byte]) })))
     expect((await all(createCallNode()(callOf(entryOf(node))))).map(textOf)).toEqual(['ü'])
+  })
+
+  it.each(['\n', '\r', '\r\n'])(
+    'lines that end with %j, a byte order mark, a comment at the end',
+    async (end) => {
+      const text =
+        '\ufeffdata: {"content":{"parts":[{"text":"one"}]}}\n\ndata: {"content":\ndata: {"parts":[{"text":"two"}]}}\n\n: bye'
+      const bytes = Buffer.from(text.replaceAll('\n', end))
+      for (const size of [1, 7, bytes.length]) {
+        const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => ({
+          raw: bytes.subarray(n * size, (n + 1) * size),
+        }))
+        const node = await nodeWith(() => pieces)
+        expect((await all(createCallNode()(callOf(entryOf(node))))).map(textOf)).toEqual(['one', 'two'])
+      }
+    },
+  )
+
+  it('pieces without a whole are joined at the end, and before an event that says what broke off', async () => {
+    const piece = (text: string) => ({ text, partial: true })
+    const end = { event: { errorCode: 'MAX_TOKENS' } }
+    const whole = async (...steps: object[]) => {
+      const node = await nodeWith(() => steps as never)
+      const events = await all(createCallNode()(callOf(entryOf(node))))
+      return events.filter(({ partial }) => !partial).map((event) => textOf(event) ?? event.errorCode)
+    }
+    expect(await whole(piece('one, '), piece('two'))).toEqual(['one, two'])
+    expect(await whole(piece('one, '), piece('two'), end)).toEqual(['one, two', 'MAX_TOKENS'])
+    expect(await whole(piece('on'), { text: 'one' }, piece('tw'), { text: 'two' })).toEqual(['one', 'two'])
+    expect(await whole(piece('on'), { event: { actions: {} } }, { text: 'one' })).toEqual([undefined, 'one'])
+  })
+
+  it('numbers that no double holds keep their digits', async () => {
+    const raw = 'data: {"customMetadata":{"order":12345678901234567890,"huge":1e400,"plain":0.1}}\n\n'
+    const node = await nodeWith(() => [{ raw }])
+    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    expect(JSON.stringify(event)).toContain('"order":12345678901234567890,"huge":1e400,"plain":0.1')
+  })
+
+  it.each([1e300, 1e17, -1, 0])('a time that no Date has, %d, is now', async (timestamp) => {
+    const node = await nodeWith(() => [{ event: { timestamp } }])
+    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    expect(Math.abs(event!.timestamp - Date.now() / 1_000)).toBeLessThan(60)
   })
 
   it('keeps fields that nobody knows, and replaces ids and times that are none', async () => {

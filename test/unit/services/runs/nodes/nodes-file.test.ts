@@ -65,6 +65,13 @@ nodes:
     expect(bySlug('__proto__')).toBeUndefined()
   })
 
+  it('takes credentials for secrets that are written into the file itself', () => {
+    const headers =
+      'Authorization: Basic plain-secret, x-api-key: another-secret, X-Team: platform-team, Cookie: short'
+    const { secrets } = parse(`nodes: {whale: {url: 'http://127.0.0.1:1', headers: {${headers}}}}`)
+    expect([...secrets].sort()).toEqual(['Basic plain-secret', 'another-secret', 'plain-secret'])
+  })
+
   it.each([
     ['[]', 'line 1: the file must be a map'],
     ['nodes: {}\nnode: {}', 'line 2, node: is not a known key: did you mean nodes?'],

@@ -86,7 +86,7 @@ function searching(memory: Memory, compose?: (messages: readonly ChatMessage[]) 
   return { agent, missing }
 }
 
-test('an agent says what it found and where, notes it, and calls nobody', async () => {
+test('an agent says what it found and where, notes that it was asked, and calls nobody', async () => {
   const { memory, notes, searched } = memoryOf(points)
   const { whole, pieces } = await said(
     searching(memory).agent,
@@ -105,7 +105,9 @@ test('an agent says what it found and where, notes it, and calls nobody', async 
     'Noted as note 12.',
   ])
   expect(calledIn(whole)).toEqual([])
-  expect(notes).toMatchObject([{ subject: 'Asked: where is it deployed?' }])
+  expect(notes).toMatchObject([{ subject: 'Asked: ATLAS answered a question' }])
+  // Everybody reads notes.
+  expect(JSON.stringify(notes)).not.toMatch(/deploy|before|knowledgebase|k-1/i)
   expect(searched).toEqual([
     ['knowledgebase', undefined],
     ['fleet_notes', { must: [{ key: 'tags', match: { value: 'note' } }] }],

@@ -42,9 +42,31 @@ test('a message is sent as a chat completion', async () => {
     {
       url: '/v1/chat/completions',
       key: 'Bearer secret',
-      body: { model: 'small', messages: [{ role: 'user', content: 'hello' }], max_tokens: 800 },
+      body: { model: 'small', messages: [{ role: 'user', content: 'hello' }], max_completion_tokens: 800 },
     },
   ])
+})
+
+test('an endpoint that knows the limit by its old name alone gets that, and from then on', async () => {
+  const names: string[][] = []
+  const server = createServer(async (request, response) => {
+    let text = ''
+    for await (const chunk of request) text += chunk
+    const { model: _, messages: __, ...rest } = JSON.parse(text)
+    names.push(Object.keys(rest))
+    const refused = '{"error":{"message":"Unknown parameter: max_completion_tokens"}}'
+    if ('max_completion_tokens' in rest) response.writeHead(400).end(refused)
+    else response.end('{"choices":[{"message":{"content":"hello"}}]}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  ends.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const compose = modelOf(settings(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`))!
+  expect(await compose(messages, never)).toBe('hello')
+  expect(await compose(messages, never)).toBe('hello')
+  expect(names).toEqual([['max_completion_tokens'], ['max_tokens'], ['max_tokens']])
 })
 
 test.each([

@@ -277,7 +277,7 @@ export function describeRows(open: () => Promise<Relational>): void {
     test('page by page, the newest first, of the caller or the user', async () => {
       const ids: string[] = []
       for (let n = 0; n < 5; n++) ids.unshift((await accept(relational, { sessionId: `s${n}` })).runId)
-      await accept(relational, { callerUid: 'uid-bob', userId: 'bob' })
+      await accept(relational, { callerUid: 'bob', userId: 'bob' })
       const seen: string[] = []
       let cursor: string | undefined
       do {
@@ -290,7 +290,7 @@ export function describeRows(open: () => Promise<Relational>): void {
         cursor = page.next ?? undefined
       } while (cursor)
       expect(seen).toEqual(ids)
-      expect((await listRuns(relational, { userId: 'bob', limit: 9 })).runs).toHaveLength(1)
+      expect((await listRuns(relational, { userUid: 'bob', limit: 9 })).runs).toHaveLength(1)
       expect((await listRuns(relational, { limit: 9 })).runs).toEqual([])
       expect(
         (await listRuns(relational, { all: true, agent: 'WHALE', sessionId: 's1', limit: 9 })).runs,
