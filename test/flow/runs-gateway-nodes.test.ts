@@ -109,7 +109,8 @@ describe('an agent that sends', () => {
       body: { newMessage: message('x'), streaming: true },
     })
     await stream.over
-    expect(platform.node.runs.at(-1)!.headers.authorization).toBe(`Bearer ${secret}`)
+    const asked = platform.node.runs.findLast(({ app }) => app === 'telltale')!
+    expect(asked.headers.authorization).toBe(`Bearer ${secret}`)
     const shown = JSON.stringify(stream.frames)
     expect(shown).toContain('[cut]')
     expect(shown).not.toContain('the-credential')
