@@ -16,6 +16,8 @@ export interface TourDocument {
 const packages = fileURLToPath(new URL('../../node_modules/', import.meta.url))
 const textCharactersMax = 8_000
 const textCharactersMin = 400
+/** Up to the line that closes it, else to the end of the text. */
+const codeFence = /^ {0,3}(`{3,}(?=[^`\r\n]*\r?$)|~{3,})[\s\S]*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|$(?![\s\S]))/gm
 
 /** At most `max` documents of different content, in a stable order; `prefix` is put before their ids. */
 export function findDocuments(max: number, prefix: string): TourDocument[] {
@@ -45,7 +47,8 @@ function markdownFiles(folder: string): string[] {
 function titleOf(text: string, path: string): string {
   const prose = text
     .replace(/^\ufeff?(?:---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$))?/, '')
-    .replace(/^ {0,3}(```+|~~~+)[\s\S]*?(?:^ {0,3}\1.*$|$(?![\s\S]))/gm, '')
+    .replace(codeFence, '')
+    .replace(/<!--[\s\S]*?-->/g, '')
   const line = /^ {0,3}#{1,6}[ \t]+(.+)/m.exec(prose)?.[1] ?? ''
   const heading = line
     .replace(/!\[[^\]]*\]\([^)]*\)/g, '')

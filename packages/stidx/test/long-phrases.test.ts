@@ -6,9 +6,9 @@ import { describe, expect, it } from 'vitest'
 import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
 import { crc32 } from '../src/checksum.ts'
-import { textFields } from '../src/format.ts'
 import { openIndex } from '../src/index-file.ts'
 import { type Built, buildFrom, sampleRecords } from './support/index.ts'
+import { holds, placesOf } from './support/places.ts'
 
 /** Opens it with an analyser that counts the characters of the texts that it is given. */
 function openCounting({ file }: Built) {
@@ -98,7 +98,7 @@ describe('a phrase in few but long records', () => {
       fc.property(fc.array(fc.constantFrom(...words), { minLength: 2, maxLength: 3 }), (phrase) => {
         const text = `"${phrase.join(' ')}"`
         const terms = emittedBy(phrase.join(' '))
-        const expected = [...held].filter(([, fields]) => fields.some((places) => holds(places, terms)))
+        const expected = [...held].filter(([, fields]) => holds(fields, terms))
         const ids = expected.map(([id]) => id).sort()
         const found = placed.find(text)
         expect([text, found.ids]).toEqual([text, ids])
@@ -146,20 +146,4 @@ function emittedBy(text: string): string[] {
     terms[position] ??= term
   })
   return terms
-}
-
-/** All terms at each position of each field. */
-function placesOf(record: Record<string, unknown>): Set<string>[][] {
-  return textFields.map((field) => {
-    const positions: Set<string>[] = []
-    analyzer.analyzeField(String(record[field] ?? ''), field, (term, position) => {
-      positions[position] ??= new Set()
-      positions[position].add(term)
-    })
-    return positions
-  })
-}
-
-function holds(positions: Set<string>[], terms: readonly string[]): boolean {
-  return positions.some((_, start) => terms.every((term, i) => positions[start + i]?.has(term)))
 }

@@ -4,29 +4,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { propertyRuns } from '../../../test/support/property-runs.ts'
 import { analyzer } from '../src/analysis/analyzer.ts'
-import { textFields } from '../src/format.ts'
 import { parseQuery } from '../src/query/parse.ts'
 import { buildFrom, sampleRecords } from './support/index.ts'
+import { holds, placesOf } from './support/places.ts'
 
 type Source = Record<string, unknown> & { id: string }
-
-/** Base terms and all others at each position of each field. */
-function placesOf(record: Source): Set<string>[][] {
-  return textFields.map((field) => {
-    const positions: Set<string>[] = []
-    analyzer.analyzeField(String(record[field] ?? ''), field, (term, position) => {
-      positions[position] ??= new Set()
-      positions[position].add(term)
-    })
-    return positions
-  })
-}
-
-function holds(fields: Set<string>[][], terms: readonly string[]): boolean {
-  return fields.some((positions) =>
-    positions.some((_, start) => terms.every((term, i) => positions[start + i]?.has(term))),
-  )
-}
 
 /** Some ids come twice: the last one wins, and the positions of the first must not count. */
 const records = [...sampleRecords(900, 7), ...sampleRecords(300, 8)] as Source[]
