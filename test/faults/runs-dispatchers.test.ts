@@ -67,10 +67,11 @@ test('a canceled run of a killed dispatcher ends canceled', async () => {
 })
 
 test('a dispatcher that was paused for longer than its lease shows nothing after the next one began', async () => {
+  const paused = Promise.withResolvers<void>()
   // The pieces of the first attempt would go on for as long as it is read.
   script('whale', async function* ({ number }) {
-    if (number === 1) yield { waitMs: 300 }
-    for (let n = 0; n < 40; n++) yield { text: `${number}.${n}`, ...(n % 2 ? { partial: true } : {}) }
+    if (number === 1) await paused.promise
+    for (let n = 0; n < 39; n++) yield { text: `${number}.${n}`, ...(n % 2 ? { partial: true } : {}) }
     yield { waitMs: 50 }
   })
   const heard: { holder: string; news: RunEventRecord }[] = []
@@ -78,6 +79,7 @@ test('a dispatcher that was paused for longer than its lease shows nothing after
   const { runId } = await world.accept('go', { streaming: true })
   await eventually('the first has it', () => node.runs.length === 1)
   first.kill('SIGSTOP')
+  paused.resolve()
   startChild('second', (holder, news) => heard.push({ holder, news }))
   expect(await world.ended(runId)).toMatchObject({ status: 'completed', attempt: 2 })
   const before = heard.length
