@@ -33,7 +33,7 @@ export const showAgentOperation = defineOperation({
     const agent = await showAgent(relational, agentId)
     const [sessions, operations, used] = await Promise.all([
       readSessions(relational, agent.uid),
-      createRecentOperations(platform).of(agent.agent_id),
+      createRecentOperations(platform).of(agent),
       readUsedToday(relational, agent.uid),
     ])
     const { day, rate, slots } = limitsOf(agent)

@@ -16,6 +16,7 @@ export interface TourDocument {
 const packages = fileURLToPath(new URL('../../node_modules/', import.meta.url))
 const textCharactersMax = 8_000
 const textCharactersMin = 400
+const frontMatter = /^\ufeff?---[ \t]*\r?\n(?:[\s\S]*?\n)??---[ \t]*(?:\r?\n|$)/
 /** Up to the line that closes it, else to the end of the text. */
 const codeFence = /^ {0,3}(`{3,}(?=[^`\r\n]*\r?$)|~{3,})[\s\S]*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|$(?![\s\S]))/gm
 
@@ -44,9 +45,11 @@ function markdownFiles(folder: string): string[] {
   return files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
 }
 
-function titleOf(text: string, path: string): string {
+/** The first heading, else the path: front matter, code and comments have none. */
+export function titleOf(text: string, path: string): string {
   const prose = text
-    .replace(/^\ufeff?(?:---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$))?/, '')
+    .replace(frontMatter, '')
+    .replace(/^\ufeff/, '')
     .replace(codeFence, '')
     .replace(/<!--[\s\S]*?-->/g, '')
   const line = /^ {0,3}#{1,6}[ \t]+(.+)/m.exec(prose)?.[1] ?? ''

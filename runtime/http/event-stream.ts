@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { sleep } from '#lib/backoff.ts'
 import { budgets } from '#lib/budgets.ts'
+import { withoutSeparators } from '#lib/json-line.ts'
 
 const heartbeatMs = 15_000
 const bufferBytesMax = budgets.streams.bufferBytes
@@ -121,11 +122,4 @@ export function openEventStream(reply: FastifyReply, options: EventStreamOptions
       close()
     },
   }
-}
-
-const separators = /[\u2028\u2029]/g
-
-/** The same JSON. Some readers take these two for the ends of lines: in JSON they are only within texts. */
-function withoutSeparators(json: string): string {
-  return json.replace(separators, (found) => (found === '\u2028' ? '\\u2028' : '\\u2029'))
 }

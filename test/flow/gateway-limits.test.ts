@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
+import { showAgentOperation } from '#operations/agents-show.ts'
 import {
   deleteAgent,
   type NewAgent,
@@ -12,6 +13,7 @@ import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { holdRequest } from '../support/held-request.ts'
+import { operating } from '../support/operator.ts'
 import { axisVector } from '../support/points.ts'
 
 // Many requests, one after the other: a busy machine takes its time.
@@ -201,6 +203,10 @@ test('an agent that is made again under an old id is not shown what the old one 
     return operations.includes('search') ? operations : undefined
   })
   expect(shown).not.toContain('count')
+  const asOperators = await showAgentOperation.run(operating(gateway.platform), { agentId: 'renewed' })
+  const names = asOperators.operations.map(({ operation }) => operation)
+  expect(names).toContain('search')
+  expect(names).not.toContain('count')
 })
 
 test('the client waits out a 429 when it is asked to, and passes it on otherwise', async () => {

@@ -82,9 +82,12 @@ describe('a dispatch', () => {
     expect(authors.slice(0, 5).sort()).toEqual(['ATLAS', 'CIPHER', 'NEXUS', 'PULSE', 'WHALE'])
     expect(authors.slice(5)).toEqual(['AXON', 'gateway'])
     expect(stream.end().dispatch).toMatchObject({ status: 'completed', result: 'Done.' })
-    const again = await platform.stream(`${stream.headers.get('location')}/events`, { lastEventId: '4' })
+    const path = `${stream.headers.get('location')}/events`
+    const again = await platform.stream(path, { lastEventId: '4' })
     await again.over
     expect(again.ids()).toEqual([5, 6])
+    const last = again.frames.at(-1)!.id!
+    expect((await platform.stream(path, { lastEventId: last })).status).toBe(204)
   })
 
   it('is partial when some fail, and failed when all do', async () => {

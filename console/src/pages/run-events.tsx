@@ -37,9 +37,7 @@ function EventEntry({ event }: { event: RunEvent }) {
         <Time at={timestamp * 1_000} />
         <strong>{author}</strong>
         {isFault(event) ? (
-          <span className="fault">
-            {errorCode}: {errorMessage}
-          </span>
+          <span className="fault">{[errorCode, errorMessage].filter(Boolean).join(': ')}</span>
         ) : (
           errorCode && <span className="dim">{errorCode}</span>
         )}

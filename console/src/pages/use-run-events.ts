@@ -19,9 +19,20 @@ export interface RunEvent {
   customMetadata?: { run?: unknown; dispatch?: unknown }
 }
 
-/** A code alone says why a model ended, such as STOP or MAX_TOKENS. */
-export function isFault({ errorCode, errorMessage }: RunEvent): boolean {
-  return Boolean(errorCode && errorMessage)
+/** Why a model ended, where nothing failed: some frameworks give it as an error code. */
+const ends: ReadonlySet<string> = new Set([
+  'STOP',
+  'END_TURN',
+  'STOP_SEQUENCE',
+  'TOOL_CALLS',
+  'TOOL_USE',
+  'MAX_TOKENS',
+  'LENGTH',
+])
+
+/** Whether the event says that the agent failed, also where it gives no message. */
+export function isFault({ errorCode }: RunEvent): boolean {
+  return Boolean(errorCode) && !ends.has(errorCode!.toUpperCase())
 }
 
 export interface RunEvents {

@@ -1,14 +1,11 @@
 /** Each event is handled once and in order, whatever is repeated, late or missing. */
 
-import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { WebhookEvent } from '../src/types.ts'
 import { createReceiver, type Delivery, type Receiver } from '../src/webhook-receiver.ts'
 import { createMemoryStore } from '../src/webhook-store.ts'
-
-const key = Buffer.alloc(24, 7)
-const secret = `whsec_${key.toString('base64')}`
+import { at, headersOf, secret } from './support/signature.ts'
 
 interface Sent {
   agent?: string
@@ -24,7 +21,7 @@ function requestOf({ agent = 'ATLAS', task, sequence, previous = null, replay = 
     agent,
     task_id: task,
     result: {},
-    ts: 1_790_000_000,
+    ts: at,
     idempotency_key: `${agent}-${task}-task.completed`,
   }
   const body = JSON.stringify(event)
@@ -65,16 +62,10 @@ describe('a receiver of webhooks', () => {
   })
 
   it('asks for an event again while its own clock is wrong, and handles it then', async () => {
-    let now = 1_790_000_000_000 + 600_000
+    let now = at * 1_000 + 600_000
     const receiver = createReceiver({ secrets: [secret], now: () => now })
     const { headers, body } = requestOf({ task: 'a', sequence: 1 })
-    const signature = createHmac('sha256', key).update(`msg.1790000000.${body}`).digest('base64')
-    const signed = {
-      ...headers,
-      'webhook-id': 'msg',
-      'webhook-timestamp': '1790000000',
-      'webhook-signature': `v1,${signature}`,
-    }
+    const signed = { ...headers, ...headersOf(body) }
     const refused = { what: 'refused', status: 503, reason: 'timestamp_out_of_tolerance' }
     expect(await receiver.receive(signed, body, () => {})).toMatchObject(refused)
     now -= 600_000
@@ -82,15 +73,9 @@ describe('a receiver of webhooks', () => {
   })
 
   it('verifies what it is given secrets for', async () => {
-    const receiver = createReceiver({ secrets: [secret], now: () => 1_790_000_000_000 })
+    const receiver = createReceiver({ secrets: [secret], now: () => at * 1_000 })
     const { headers, body } = requestOf({ task: 'a', sequence: 1 })
-    const signature = createHmac('sha256', key).update(`msg.1790000000.${body}`).digest('base64')
-    const signed = {
-      ...headers,
-      'webhook-id': 'msg',
-      'webhook-timestamp': '1790000000',
-      'webhook-signature': `v1,${signature}`,
-    }
+    const signed = { ...headers, ...headersOf(body) }
     const handled: string[] = []
     const handle = (event: WebhookEvent) => void handled.push(event.task_id)
     expect(await receiver.receive(signed, `${body} `, handle)).toMatchObject({ what: 'refused', status: 401 })

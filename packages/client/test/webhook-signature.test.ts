@@ -1,22 +1,11 @@
 /** Only requests that a holder of the secret signed are accepted. */
 
-import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook, type WebhookRefused } from '../src/webhook-signature.ts'
+import { at, headersOf, secret, signatureOf } from './support/signature.ts'
 
-const key = Buffer.alloc(24, 7)
-const secret = `whsec_${key.toString('base64')}`
 const other = `whsec_${Buffer.alloc(24, 8).toString('base64')}`
-const at = 1_790_000_000
-
-function signatureOf(id: string, seconds: number | string, body: string, by = key): string {
-  return `v1,${createHmac('sha256', by).update(`${id}.${seconds}.${body}`).digest('base64')}`
-}
-
-function headersOf(body: string, signature = signatureOf('msg_1', at, body)) {
-  return { 'webhook-id': 'msg_1', 'webhook-timestamp': String(at), 'webhook-signature': signature }
-}
 
 const options = { secrets: [secret], now: () => at * 1_000 }
 

@@ -33,8 +33,8 @@ export interface RecentOperation {
 }
 
 export interface RecentOperations {
-  /** The newest first. Throws AppError `overloaded`, `log_unavailable`. */
-  of(agentId: string): Promise<RecentOperation[]>
+  /** The newest first, none of an earlier agent with its id. Throws AppError `overloaded`, `log_unavailable`. */
+  of(agent: { agent_id: string; created_at: Date }): Promise<RecentOperation[]>
 }
 
 export function createRecentOperations(
@@ -109,15 +109,21 @@ export function createRecentOperations(
     return [...events.values()]
   }
 
+  function lookOnce(agentId: string): Promise<RecentOperation[]> {
+    const known = answers.get(agentId)
+    if (known) return known
+    const looking = look(agentId)
+    answers.set(agentId, looking)
+    // A fault is not kept.
+    looking.catch(() => answers.delete(agentId))
+    return looking
+  }
+
   return {
-    async of(agentId) {
-      const known = answers.get(agentId)
-      if (known) return known
-      const looking = look(agentId)
-      answers.set(agentId, looking)
-      // A fault is not kept.
-      looking.catch(() => answers.delete(agentId))
-      return looking
+    async of({ agent_id, created_at: since }) {
+      const operations = await lookOnce(agent_id)
+      // The records name agents by id: earlier ones are of another agent that had it.
+      return operations.filter(({ occurred_at }) => new Date(occurred_at) >= since)
     },
   }
 }

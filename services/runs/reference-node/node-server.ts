@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describeError } from '#lib/errors.ts'
+import { withoutSeparators } from '#lib/json-line.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { NodeAgent, Said } from './agent.ts'
 import {
@@ -169,17 +170,20 @@ async function runWhole(serving: Serving, asked: Asked, response: ServerResponse
 async function runStream(serving: Serving, asked: Asked, response: ServerResponse): Promise<void> {
   try {
     for await (const event of eventsOf(serving, asked, response)) {
-      begin(response)
-      response.write(`data: ${JSON.stringify(event)}\n\n`)
+      writeFrame(response, event)
     }
   } catch (error) {
     if (error instanceof Refusal) throw error
     const fault = { error_type: 'AgentError', error_message: describeError(error) }
-    begin(response)
-    response.write(`data: ${JSON.stringify({ error: describeError(error), error_details: fault })}\n\n`)
+    writeFrame(response, { error: describeError(error), error_details: fault })
   }
   begin(response)
   response.end()
+}
+
+function writeFrame(response: ServerResponse, value: object): void {
+  begin(response)
+  response.write(`data: ${withoutSeparators(JSON.stringify(value))}\n\n`)
 }
 
 function begin(response: ServerResponse): void {

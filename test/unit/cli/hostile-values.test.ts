@@ -1,5 +1,6 @@
 /** Values of others in what commands print: none acts on the terminal, none begins a line of its own. */
 
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
@@ -179,6 +180,21 @@ describe('what all commands print with', () => {
     ]) {
       const { code, stderr } = await runCommand(args, {})
       expect(code).toBe(2)
+      expect(stderr).not.toMatch(unsafe)
+    }
+  })
+
+  it('shows what was typed wrongly to local search as text', () => {
+    const root = join(import.meta.dirname, '../../..')
+    const code = `
+      const { runCommand } = await import('#stidx/command/run.ts')
+      process.exitCode = runCommand(process.argv.slice(1), {})`
+    for (const args of [[bad], ['search', `--${bad}`]]) {
+      // Its output bypasses the streams of this process.
+      const words = ['--input-type=module', '-e', code, '--', ...args]
+      const { status, stderr } = spawnSync(process.execPath, words, { cwd: root, encoding: 'utf8' })
+      expect(status).toBe(2)
+      expect(stderr).toContain('title')
       expect(stderr).not.toMatch(unsafe)
     }
   })

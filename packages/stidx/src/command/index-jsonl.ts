@@ -86,7 +86,7 @@ function report(built: BuildReport, output: string, tookMs: number, named: numbe
   }
   print(
     1,
-    `${records} records in ${output}, ${(bytes / 1e6).toFixed(1)} MB, ${(tookMs / 1000).toFixed(1)} s ` +
+    `${records} records in ${plain(output)}, ${(bytes / 1e6).toFixed(1)} MB, ${(tookMs / 1000).toFixed(1)} s ` +
       `(${duplicates} replaced by a later one with the same id, ${faults} faulty lines skipped)\n`,
   )
 }

@@ -6,7 +6,7 @@ import { openIndex } from '../index-file.ts'
 import { limitDefault, limitMax } from '../search/search.ts'
 import { type Arguments, type OptionTable, readArguments, readLimit, wrongUse } from './arguments.ts'
 import { helpTexts, overview } from './help.ts'
-import { print } from './output.ts'
+import { plain, print } from './output.ts'
 import { renderAnswer, renderRecord, renderStats } from './render.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -53,7 +53,7 @@ export function withFaults(args: readonly string[], run: () => number): number {
     if (!(error instanceof SearchFault)) throw error
     const message = error.message.replaceAll(/\s*\n\s*/g, ' ')
     if (isJson(args)) print(1, `${JSON.stringify({ error: { code: error.code, message } })}\n`)
-    print(2, `${message}\n`)
+    print(2, `${plain(message)}\n`)
     return exitWrongUse
   }
 }
@@ -110,7 +110,7 @@ function runGet({ positional, values, switches }: Arguments, env: Environment): 
     if (!record) {
       const message = `there is no record ${JSON.stringify(id)}`
       if (switches.has('json')) print(1, `${JSON.stringify({ error: { code: 'not_found', message } })}\n`)
-      else print(2, `${message}\n`)
+      else print(2, `${plain(message)}\n`)
       return exitNothing
     }
     print(1, switches.has('json') ? `${JSON.stringify(record)}\n` : renderRecord(record))

@@ -13,20 +13,23 @@ import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
 
 const refusalBytesMax = 64 * 1024
-/** How long more is waited for behind an event that says that the turn is over. */
 const afterTurnMs = 10_000
 
-/** `send` and `sessions` share what they know of nodes with others; by default they are its own. */
+/**
+ * `send` and `sessions` share what they know of nodes with others; by default they are its own. `afterMs`: how long to wait
+ * for more behind the end of the turn.
+ */
 export function createCallNode(
   send: SendToNode = createConnections(),
   sessions: NodeSessions = createNodeSessions(send),
+  afterMs = afterTurnMs,
 ): CallNode {
   return async function* callNode(call) {
     const { node, runId, signal } = call
     signal.throwIfAborted()
     try {
       const body = await begin(send, sessions, call)
-      yield* eventsOf(body, { runId, codename: node.codename }, cleanerFor(node))
+      yield* eventsOf(body, { runId, codename: node.codename }, cleanerFor(node), afterMs)
     } catch (error) {
       throw signal.aborted ? signal.reason : brokenCall(error)
     }
@@ -94,18 +97,20 @@ async function* eventsOf(
   body: Body,
   owner: EventOwner,
   clean: (text: string) => string,
+  afterMs: number,
 ): AsyncGenerator<RunEvent> {
   const frames = new SseFrames()
   const pieces = new Pieces()
-  let isTurnOver = false
-  // Some nodes leave the answer open behind the last event.
-  for await (const chunk of untilSilent(body, () => (isTurnOver ? afterTurnMs : null))) {
+  let overAt = Number.POSITIVE_INFINITY
+  // Some nodes leave the answer open behind the last event, and some keep it alive with comments.
+  for await (const chunk of until(body, () => overAt)) {
     for (const frame of frames.push(chunk)) {
       const event = 'bytes' in frame ? cutEvent(frame.bytes, owner) : eventOf(frame.data, owner, clean)
       const said = pieces.before(event)
       if (said !== '') yield joinedEvent(said, owner)
       yield event
-      isTurnOver = event.turnComplete === true && !event.partial
+      const isTurnOver = event.turnComplete === true && !event.partial
+      overAt = isTurnOver ? performance.now() + afterMs : Number.POSITIVE_INFINITY
     }
   }
   const said = pieces.take()
@@ -114,8 +119,8 @@ async function* eventsOf(
   if (frames.isCut) throw new NodeFault('lost', 'The answer of the node ended within an event.')
 }
 
-/** Chunks until the end, or until none comes for as long as `patienceMs` says; null: however long it takes. */
-async function* untilSilent(body: Body, patienceMs: () => number | null): AsyncGenerator<Buffer> {
+/** Chunks until the end, or until the moment that `overAt` says last (performance.now; infinite: however long it takes). */
+async function* until(body: Body, overAt: () => number): AsyncGenerator<Buffer> {
   const chunks: AsyncIterator<Buffer> = body[Symbol.asyncIterator]()
   const read = new AbortController()
   // Letting go of an answer that goes on is a fault to undici, and none here.
@@ -123,8 +128,8 @@ async function* untilSilent(body: Body, patienceMs: () => number | null): AsyncG
   try {
     for (;;) {
       const next = chunks.next()
-      const ms = patienceMs()
-      const chunk = ms === null ? await next : await Promise.race([next, sleep(ms, read.signal)])
+      const ms = overAt() - performance.now()
+      const chunk = Number.isFinite(ms) ? await Promise.race([next, sleep(ms, read.signal)]) : await next
       // What is still asked for fails with the body.
       if (!chunk) next.catch(() => {})
       if (!chunk || chunk.done) return

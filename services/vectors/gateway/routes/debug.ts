@@ -82,13 +82,11 @@ export function registerDebug(scope: FastifyInstance, gateway: Gateway): void {
       const agent = await showAgent(relational, asked)
       const [sessions, operations, quota] = await Promise.all([
         readSessions(relational, agent.uid),
-        gateway.recentOperations.of(agent.agent_id),
+        gateway.recentOperations.of(agent),
         quotaOf(gateway, agent),
       ])
-      const { agent_id, role, access, tier, created_at: since } = agent
-      // The records name agents by id: earlier ones are of another agent that had it.
-      const own = operations.filter(({ occurred_at }) => new Date(occurred_at) >= since)
-      return { agent_id, role, access, tier, sessions, operations: own, quota }
+      const { agent_id, role, access, tier } = agent
+      return { agent_id, role, access, tier, sessions, operations, quota }
     },
   )
 }

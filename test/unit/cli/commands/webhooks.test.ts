@@ -97,11 +97,14 @@ interface Sent {
 }
 
 /** A relay that answers each fire with this status and document. */
-async function relay(status: number, document: object): Promise<{ address: string; sent: Sent[] }> {
+async function relay(status: number, document: object) {
   const sent: Sent[] = []
+  /** The bodies as they came. */
+  const texts: string[] = []
   const server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
+    texts.push(text)
     sent.push({ url: request.url ?? '', body: JSON.parse(text) })
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(document))
   })
@@ -110,7 +113,7 @@ async function relay(status: number, document: object): Promise<{ address: strin
     server.closeAllConnections()
     server.close()
   })
-  return { address: `127.0.0.1:${(server.address() as AddressInfo).port}`, sent }
+  return { address: `127.0.0.1:${(server.address() as AddressInfo).port}`, sent, texts }
 }
 
 describe('flotilla webhooks fire', () => {
@@ -142,6 +145,19 @@ describe('flotilla webhooks fire', () => {
       },
     ])
     expect((await runCommand(args, env)).printed).toMatch(/a\s+4/)
+  })
+
+  it('sends numbers that no double holds with their digits, from flags and files', async () => {
+    const { address, texts } = await relay(202, answer)
+    const env = { FLOTILLA_HOME: temporaryFolder(), WEBHOOK_GATEWAY: address }
+    const file = join(temporaryFolder(), 'event.json')
+    const result = '{"order":12345678901234567890,"huge":1e400}'
+    writeFileSync(file, `{"event":"task.failed","agent":"A","task_id":"t","result":${result}}`)
+    const flags = ['--event', 'task.failed', '--agent', 'A', '--task-id', 't', '--result', result]
+    for (const given of [flags, ['--file', file]]) {
+      expect((await runCommand(['webhooks', 'fire', ...given], env)).code).toBe(0)
+      expect(texts.at(-1)).toContain(`"result":${result}`)
+    }
   })
 
   it('says what the relay refused, field by field', async () => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import type { Caller } from '#services/identity/access/caller.ts'
+import { checkedId } from '#services/runs/gateway/requests/fields.ts'
 import { wantedBy } from '#services/runs/gateway/requests/prefer.ts'
 import { maySee, userFor } from '#services/runs/gateway/requests/users.ts'
 
@@ -45,6 +46,12 @@ describe('the user of a run', () => {
     expect(maySee(caller('agent', 'member', 'x'), run)).toBe(false)
     expect(maySee(caller('agent', 'member', 'x'), { callerUid: '', userUid: null })).toBe(false)
   })
+})
+
+it('an id that paths fold is refused, others are as they were', () => {
+  const refused = expect.objectContaining({ code: 'validation_failed', statusCode: 422 })
+  for (const id of ['.', '..']) expect(() => checkedId(id, 'sessionId')).toThrow(refused)
+  for (const id of ['...', './', '../..', '%2e%2e', 'a/b']) expect(checkedId(id, 'sessionId')).toBe(id)
 })
 
 describe('how a caller wants to be answered', () => {

@@ -202,6 +202,20 @@ describe('a run that fails', () => {
     expect(event).toMatchObject({ errorCode: '503', errorMessage: 'see [cut]' })
   })
 
+  it.each([
+    ['stays silent', [{ hang: true }]],
+    [
+      'is kept alive by comments',
+      Array.from({ length: 200 }, () => [{ raw: ': here\n\n' }, { waitMs: 20 }]).flat(),
+    ],
+  ] as const)('is over soon behind the end of the turn, though the answer %s', async (_, rest) => {
+    const end = { content: { role: 'model', parts: [{ text: 'one' }] }, turnComplete: true }
+    const node = await nodeWith(() => [{ event: end }, ...rest])
+    const callNode = createCallNode(undefined, undefined, 50)
+    expect((await all(callNode(callOf(entryOf(node))))).map(textOf)).toEqual(['one'])
+    await eventually('the node sees it', () => node.runs[0]?.aborted === true)
+  })
+
   it('closes the connection when it is aborted, and throws the reason', async () => {
     const node = await nodeWith(() => [{ text: 'one' }, { hang: true }])
     const stop = new AbortController()

@@ -137,6 +137,14 @@ test('a run answers with its events, and the session keeps them', async () => {
   expect(events.map(({ author }: { author: string }) => author)).toEqual(['user', 'atlas', 'user', 'atlas'])
 })
 
+test('line separators in texts are escaped in the stream', async () => {
+  await open()
+  await call('POST', '/apps/atlas/users/u/sessions/s')
+  const { text } = await call('POST', '/run_sse', ask('atlas', 'a\u2028b\u2029', { streaming: true }))
+  expect(text).not.toMatch(/[\u2028\u2029]/)
+  expect(framesOf(text).at(-1).content.parts[0].text).toBe('heard a\u2028b\u2029 {}')
+})
+
 test('what cannot be run is refused', async () => {
   await open()
   const status = async (body: unknown) => {

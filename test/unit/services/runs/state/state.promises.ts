@@ -211,6 +211,15 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(await treeStatus(relational, runId)).toEqual({ ended: false, lastEventId: 2 })
     })
 
+    test('numbers that no double holds come back with their digits', async () => {
+      const { runId } = await accept(relational)
+      const [run] = await claim(relational)
+      const event = '{"customMetadata":{"order":12345678901234567890,"huge":1e400}}'
+      await storeEvent(relational, run!, { event, before: 0 })
+      const [stored] = await readEvents(relational, { rootRunId: runId, after: 0, limit: 10 })
+      expect(JSON.stringify(stored!.event)).toBe(event)
+    })
+
     test('a run has room for 32 MiB', async () => {
       await accept(relational)
       const [run] = await claim(relational)
