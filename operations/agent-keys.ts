@@ -6,8 +6,8 @@ import {
   issueAgentKey,
   listAgentKeys,
   revokeAgentKey,
-} from '#services/identity/agent-keys/agent-keys.ts'
-import { waitUntilPublished } from '#services/identity/agents/agents.ts'
+} from '#services/access/agent-keys/agent-keys.ts'
+import { waitUntilPublished } from '#services/access/agents/agents.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { defineOperation } from './operation.ts'
 

@@ -12,7 +12,7 @@ import {
   rotateAgent,
   showAgent,
   waitUntilPublished,
-} from '#services/identity/agents/agents.ts'
+} from '#services/access/agents/agents.ts'
 import { type AgentView, agentServices, agentSettings, noteOf, placeOf, viewOf } from './agents.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import type { OperatedPlatform } from './operation.ts'

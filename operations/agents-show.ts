@@ -1,11 +1,14 @@
 /** One agent in detail: who it is, its sessions, its last operations, what it used of its limits. */
 
 import { Type } from 'typebox'
-import { createRecentOperations, type RecentOperation } from '#services/audit/trail/recent-operations.ts'
-import { showAgent } from '#services/identity/agents/agents.ts'
-import { readSessions, type Session } from '#services/identity/gateway-keys/sessions.ts'
-import { readUsedToday } from '#services/limits/shared-rows.ts'
-import { limitsOf } from '#services/limits/tiers.ts'
+import { showAgent } from '#services/access/agents/agents.ts'
+import {
+  createRecentOperations,
+  type RecentOperation,
+} from '#services/access/audit/trail/recent-operations.ts'
+import { readSessions, type Session } from '#services/access/gateway-keys/sessions.ts'
+import { readUsedToday } from '#services/access/limits/shared-rows.ts'
+import { limitsOf } from '#services/access/limits/tiers.ts'
 import { type AgentView, viewOf } from './agents.ts'
 import { defineOperation } from './operation.ts'
 

@@ -19,7 +19,7 @@ import {
   tiers,
   updateAgent,
   waitUntilPublished,
-} from '#services/identity/agents/agents.ts'
+} from '#services/access/agents/agents.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { defineOperation, type OperatedPlatform } from './operation.ts'
 

@@ -1,7 +1,7 @@
 /** Who did what to the platform. */
 
 import { Type } from 'typebox'
-import { type ListedAction, listAdminActions } from '#services/identity/admin-audit/admin-audit.ts'
+import { type ListedAction, listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
 import { defineOperation } from './operation.ts'
 
 export const auditPageMax = 1_000

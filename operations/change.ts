@@ -7,7 +7,7 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { meansLater } from '#lib/later.ts'
 import { publicError } from '#runtime/http/problem.ts'
-import { type AdminAction, writeAdminAction } from '#services/identity/admin-audit/admin-audit.ts'
+import { type AdminAction, writeAdminAction } from '#services/access/admin-audit/admin-audit.ts'
 import type { Operation, OperationContext } from './operation.ts'
 
 /** What an action says of a change, besides who did it. */

@@ -3,8 +3,8 @@
 import type { Static, TObject } from 'typebox'
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { showAgent } from '#services/access/agents/agents.ts'
 import type { Author, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
-import { showAgent } from '#services/identity/agents/agents.ts'
 import type { ChangeContext } from './change.ts'
 
 /** No agent has this uid, whatever its id is. */

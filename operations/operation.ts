@@ -7,7 +7,7 @@ import type { Static, TObject } from 'typebox'
 import type { Output } from '#runtime/control.ts'
 import type { Platform } from '#runtime/platform.ts'
 import type { EngineName } from '#runtime/service.ts'
-import type { Actor } from '#services/identity/admin-audit/admin-audit.ts'
+import type { Actor } from '#services/access/admin-audit/admin-audit.ts'
 
 /** What operations work on; who runs one closes the platform. */
 export type OperatedPlatform = Omit<Platform, 'close'>

@@ -1,7 +1,7 @@
 /** The key that the platform's own secrets are encrypted with is rotated. */
 
 import { Type } from 'typebox'
-import { rotateSecrets } from '#services/identity/secrets/secrets.ts'
+import { rotateSecrets } from '#services/access/secrets/secrets.ts'
 import { defineChange } from './change.ts'
 
 export const rotateSecretsOperation = defineChange({

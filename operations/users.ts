@@ -3,18 +3,18 @@
 import { Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Access, accessLevels } from '#services/identity/agents/agents.ts'
-import { createPasswords, newOneTimePassword } from '#services/identity/people/passwords.ts'
+import { type Access, accessLevels } from '#services/access/agents/agents.ts'
+import { createPasswords, newOneTimePassword } from '#services/access/people/passwords.ts'
 import {
   addPerson,
   checkNewPerson,
   listPeople,
   removePerson,
   setRole,
-} from '#services/identity/people/people.ts'
-import type { ProviderAccount } from '#services/identity/people/provider-accounts.ts'
-import type { Person } from '#services/identity/people/rows.ts'
-import { peopleSettings, providerOf } from '#services/identity/people/settings.ts'
+} from '#services/access/people/people.ts'
+import type { ProviderAccount } from '#services/access/people/provider-accounts.ts'
+import type { Person } from '#services/access/people/rows.ts'
+import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
 import { agentServices, published } from './agents.ts'
 import { defineChange } from './change.ts'
 import { defineOperation } from './operation.ts'

@@ -3,7 +3,7 @@
 import { posix } from 'node:path'
 
 /** Base areas: what every keyed interface needs. Any area may import them, and they may import each other. */
-const baseAreas = ['services/identity', 'services/audit', 'services/limits', 'services/goals']
+const baseAreas = ['services/access', 'services/goals']
 /** Areas meet in topics and in the base areas, never in each other's files. */
 const areas = ['vectors', 'webhooks', 'hub', 'runs', 'outbox'].map((name) => `services/${name}`)
 

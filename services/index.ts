@@ -1,7 +1,7 @@
 /** All services of the platform: adding one is a line here. */
 
 import type { Service } from '#runtime/service.ts'
-import { auditWriter } from '#services/audit/writer/service.ts'
+import { auditWriter } from '#services/access/audit/writer/service.ts'
 import { hub } from '#services/hub/api/service.ts'
 import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'

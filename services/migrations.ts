@@ -12,9 +12,8 @@ export const migrationFolders: readonly string[] = [
   // The kit's own tables, and those of agents and operations that the first release made together with them.
   folderOf('../runtime/migrations/'),
   folderOf('./webhooks/migrations/'),
-  folderOf('./limits/migrations/'),
+  folderOf('./access/migrations/'),
   folderOf('./vectors/migrations/'),
-  folderOf('./identity/migrations/'),
   folderOf('./hub/migrations/'),
   folderOf('./goals/migrations/'),
   folderOf('./runs/migrations/'),

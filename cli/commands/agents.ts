@@ -10,7 +10,7 @@ import {
   rotateAgentOperation,
   updateAgentOperation,
 } from '#operations/agents.ts'
-import { type Access, accessLevels, type Tier, tiers } from '#services/identity/agents/agents.ts'
+import { type Access, accessLevels, type Tier, tiers } from '#services/access/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, line, table } from '../output.ts'
 import { registerShow } from './agents-show.ts'

@@ -9,7 +9,7 @@ import {
   setUserRoleOperation,
   type UserView,
 } from '#operations/users.ts'
-import { type Access, accessLevels } from '#services/identity/agents/agents.ts'
+import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, line, table } from '../output.ts'
 

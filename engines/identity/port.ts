@@ -1,6 +1,6 @@
 /**
  * The identity provider: it makes custom tokens, which clients trade for ID tokens, and says whose ID token one is. What an
- * ID token may do is not its matter: roles and revocation are looked up on every call by services/identity/tokens.
+ * ID token may do is not its matter: roles and revocation are looked up on every call by services/access/tokens.
  */
 
 import type { Logger } from 'pino'

@@ -2,7 +2,7 @@
 
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
-import { redact } from '#services/identity/secrets/redact.ts'
+import { redact } from '#services/access/secrets/redact.ts'
 import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
 import { backoffWithin, type TargetTraffic, targetLoad } from '#services/webhooks/targets/target-load.ts'
 import { loadTargets } from '#services/webhooks/targets/targets-file.ts'

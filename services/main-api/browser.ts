@@ -4,8 +4,8 @@ import type { CookieSerializeOptions } from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import { knownBrowserTtlS } from '#services/identity/people/known-browsers.ts'
-import type { People } from '#services/identity/people/open-people.ts'
+import { knownBrowserTtlS } from '#services/access/people/known-browsers.ts'
+import type { People } from '#services/access/people/open-people.ts'
 
 /** Both go to these paths alone, so that no other route has a second credential. */
 export const cookiePath = '/api/v1/session'

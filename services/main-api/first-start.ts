@@ -1,10 +1,10 @@
 /** Begins what a first start of the main API waits for longest, before there is a database to ask whether it is one. */
 
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { type OneTimePassword, prepareFirstPassword } from '#services/identity/people/first-admin.ts'
-import { createPasswords } from '#services/identity/people/passwords.ts'
-import { peopleSettings, providerOf } from '#services/identity/people/settings.ts'
-import { keysAtHand } from '#services/identity/secrets/secret-keys.ts'
+import { type OneTimePassword, prepareFirstPassword } from '#services/access/people/first-admin.ts'
+import { createPasswords } from '#services/access/people/passwords.ts'
+import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
+import { keysAtHand } from '#services/access/secrets/secret-keys.ts'
 
 /** The first admin's password, where nothing was ever encrypted here: then there is hardly an admin either. */
 export function beginFirstPassword(env: Environment): Promise<OneTimePassword> | undefined {

@@ -5,7 +5,7 @@ import type { Static, TObject } from 'typebox'
 import type { OperatedPlatform, Operation } from '#operations/operation.ts'
 import type { Engines } from '#runtime/service.ts'
 import { choicesOf, homeOf } from '#runtime/settings.ts'
-import { callerOf } from '#services/identity/access/caller.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
 import type { MainApiContext } from './context.ts'
 
 /** What waits for something, for example a courier, answers by then. */

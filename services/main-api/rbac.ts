@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { credentialOf } from '#runtime/http/api/facts.ts'
-import { type Caller, callerOf } from '#services/identity/access/caller.ts'
-import { type Access, accessLevels } from '#services/identity/agents/agents.ts'
+import { type Access, accessLevels } from '#services/access/agents/agents.ts'
+import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 
 /** The least role of a route; `open` needs no token. */
 export type Least = Access | 'open'

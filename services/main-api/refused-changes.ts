@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type Actor, type AdminAction, writeAdminAction } from '#services/identity/admin-audit/admin-audit.ts'
+import { type Actor, type AdminAction, writeAdminAction } from '#services/access/admin-audit/admin-audit.ts'
 
 const perMs = 60_000
 /** Beyond this many callers and routes a minute, further ones are not noted. */

@@ -2,7 +2,7 @@
 
 import { type TSchema, Type } from 'typebox'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { accessLevels, tiers } from '#services/identity/agents/agents.ts'
+import { accessLevels, tiers } from '#services/access/agents/agents.ts'
 
 export const orNull = <S extends TSchema>(schema: S, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })

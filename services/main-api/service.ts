@@ -5,9 +5,9 @@ import { identityExchangeUrl, identitySettings } from '#engines/identity/setting
 import { loadConfig } from '#lib/config.ts'
 import { checkNodesFile, nodeSettings } from '#operations/run-settings.ts'
 import { defineIngress } from '#runtime/service.ts'
-import { checkPeopleSettings, peopleSettings } from '#services/identity/people/settings.ts'
-import { tokenSettings } from '#services/identity/provider/settings.ts'
-import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
+import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
+import { tokenSettings } from '#services/access/provider/settings.ts'
+import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 import { volumeSettings } from './agent-volumes.ts'
 
 const config = Type.Object({

@@ -1,9 +1,9 @@
 /** Signing in to the console with a browser: first password, wrong password, a session that ends, and its content policy. */
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { createPasswords } from '#services/identity/people/passwords.ts'
-import { addPerson } from '#services/identity/people/people.ts'
-import { notedBy } from '#services/identity/people/rows.ts'
+import { createPasswords } from '#services/access/people/passwords.ts'
+import { addPerson } from '#services/access/people/people.ts'
+import { notedBy } from '#services/access/people/rows.ts'
 import {
   type ConsolePlatform,
   fillSignIn,

@@ -3,7 +3,7 @@
 import { createPrivateKey, sign } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'
-import { deleteAgent, rotateAgent, showAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
+import { deleteAgent, rotateAgent, showAgent, waitUntilPublished } from '#services/access/agents/agents.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
@@ -327,7 +327,7 @@ test('a client renews a key that is refused, once', async () => {
   // Deleting the row alone publishes no change: a second key takes the place of the first by a changed agent.
   await relational.query('delete from platform.gateway_keys where agent_uid = $1', [uid])
   const { outboxId } = await relational.transaction(async (tx) => {
-    const { writeAgentChange } = await import('#services/identity/agents/changes.ts')
+    const { writeAgentChange } = await import('#services/access/agents/changes.ts')
     return { outboxId: await writeAgentChange(tx, await showAgent(tx, 'renewing'), 'tier') }
   })
   await waitUntilPublished(relational, outboxId)

@@ -8,7 +8,7 @@ import {
   type NewAgent,
   updateAgent,
   waitUntilPublished,
-} from '#services/identity/agents/agents.ts'
+} from '#services/access/agents/agents.ts'
 import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'

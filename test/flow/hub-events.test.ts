@@ -1,8 +1,8 @@
 /** Changes of notes and goals as events: live, resumed, cut off, and ended with the caller's right. */
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { revokeAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
-import { deleteAgent, updateAgent } from '#services/identity/agents/agents.ts'
+import { revokeAgentKey } from '#services/access/agent-keys/agent-keys.ts'
+import { deleteAgent, updateAgent } from '#services/access/agents/agents.ts'
 import { type EventReader, readEvents } from '../support/event-reader.ts'
 import { eventually } from '../support/eventually.ts'
 import { call as bareCall } from '../support/gateway-call.ts'

@@ -1,9 +1,9 @@
 /** Every change of status of a note and a goal, by its author, and by every role that is not. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { accessLevels, updateAgent } from '#services/access/agents/agents.ts'
 import { goalStatuses } from '#services/goals/goals.ts'
 import { noteStatuses } from '#services/hub/notes/notes.ts'
-import { accessLevels, updateAgent } from '#services/identity/agents/agents.ts'
 import { eventually } from '../support/eventually.ts'
 import { type HubPlatform, openHubPlatform } from '../support/hub-platform.ts'
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
-import { type ListedAction, listAdminActions } from '#services/identity/admin-audit/admin-audit.ts'
+import { type ListedAction, listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
 import { rbac } from '#services/main-api/rbac.ts'
 import { adminAudit } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'

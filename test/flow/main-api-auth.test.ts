@@ -1,8 +1,8 @@
 /** The way of an agent: agent key, custom token, ID token, and what ends it. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { revokeAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
-import { deleteAgent, updateAgent, waitUntilPublished } from '#services/identity/agents/agents.ts'
+import { revokeAgentKey } from '#services/access/agent-keys/agent-keys.ts'
+import { deleteAgent, updateAgent, waitUntilPublished } from '#services/access/agents/agents.ts'
 import {
   exchange,
   exchangePath,

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, createMainApi, type Note } from '#client/client.ts'
-import { type ListedAction, listAdminActions } from '#services/identity/admin-audit/admin-audit.ts'
-import type { Access } from '#services/identity/agents/agents.ts'
+import { type ListedAction, listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
+import type { Access } from '#services/access/agents/agents.ts'
 import { readEvents } from '../support/event-reader.ts'
 import { eventually } from '../support/eventually.ts'
 import { call as bareCall } from '../support/gateway-call.ts'

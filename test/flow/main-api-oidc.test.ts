@@ -1,8 +1,8 @@
 /** Sign-in at an OpenID Connect provider, from the first redirect to the session, and what is tried against it. */
 
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
-import { addPerson, showPerson } from '#services/identity/people/people.ts'
-import { notedBy } from '#services/identity/people/rows.ts'
+import { addPerson, showPerson } from '#services/access/people/people.ts'
+import { notedBy } from '#services/access/people/rows.ts'
 import type { Browser } from '../support/browser.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
 import { oidcClient, openTestProvider, type TestProvider } from '../support/oidc-provider.ts'

@@ -1,7 +1,7 @@
 /** Every route of the main API with every role, and with no token: made from the table of roles, whatever it holds. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { accessLevels } from '#services/identity/agents/agents.ts'
+import { accessLevels } from '#services/access/agents/agents.ts'
 import { type Least, rbac } from '#services/main-api/rbac.ts'
 import { type Answer, call } from '../support/gateway-call.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'

@@ -12,7 +12,7 @@ import {
   signOut,
 } from '@firebase/auth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { revokeAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
+import { revokeAgentKey } from '#services/access/agent-keys/agent-keys.ts'
 import { type MainApiPlatform, openMainApiPlatform, trade } from '../support/main-api-platform.ts'
 
 let api: MainApiPlatform

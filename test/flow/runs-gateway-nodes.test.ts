@@ -1,7 +1,7 @@
 /** What a node may do wrong, seen by a caller: the run ends, the answer is sound, and the next one works. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { deleteAgent, updateAgent } from '#services/identity/agents/agents.ts'
+import { deleteAgent, updateAgent } from '#services/access/agents/agents.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { agents, message, openRunsPlatform, type RunsPlatform, talkOf } from '#test/support/runs-platform.ts'
 import { echoScript, type Step } from '#test/support/scripted-node.ts'

@@ -1,7 +1,7 @@
 /** Who is the user of a run: agents made again under an old id, names of the platform, free names that become somebody's. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deleteAgent } from '#services/identity/agents/agents.ts'
+import { deleteAgent } from '#services/access/agents/agents.ts'
 import { newRunId } from '#services/runs/state/new-run.ts'
 import { type Answer, call as bareCall } from '#test/support/gateway-call.ts'
 import { makePerson, signIn } from '#test/support/people.ts'

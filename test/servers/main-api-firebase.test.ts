@@ -1,8 +1,8 @@
 /** The way of an agent with Firebase as identity provider: the Auth emulator of firebase-tools, one for this file. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { revokeAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
-import { waitUntilPublished } from '#services/identity/agents/agents.ts'
+import { revokeAgentKey } from '#services/access/agent-keys/agent-keys.ts'
+import { waitUntilPublished } from '#services/access/agents/agents.ts'
 import { emulatedProject, openAuthEmulator } from '../../scripts/servers/firebase.ts'
 import { type MainApiPlatform, openMainApiPlatform, trade } from '../support/main-api-platform.ts'
 

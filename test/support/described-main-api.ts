@@ -1,6 +1,6 @@
 /** What the calls of the main API's described operations need: a token of an admin, and bodies that are worth something. */
 
-import { issueAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
+import { issueAgentKey } from '#services/access/agent-keys/agent-keys.ts'
 import type { DescribedCall } from './described-call.ts'
 import { peopleRefusals, peopleSpecials } from './described-people.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'

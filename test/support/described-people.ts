@@ -1,7 +1,7 @@
 /** What the calls of the operations for people need: somebody who signs in, and somebody whom an admin changes. */
 
-import { addPerson } from '#services/identity/people/people.ts'
-import { notedBy } from '#services/identity/people/rows.ts'
+import { addPerson } from '#services/access/people/people.ts'
+import { notedBy } from '#services/access/people/rows.ts'
 import type { DescribedCall } from './described-call.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'
 import { makePerson, signIn, tester } from './people.ts'

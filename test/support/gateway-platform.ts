@@ -9,7 +9,7 @@ import { type Client, type ClientOptions, createClient } from '#client/client.ts
 import type { Platform } from '#runtime/platform.ts'
 import type { Service } from '#runtime/service.ts'
 import { startPlatform } from '#runtime/start.ts'
-import { type NewAgent, provisionAgent } from '#services/identity/agents/agents.ts'
+import { type NewAgent, provisionAgent } from '#services/access/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { anyPorts } from './any-ports.ts'

@@ -1,7 +1,7 @@
 /** The whole platform on embedded engines in this process, with what the flow tests of the hub ask of it. */
 
 import { createClient } from '#client/client.ts'
-import type { Access, NewAgent } from '#services/identity/agents/agents.ts'
+import type { Access, NewAgent } from '#services/access/agents/agents.ts'
 import { type Answer, type BareCall, call as bareCall } from './gateway-call.ts'
 import type { RunningServices } from './gateway-platform.ts'
 import { type MainApiPlatform, openMainApiPlatform } from './main-api-platform.ts'

@@ -1,9 +1,15 @@
 /** Limiters that share rows in memory, on vitest's fake clock, which tests move. */
 
 import { vi } from 'vitest'
-import { type LeaseAsk, type LimitRow, leaseFrom, newLimitRow, utcDay } from '#services/limits/lease-rule.ts'
-import type { SharedLimits } from '#services/limits/limit-rows.ts'
-import { createLimiter, type LimitedCaller, type Limiter } from '#services/limits/limiter.ts'
+import {
+  type LeaseAsk,
+  type LimitRow,
+  leaseFrom,
+  newLimitRow,
+  utcDay,
+} from '#services/access/limits/lease-rule.ts'
+import type { SharedLimits } from '#services/access/limits/limit-rows.ts'
+import { createLimiter, type LimitedCaller, type Limiter } from '#services/access/limits/limiter.ts'
 
 export interface SharedWorld {
   agents: Map<string, LimitRow>

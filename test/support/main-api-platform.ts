@@ -1,7 +1,7 @@
 /** The whole platform on embedded engines in this process, with what the flow tests of the main API ask of it. */
 
-import { issueAgentKey } from '#services/identity/agent-keys/agent-keys.ts'
-import { type Access, type NewAgent, showAgent } from '#services/identity/agents/agents.ts'
+import { issueAgentKey } from '#services/access/agent-keys/agent-keys.ts'
+import { type Access, type NewAgent, showAgent } from '#services/access/agents/agents.ts'
 import { type Answer, type BareCall, call as bareCall } from './gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from './gateway-platform.ts'
 

@@ -1,7 +1,7 @@
 /** Runs operations in tests, as the command line does. */
 
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
-import type { Actor } from '#services/identity/admin-audit/admin-audit.ts'
+import type { Actor } from '#services/access/admin-audit/admin-audit.ts'
 
 export const operator: Actor = { kind: 'command_line', id: 'tester' }
 

@@ -1,10 +1,10 @@
 /** People for flow tests of the main API, and signing them in over HTTP. */
 
 import { expect } from 'vitest'
-import type { Access } from '#services/identity/agents/agents.ts'
-import { createPasswords } from '#services/identity/people/passwords.ts'
-import { addPerson } from '#services/identity/people/people.ts'
-import { notedBy } from '#services/identity/people/rows.ts'
+import type { Access } from '#services/access/agents/agents.ts'
+import { createPasswords } from '#services/access/people/passwords.ts'
+import { addPerson } from '#services/access/people/people.ts'
+import { notedBy } from '#services/access/people/rows.ts'
 import { type Browser, createBrowser } from './browser.ts'
 import type { MainApiPlatform } from './main-api-platform.ts'
 

@@ -2,8 +2,8 @@
 
 import { Type } from 'typebox'
 import { defineIngress } from '#runtime/service.ts'
-import { tokenSettings } from '#services/identity/provider/settings.ts'
-import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
+import { tokenSettings } from '#services/access/provider/settings.ts'
+import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 
 const config = Type.Object({ ...secretSettings.properties, ...tokenSettings.properties })
 

@@ -9,7 +9,7 @@ import {
   type RemoteAgent,
   rotateRemoteOperation,
 } from '#operations/agents-remote.ts'
-import { agentIdPattern } from '#services/identity/agents/agents.ts'
+import { agentIdPattern } from '#services/access/agents/agents.ts'
 import { volumeFolder, volumeName } from '../agent-volumes.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'

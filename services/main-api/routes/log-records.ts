@@ -18,7 +18,7 @@ import {
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
-import { callerOf } from '#services/identity/access/caller.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'

@@ -5,16 +5,12 @@ import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
-import { type Caller, callerOf } from '#services/identity/access/caller.ts'
-import { waitUntilPublished } from '#services/identity/agents/agents.ts'
-import { firstAdminEmail } from '#services/identity/people/first-admin.ts'
-import { changePassword, readPasswordOf } from '#services/identity/people/kept-passwords.ts'
-import {
-  checkNewPassword,
-  passwordLengthMax,
-  passwordLengthMin,
-} from '#services/identity/people/passwords.ts'
-import type { SignInTry } from '#services/identity/people/sign-in.ts'
+import { waitUntilPublished } from '#services/access/agents/agents.ts'
+import { type Caller, callerOf } from '#services/access/callers/caller.ts'
+import { firstAdminEmail } from '#services/access/people/first-admin.ts'
+import { changePassword, readPasswordOf } from '#services/access/people/kept-passwords.ts'
+import { checkNewPassword, passwordLengthMax, passwordLengthMin } from '#services/access/people/passwords.ts'
+import type { SignInTry } from '#services/access/people/sign-in.ts'
 import { browserCookieOf } from '../browser.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'

@@ -8,11 +8,11 @@ import { AppError } from '#lib/errors.ts'
 import { limitedByAddress } from '#runtime/http/address-limit.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { tradeCode } from '#services/identity/oidc/sign-in-codes.ts'
-import { showPerson } from '#services/identity/people/people.ts'
-import type { Person } from '#services/identity/people/rows.ts'
-import { buyIdToken } from '#services/identity/sessions/id-tokens.ts'
-import { type HeldSession, sessionAgeS } from '#services/identity/sessions/sessions.ts'
+import { tradeCode } from '#services/access/oidc/sign-in-codes.ts'
+import { showPerson } from '#services/access/people/people.ts'
+import type { Person } from '#services/access/people/rows.ts'
+import { buyIdToken } from '#services/access/sessions/id-tokens.ts'
+import { type HeldSession, sessionAgeS } from '#services/access/sessions/sessions.ts'
 import {
   browserCookieOf,
   cookieOptions,

@@ -1,7 +1,7 @@
 /** Takes the events of one run as its node sends them: stores the durable ones, publishes all, lets named agents join. */
 
 import type { SqlTransaction } from '#engines/relational/port.ts'
-import { containsSecret, redact } from '#services/identity/secrets/redact.ts'
+import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { isRawJson } from '#stidx/exact-json.ts'
 import { spokenText } from '../state/conversation.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'

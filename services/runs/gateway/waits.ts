@@ -1,9 +1,9 @@
 /** Answers that wait for a run: each holds a place as an open stream does, and ends with its caller's right or with the service. */
 
 import type { FastifyReply } from 'fastify'
-import type { Caller } from '#services/identity/access/caller.ts'
-import type { Tokens } from '#services/identity/tokens/tokens.ts'
-import type { StreamPlace } from '#services/limits/stream-places.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
+import type { StreamPlace } from '#services/access/limits/stream-places.ts'
+import type { Tokens } from '#services/access/tokens/tokens.ts'
 
 export interface Waits {
   /**

@@ -10,7 +10,7 @@ import {
   type NewAgent,
   placePrivateKey,
   provisionAgents,
-} from '#services/identity/agents/agents.ts'
+} from '#services/access/agents/agents.ts'
 import { type ReferenceAgent, referenceAgents } from './roster.ts'
 
 /** An agent of this name, or a key in its place, may be there already: it is left as it is. */

@@ -5,10 +5,13 @@ import { describeError } from '#lib/errors.ts'
 import { createScope } from '#lib/resource.ts'
 import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
 import type { ServiceContext } from '#runtime/service.ts'
-import { createRecentOperations, type RecentOperations } from '#services/audit/trail/recent-operations.ts'
-import { type Access, openAccess } from '#services/identity/access/access.ts'
-import { type Handshakes, openHandshakes } from '#services/identity/handshake/handshakes.ts'
-import { openSecrets } from '#services/identity/secrets/secrets.ts'
+import {
+  createRecentOperations,
+  type RecentOperations,
+} from '#services/access/audit/trail/recent-operations.ts'
+import { type Access, openAccess } from '#services/access/callers/access.ts'
+import { type Handshakes, openHandshakes } from '#services/access/handshake/handshakes.ts'
+import { openSecrets } from '#services/access/secrets/secrets.ts'
 import { createHealthProbe, type HealthProbe } from './health-probe.ts'
 import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
 import { type Backlog, createBacklog } from './operations/backlog.ts'

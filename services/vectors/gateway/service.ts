@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { defineIngress } from '#runtime/service.ts'
-import { keysAtHand, secretSettings } from '#services/identity/secrets/secret-keys.ts'
+import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requestIdOf, traceparentOf } from '#runtime/http/request-ids.ts'
-import { containsSecret, redact } from '#services/identity/secrets/redact.ts'
+import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 
 /**
  * Must be called before routes are added. An id of the caller that holds a secret is replaced before anything is logged or

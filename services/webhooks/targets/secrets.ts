@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Codec } from '#runtime/messages.ts'
 import type { Schemas } from '#schemas/types.ts'
-import { containsSecret, redact } from '#services/identity/secrets/redact.ts'
+import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 
 export interface WithoutSecretsParts<S extends SchemaName> {

@@ -7,8 +7,8 @@ import type { LocalIssuer } from '#engines/identity/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
-import type { People } from '#services/identity/people/open-people.ts'
-import type { SignedIn } from '#services/identity/people/sign-in.ts'
+import type { People } from '#services/access/people/open-people.ts'
+import type { SignedIn } from '#services/access/people/sign-in.ts'
 import { textIn } from './fields.ts'
 
 const body = Type.Unsafe<unknown>(

@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
-import { callerOf } from '#services/identity/access/caller.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
 import type { Content } from '../../state/types.ts'
 import {
   absentOr,

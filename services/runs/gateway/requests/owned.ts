@@ -2,7 +2,7 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Caller } from '#services/identity/access/caller.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
 import { readDispatch } from '../../state/dispatches.ts'
 import { readRun } from '../../state/read.ts'
 import type { Dispatch, Run } from '../../state/types.ts'

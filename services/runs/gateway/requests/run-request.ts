@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { callerOf } from '#services/identity/access/caller.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
 import type { NodeSet, RunNode } from '../../nodes/types.ts'
 import type { Content } from '../../state/types.ts'
 import type { StartParts } from '../gateway.ts'

@@ -2,7 +2,7 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Caller } from '#services/identity/access/caller.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
 import { uidNamed } from '../../state/user-uids.ts'
 
 /**

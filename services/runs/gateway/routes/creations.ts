@@ -1,8 +1,8 @@
 /** POST /runs and /dispatches: messages whose answers are read later. For interfaces where `/<agent>/run` has no place. */
 
 import type { FastifyInstance } from 'fastify'
-import { idempotencyHeaders, idempotencyProblems } from '#services/identity/access/idempotent.ts'
-import { leastAccess } from '#services/identity/access/least-access.ts'
+import { idempotencyHeaders, idempotencyProblems } from '#services/access/callers/idempotent.ts'
+import { leastAccess } from '#services/access/callers/least-access.ts'
 import type { StartParts } from '../gateway.ts'
 import { dispatchRequest } from '../requests/dispatch-request.ts'
 import { bodyBytesMax } from '../requests/fields.ts'

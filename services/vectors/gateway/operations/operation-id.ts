@@ -5,7 +5,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/messages.ts'
-import type { Secrets } from '#services/identity/secrets/secrets.ts'
+import type { Secrets } from '#services/access/secrets/secrets.ts'
 
 export interface Operation {
   /** 16 hex digits; the `operation` header of each record, and the key of failure rows. */

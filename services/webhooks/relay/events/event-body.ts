@@ -3,7 +3,7 @@
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
-import { containsSecret } from '#services/identity/secrets/redact.ts'
+import { containsSecret } from '#services/access/secrets/redact.ts'
 import { eventSchema, type FiredEvent, idempotencyKeyOf } from '../../event.ts'
 import { topLevelMembers } from './top-level-members.ts'
 

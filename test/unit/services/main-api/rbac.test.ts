@@ -3,7 +3,7 @@
 import fastify from 'fastify'
 import { expect, test } from 'vitest'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import type { Caller } from '#services/identity/access/caller.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
 import { permissionsOf, requireEntries } from '#services/main-api/rbac.ts'
 
 const credential = { name: 'x', description: 'x', bearerFormat: 'x', variable: 'X' }

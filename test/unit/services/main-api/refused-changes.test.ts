@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { listAdminActions } from '#services/identity/admin-audit/admin-audit.ts'
+import { listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
 import { openRefusedChanges } from '#services/main-api/refused-changes.ts'
 import { openControlPlane } from '../../../support/control-plane.ts'
 import { eventually } from '../../../support/eventually.ts'

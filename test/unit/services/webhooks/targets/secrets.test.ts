@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { containsSecret, redact } from '#services/identity/secrets/redact.ts'
+import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { propertyRuns } from '../../../../support/property-runs.ts'
 
 const secret = 'p4ss/word+"ß"\\end'

@@ -1,0 +1,115 @@
+/**
+ * Says who is behind an ID token, on every call: what the token says about itself is checked by the identity provider, and
+ * its agent or person, key or session, and role are those of the database at this moment.
+ */
+
+import type { Logger } from 'pino'
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { IdentityProvider, VerifiedToken } from '#engines/identity/port.ts'
+import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { Publisher } from '#runtime/messages.ts'
+import { agentsChanges, peopleChanges } from '#topics/catalog.ts'
+import { createKeyHolders } from '../agent-keys/key-holders.ts'
+import type { Caller } from '../callers/caller.ts'
+import { openFollowedCallers } from '../callers/followed-callers.ts'
+import { credentialOf, findCaller, subjectIn, subjectOf, type TokenSubject } from './rows.ts'
+import { createWatches, type Watch } from './watches.ts'
+
+export interface Tokens extends Closeable {
+  /**
+   * The caller behind an `Authorization: Bearer <ID token>` header. Rejects with (or throws) AppError `unauthorized`,
+   * `token_expired`, `identity_unavailable`, or `relational_engine_unavailable` when only the database knows and it is away.
+   */
+  authenticate(authorization: string | undefined): Caller | Promise<Caller>
+  /**
+   * The agent that holds the key of this hash (`hashAgentKey`), as `authenticate` finds who is behind a token. Rejects with (or
+   * throws) AppError `unauthorized` for an unknown and a revoked key alike, `relational_engine_unavailable`, `overloaded`.
+   */
+  keyHolder(keyHash: string): Caller | Promise<Caller>
+  /**
+   * For as long as a stream is open: its signal aborts within a second when the caller's agent or person is deleted, its key
+   * or session is ended or its access changes, and when the token runs out. Close it with the stream.
+   */
+  watch(caller: Caller): Watch
+}
+
+export interface TokensParts {
+  relational: Relational
+  eventLog: EventLog
+  publisher: Pick<Publisher, 'locationOf'>
+  identity: IdentityProvider
+  log: Logger
+  now?: () => number
+}
+
+/** The last part of a token is empty where nobody signed it; the provider refuses that by itself. */
+const bearer = /^Bearer +([A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{0,8192})$/i
+
+/** Follows `agents.changes` and `people.changes`; close it after the last answer. */
+export async function openTokens(parts: TokensParts): Promise<Tokens> {
+  const { identity, relational, now = Date.now } = parts
+  const watches = createWatches({
+    now,
+    find: async (subject) => callers.find(credentialOf(subject)),
+    read: (subject) => findCaller(relational, subject),
+    log: parts.log,
+  })
+  const holders = createKeyHolders(relational)
+  const callers = await openFollowedCallers({
+    ...parts,
+    topics: [agentsChanges, peopleChanges],
+    async ask(credential) {
+      const keyHash = keyHashIn(credential)
+      const caller = await (keyHash === undefined
+        ? findCaller(relational, subjectIn(credential))
+        : holders.find(keyHash))
+      return caller && { caller }
+    },
+    refused: (credential) => (keyHashIn(credential) === undefined ? refused() : refusedKey()),
+    changed: watches.changed,
+  })
+
+  async function authenticate(token: string): Promise<Caller> {
+    const verified = await identity.verifyIdToken(token)
+    const found = callers.find(credentialOf(subjectOfToken(verified)))
+    const caller = found instanceof Promise ? await found : found
+    return { ...caller, tokenExpiresAt: verified.expiresAt }
+  }
+
+  return {
+    authenticate(authorization) {
+      const token = bearer.exec(authorization ?? '')?.[1]
+      if (token === undefined) throw refused()
+      return authenticate(token)
+    },
+    keyHolder: (keyHash) => callers.find(`${keyCredential}${keyHash}`),
+    watch: watches.watch,
+    async close() {
+      watches.close()
+      await callers.close()
+    },
+  }
+}
+
+function subjectOfToken({ uid, claims }: VerifiedToken): TokenSubject {
+  const subject = subjectOf(uid, claims)
+  if (!subject) throw refused()
+  return subject
+}
+
+/** Tokens are remembered under JSON, keys behind this word. */
+const keyCredential = 'key '
+
+function keyHashIn(credential: string): string | undefined {
+  return credential.startsWith(keyCredential) ? credential.slice(keyCredential.length) : undefined
+}
+
+function refusedKey(): AppError {
+  return new AppError('unauthorized', 'The agent key is not valid.')
+}
+
+function refused(): AppError {
+  return new AppError('unauthorized', 'Send a valid ID token: Authorization: Bearer …')
+}
