@@ -11,9 +11,9 @@ import { readLag } from '#operations/lag.ts'
 import { createOutboxBell } from '#runtime/outbox/wake-outbox.ts'
 import { startPlatform } from '#runtime/start.ts'
 import { type NewAgent, provisionAgent, waitUntilPublished } from '#services/access/agents/agents.ts'
-import { createNote, type NewNote } from '#services/hub/notes/notes.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { createNote, type NewNote } from '#services/records/notes/notes.ts'
 
 const home = process.argv[2]!
 const agentId = 'bench'

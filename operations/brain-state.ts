@@ -1,9 +1,9 @@
 /** The state of the whole platform at a glance: agents, collections, notes, goals, webhook targets, and the lag of the log. */
 
 import { listAgents } from '#services/access/agents/agents.ts'
-import { goalKind } from '#services/goals/goals.ts'
-import { countByStatus } from '#services/goals/records/read.ts'
-import { noteKind } from '#services/hub/notes/notes.ts'
+import { goalKind } from '#services/records/goals/goals.ts'
+import { noteKind } from '#services/records/notes/notes.ts'
+import { countByStatus } from '#services/records/store/read.ts'
 import { countRuns, readNodeStates } from '#services/runs/state/nodes.ts'
 import { observeCollections } from '#services/vectors/gateway/observed/collections.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'

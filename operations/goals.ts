@@ -2,9 +2,9 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/outbox/wake-outbox.ts'
-import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/goals/goals.ts'
-import { goals, viewOfGoal } from '#services/hub/api/goals.ts'
-import { createRecord } from '#services/hub/api/surface.ts'
+import { goals, viewOfGoal } from '#services/records/api/goals.ts'
+import { createRecord } from '#services/records/api/surface.ts'
+import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/records/goals/goals.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { authorNamed, checkedBy, notedBy, operator, targetOf } from './hub-changes.ts'
 import { listPages } from './list-pages.ts'

@@ -4,7 +4,7 @@ import type { Static, TObject } from 'typebox'
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { showAgent } from '#services/access/agents/agents.ts'
-import type { Author, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
+import type { Author, RecordKind, RecordRow } from '#services/records/store/kind.ts'
 import type { ChangeContext } from './change.ts'
 
 /** No agent has this uid, whatever its id is. */

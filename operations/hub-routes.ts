@@ -2,17 +2,17 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { RecordKind, RecordRow } from '#services/goals/records/kind.ts'
-import type { EventParts } from '#services/hub/api/events/routes.ts'
-import { registerGoals } from '#services/hub/api/goals.ts'
-import { registerNotes } from '#services/hub/api/notes.ts'
-import type { ResourceParts } from '#services/hub/api/resource.ts'
-import type { Surface, Written } from '#services/hub/api/surface.ts'
+import type { EventParts } from '#services/records/api/events/routes.ts'
+import { registerGoals } from '#services/records/api/goals.ts'
+import { registerNotes } from '#services/records/api/notes.ts'
+import type { ResourceParts } from '#services/records/api/resource.ts'
+import type { Surface, Written } from '#services/records/api/surface.ts'
+import type { RecordKind, RecordRow } from '#services/records/store/kind.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { notedBy, targetOf } from './hub-changes.ts'
 import type { Operation } from './operation.ts'
 
-export { type Feed, openFeed } from '#services/hub/api/events/feed.ts'
+export { type Feed, openFeed } from '#services/records/api/events/feed.ts'
 
 const noArgs = Type.Object({})
 

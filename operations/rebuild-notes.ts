@@ -1,8 +1,8 @@
 /** Publishes every note of the hub once more, so that the note-indexer writes all of their points again. */
 
 import { Type } from 'typebox'
-import { rewriteRecords } from '#services/goals/records/rewrite.ts'
-import { noteKind } from '#services/hub/notes/notes.ts'
+import { noteKind } from '#services/records/notes/notes.ts'
+import { rewriteRecords } from '#services/records/store/rewrite.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 
 const label = 'publishing notes'

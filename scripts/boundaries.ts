@@ -2,10 +2,13 @@
 
 import { posix } from 'node:path'
 
-/** Base areas: what every keyed interface needs. Any area may import them, and they may import each other. */
-const baseAreas = ['services/access', 'services/goals']
+/**
+ * Any area may import them, and they may import each other: who calls, and the goals, which dispatches make together with
+ * their own rows.
+ */
+const baseAreas = ['services/access', 'services/records/store', 'services/records/goals']
 /** Areas meet in topics and in the base areas, never in each other's files. */
-const areas = ['vectors', 'webhooks', 'hub', 'runs', 'outbox'].map((name) => `services/${name}`)
+const areas = ['vectors', 'webhooks', 'records', 'runs', 'outbox'].map((name) => `services/${name}`)
 
 const kit = ['lib', 'schemas', 'topics', 'engines', 'runtime']
 /** What a room may import besides itself. */
@@ -56,8 +59,8 @@ export function roomOf(file: string): string | null {
   // Tests, benches and scripts of a package.
   if (first === 'packages' && third !== 'src') return `${first}/${second}` in mayImport ? 'test' : null
   if (first === 'services' || first === 'packages') {
-    const room = `${first}/${second}`
-    return room in mayImport ? room : null
+    const rooms = [`${first}/${second}/${third}`, `${first}/${second}`]
+    return rooms.find((room) => room in mayImport) ?? null
   }
   if (first in mayImport || workshops.includes(first)) return first
   return rootFiles.includes(file) ? '' : null

@@ -2,10 +2,10 @@
 
 import type { Service } from '#runtime/service.ts'
 import { auditWriter } from '#services/access/audit/writer/service.ts'
-import { hub } from '#services/hub/api/service.ts'
-import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { hub } from '#services/records/api/service.ts'
+import { noteIndexer } from '#services/records/note-indexer/service.ts'
 import { runDispatcher } from '#services/runs/dispatcher/service.ts'
 import { runGateway } from '#services/runs/gateway/service.ts'
 import { referenceNodes } from '#services/runs/reference-node/service.ts'

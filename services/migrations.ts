@@ -14,7 +14,6 @@ export const migrationFolders: readonly string[] = [
   folderOf('./webhooks/migrations/'),
   folderOf('./access/migrations/'),
   folderOf('./vectors/migrations/'),
-  folderOf('./hub/migrations/'),
-  folderOf('./goals/migrations/'),
+  folderOf('./records/migrations/'),
   folderOf('./runs/migrations/'),
 ]

@@ -8,7 +8,7 @@ import {
   setGoalOperation,
   showGoalOperation,
 } from '#operations/goals.ts'
-import { goalStatuses } from '#services/goals/goals.ts'
+import { goalStatuses } from '#services/records/goals/goals.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, table } from '../output.ts'
 import { idOf, type ListOptions, listOptions, priorityOption } from './hub-options.ts'

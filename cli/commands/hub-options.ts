@@ -1,7 +1,7 @@
 /** Options that the commands of notes and goals share. */
 
 import { InvalidArgumentError, Option, type Command as Program } from 'commander'
-import { priorities } from '#services/goals/records/kind.ts'
+import { priorities } from '#services/records/store/kind.ts'
 
 const limitMax = 1_000
 

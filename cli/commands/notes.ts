@@ -8,7 +8,7 @@ import {
   replyNoteOperation,
   showNoteOperation,
 } from '#operations/notes.ts'
-import { noteStatuses } from '#services/hub/notes/notes.ts'
+import { noteStatuses } from '#services/records/notes/notes.ts'
 import { type Cli, describe } from '../cli.ts'
 import { fields, table } from '../output.ts'
 import { idOf, type ListOptions, listOptions, priorityOption } from './hub-options.ts'

@@ -9,9 +9,9 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { openPlatform } from '#runtime/platform.ts'
 import { createPublisher } from '#runtime/publisher.ts'
 import { auditWriter } from '#services/access/audit/writer/service.ts'
-import { noteIndexer } from '#services/hub/note-indexer/service.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
+import { noteIndexer } from '#services/records/note-indexer/service.ts'
 
 /** Messages to the parent: it is about to send and pauses itself, then the outcome: `stored` or the code of the error. */
 export type Notice = 'sending' | { outcome: string }

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { accessLevels, updateAgent } from '#services/access/agents/agents.ts'
-import { goalStatuses } from '#services/goals/goals.ts'
-import { noteStatuses } from '#services/hub/notes/notes.ts'
+import { goalStatuses } from '#services/records/goals/goals.ts'
+import { noteStatuses } from '#services/records/notes/notes.ts'
 import { eventually } from '../support/eventually.ts'
 import { type HubPlatform, openHubPlatform } from '../support/hub-platform.ts'
 

@@ -2,10 +2,10 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import { type ChangeRequest, changeRecord } from '#services/goals/records/change.ts'
-import type { Author, Priority, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
-import { listRecords, type Page, type PageQuery, readRecord } from '#services/goals/records/read.ts'
-import { makeRecord, type RecordHeaders } from '#services/goals/records/write.ts'
+import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
+import type { Author, Priority, RecordKind, RecordRow } from '#services/records/store/kind.ts'
+import { listRecords, type Page, type PageQuery, readRecord } from '#services/records/store/read.ts'
+import { makeRecord, type RecordHeaders } from '#services/records/store/write.ts'
 import { threadOf } from './threads.ts'
 
 export const noteStatuses = ['active', 'resolved', 'archived'] as const

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import type { OutboxBell } from '#runtime/outbox/wake-outbox.ts'
-import type { Author, RecordKind, RecordRow } from '#services/goals/records/kind.ts'
-import type { RecordHeaders } from '#services/goals/records/write.ts'
+import type { Author, RecordKind, RecordRow } from '#services/records/store/kind.ts'
+import type { RecordHeaders } from '#services/records/store/write.ts'
 
 /** Runs in the transaction of a change; `before` is null for a new row. */
 export type Written<Row> = (tx: SqlTransaction, before: Row | null, after: Row) => Promise<void>

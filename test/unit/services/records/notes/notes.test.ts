@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
-import type { Author } from '#services/goals/records/kind.ts'
 import {
   changeNote,
   createNote,
@@ -12,7 +11,8 @@ import {
   type NoteStatus,
   noteStatuses,
   readNote,
-} from '#services/hub/notes/notes.ts'
+} from '#services/records/notes/notes.ts'
+import type { Author } from '#services/records/store/kind.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational

@@ -3,9 +3,9 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { type EventStream, Json, type StreamEvent } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { eventIdOf, readEventId } from '#services/hub/api/events/event-id.ts'
-import type { Feed, FeedRecord } from '#services/hub/api/events/feed.ts'
-import { streamChanges } from '#services/hub/api/events/stream.ts'
+import { eventIdOf, readEventId } from '#services/records/api/events/event-id.ts'
+import type { Feed, FeedRecord } from '#services/records/api/events/feed.ts'
+import { streamChanges } from '#services/records/api/events/stream.ts'
 
 function openWorld() {
   const sent: StreamEvent[] = []

@@ -2,10 +2,10 @@
 
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type ChangeRequest, changeRecord, changeWithin } from './records/change.ts'
-import type { Author, Priority, RecordKind, RecordRow } from './records/kind.ts'
-import { listRecords, type Page, type PageQuery, readRecord } from './records/read.ts'
-import { makeRecord, type RecordHeaders } from './records/write.ts'
+import { type ChangeRequest, changeRecord, changeWithin } from '../store/change.ts'
+import type { Author, Priority, RecordKind, RecordRow } from '../store/kind.ts'
+import { listRecords, type Page, type PageQuery, readRecord } from '../store/read.ts'
+import { makeRecord, type RecordHeaders } from '../store/write.ts'
 
 export const goalStatuses = ['pending', 'active', 'completed', 'failed', 'canceled'] as const
 export type GoalStatus = (typeof goalStatuses)[number]

@@ -1,7 +1,7 @@
 /** Shapes that the routes of notes and goals share. */
 
 import { type TProperties, Type } from 'typebox'
-import { priorities } from '#services/goals/records/kind.ts'
+import { priorities } from '#services/records/store/kind.ts'
 
 export const closed = { additionalProperties: false } as const
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>

@@ -11,11 +11,11 @@ import {
   listGoals,
   moveDispatchGoal,
   readGoal,
-} from '#services/goals/goals.ts'
-import type { Author } from '#services/goals/records/kind.ts'
-import { countByStatus } from '#services/goals/records/read.ts'
-import { rewriteRecords } from '#services/goals/records/rewrite.ts'
-import { openControlPlane } from '../../../support/control-plane.ts'
+} from '#services/records/goals/goals.ts'
+import type { Author } from '#services/records/store/kind.ts'
+import { countByStatus } from '#services/records/store/read.ts'
+import { rewriteRecords } from '#services/records/store/rewrite.ts'
+import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational
 beforeAll(async () => {
