@@ -26,13 +26,13 @@ COPY runtime runtime
 COPY schemas schemas
 COPY services services
 COPY topics topics
-COPY docker/healthcheck.js docker/healthcheck.js
+COPY deploy/images/healthcheck.js deploy/images/healthcheck.js
 # A volume that is mounted at one of these folders gets the folder's owner. Nothing else is written to, but for /tmp.
 RUN install --directory --owner=node --group=node --mode=0700 /data /data/agents /var/cache/flotilla
 ENV FLOTILLA_HOME=/data HOST=0.0.0.0 OPS_PORT=9464 NODE_COMPILE_CACHE=/var/cache/flotilla
 USER node
 # Fills the cache with the compiled code: without it most of a start is taking the types out of every file.
 RUN node cli/main.ts --version
-HEALTHCHECK --interval=10s --timeout=5s --start-period=5m --start-interval=2s CMD ["node", "docker/healthcheck.js"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5m --start-interval=2s CMD ["node", "deploy/images/healthcheck.js"]
 ENTRYPOINT ["node", "bin/flotilla.js"]
 CMD ["start"]

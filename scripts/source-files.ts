@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 export const projectRoot = fileURLToPath(new URL('..', import.meta.url))
 
-const skipped = new Set(['node_modules', 'docs', 'docker', 'schemas', 'dist', 'playground'])
+const skipped = new Set(['node_modules', 'docs', 'schemas', 'dist', 'playground'])
 
 /** Made from the main API's description. */
 const made = new Set(['schema.d.ts'])

@@ -1,6 +1,6 @@
 /**
  * Dockerfile, docker-compose.yml and the configurations of Prometheus, nginx and Caddy, checked by the tools that know them: there
- * need not be a container engine. test/unit/docker/ checks what they say about this project.
+ * need not be a container engine. test/unit/deploy/ checks what they say about this project.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -48,15 +48,17 @@ test('the Dockerfile has no fault that hadolint knows', patient, async () => {
   await expect(check(broken('Dockerfile', 'WORKDIR /app', 'WORKDIR app'))).rejects.toThrow()
 })
 
-test('Prometheus reads docker/prometheus.yml', patient, async () => {
+test('Prometheus reads deploy/monitoring/prometheus.yml', patient, async () => {
   const promtool = await installPromtool()
   if (promtool === null) {
-    console.error('\n*** docker/prometheus.yml IS NOT CHECKED: put promtool on the PATH. ***\n')
+    console.error('\n*** deploy/monitoring/prometheus.yml IS NOT CHECKED: put promtool on the PATH. ***\n')
     return
   }
   const check = (file: string) => runCommand(promtool, ['check', 'config', file], { timeoutMs })
-  await check(join(projectFolder, 'docker/prometheus.yml'))
-  await expect(check(broken('docker/prometheus.yml', 'static_configs', 'static_config'))).rejects.toThrow()
+  await check(join(projectFolder, 'deploy/monitoring/prometheus.yml'))
+  await expect(
+    check(broken('deploy/monitoring/prometheus.yml', 'static_configs', 'static_config')),
+  ).rejects.toThrow()
 })
 
 test('nginx reads what docs/reverse-proxy.md shows', patient, async () => {

@@ -36,11 +36,13 @@ export const quarters: readonly (readonly string[])[] = [
 
 /** Suites that check files without running the platform, with what they read. */
 export const staticSuites: Readonly<Record<string, readonly string[]>> = {
-  'chart.test.ts': ['charts', 'test/long/chart.test.ts'],
+  'chart.test.ts': ['deploy/charts', 'test/long/chart.test.ts'],
   'containers.test.ts': [
     'Dockerfile',
     'docker-compose.yml',
-    'docker',
+    'deploy/compose',
+    'deploy/images',
+    'deploy/monitoring',
     'docs/reverse-proxy.md',
     'test/long/containers.test.ts',
   ],

@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { services as all } from '#services/index.ts'
 import { projectFolder } from './pages.ts'
 
-export const chartFolder = join(projectFolder, 'charts', 'flotilla')
+export const chartFolder = join(projectFolder, 'deploy', 'charts', 'flotilla')
 
 /** The reference nodes run where the engines are embedded. */
 export const chartServices = all.filter(({ name }) => name !== 'reference-nodes')

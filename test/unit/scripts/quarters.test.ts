@@ -12,7 +12,7 @@ test('each file of test/long is in one quarter, or takes minutes by itself', () 
 })
 
 test('a suite that only checks files runs in every quarter while they are new', () => {
-  const isChart = (paths: readonly string[]) => paths.includes('charts')
+  const isChart = (paths: readonly string[]) => paths.includes('deploy/charts')
   for (let quarter = 0; quarter < quarters.length; quarter++) {
     expect(suitesOf(quarter, isChart).filter((file) => file === 'test/long/chart.test.ts')).toHaveLength(1)
     expect(suitesOf(quarter, () => false)).toHaveLength(quarters[quarter]!.length)

@@ -36,7 +36,7 @@ app.kubernetes.io/component: {{ .name }}
 {{/* How a probe asks a path. Takes a dict of path and loopbackPort, which is null unless only the pod itself may ask. */}}
 {{- define "flotilla.probe" -}}
 {{- if .loopbackPort -}}
-exec: { command: ["node", "docker/healthcheck.js", "{{ .path }}"] }
+exec: { command: ["node", "deploy/images/healthcheck.js", "{{ .path }}"] }
 {{- else -}}
 httpGet: { path: {{ .path }}, port: http }
 {{- end -}}

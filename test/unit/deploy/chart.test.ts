@@ -101,7 +101,7 @@ test('a pod has longer to stop than its process takes', () => {
 })
 
 test('the health check of the image asks every port that a service may have', () => {
-  const check = readFileSync(join(projectFolder, 'docker/healthcheck.js'), 'utf8')
+  const check = readFileSync(join(projectFolder, 'deploy/images/healthcheck.js'), 'utf8')
   for (const service of chartServices) {
     if (service.kind !== 'ingress') continue
     const { address } = service

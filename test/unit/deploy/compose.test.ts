@@ -67,7 +67,7 @@ test('the relay of webhooks is reached by those who share its network namespace,
 })
 
 test('Prometheus scrapes every service', () => {
-  const config = parse(read('docker/prometheus.yml')) as {
+  const config = parse(read('deploy/monitoring/prometheus.yml')) as {
     scrape_configs: { static_configs: { targets: string[] }[] }[]
   }
   const scraped = config.scrape_configs.flatMap((job) => job.static_configs.flatMap((one) => one.targets))
@@ -132,18 +132,18 @@ test('relay, courier and command line read one targets file, which is sound as i
     const { environment, volumes } = containers[name]!
     expect(environment).toMatchObject({ WEBHOOK_TARGETS_FILE: '/etc/flotilla/targets.yaml' })
     expect(environment).toHaveProperty('KAFKA_BROKERS')
-    expect(volumes).toContain('./docker/webhooks:/etc/flotilla:ro')
+    expect(volumes).toContain('./deploy/compose/webhooks:/etc/flotilla:ro')
   }
-  expect(parseTargets(read('docker/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
+  expect(parseTargets(read('deploy/compose/webhooks/targets.yaml'), {}, 'targets.yaml').targets.size).toBe(0)
 })
 
 test('main API, gateway, dispatcher and command line of runs read one nodes file, which names the six agents as it is shipped', () => {
   for (const name of ['main-api', 'run-gateway', 'run-dispatcher', 'cli']) {
     const { environment, volumes } = containers[name]!
     expect(environment).toMatchObject({ RUN_NODES_FILE: '/etc/flotilla-nodes/nodes.yaml' })
-    expect(volumes).toContain('./docker/nodes:/etc/flotilla-nodes:ro')
+    expect(volumes).toContain('./deploy/compose/nodes:/etc/flotilla-nodes:ro')
   }
-  const { nodes } = parseNodes(read('docker/nodes/nodes.yaml'), {}, 'nodes.yaml')
+  const { nodes } = parseNodes(read('deploy/compose/nodes/nodes.yaml'), {}, 'nodes.yaml')
   expect(nodes.map(({ codename }) => codename)).toEqual([
     'WHALE',
     'PULSE',
@@ -160,8 +160,10 @@ test('what starts the platform in containers and by systemd is the command that 
     expect(container).not.toHaveProperty('entrypoint')
   }
   for (const unit of ['flotilla.service', 'flotilla@.service']) {
-    expect(read(`packaging/systemd/${unit}`)).toMatch(/^ExecStart=\S+ \S+\/bin\/flotilla\.js start/m)
+    expect(read(`deploy/packaging/systemd/${unit}`)).toMatch(/^ExecStart=\S+ \S+\/bin\/flotilla\.js start/m)
   }
   // A container's `command` would replace the entrypoint.
-  expect(read('charts/flotilla/templates/deployments.yaml')).not.toMatch(/^\s*command: .*(main\.ts|node)/m)
+  expect(read('deploy/charts/flotilla/templates/deployments.yaml')).not.toMatch(
+    /^\s*command: .*(main\.ts|node)/m,
+  )
 })

@@ -10,7 +10,7 @@ import { services } from '#services/index.ts'
 import { projectFolder } from '../../support/pages.ts'
 import { temporaryFolder } from '../../support/temporary.ts'
 
-const folder = join(projectFolder, 'packaging', 'systemd')
+const folder = join(projectFolder, 'deploy', 'packaging', 'systemd')
 const units = ['flotilla.service', 'flotilla@.service']
 const read = (file: string) => readFileSync(join(folder, file), 'utf8')
 

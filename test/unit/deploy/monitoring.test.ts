@@ -20,9 +20,9 @@ interface Panel {
 }
 
 const read = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
-const { groups } = parse(read('docker/alerts.yml')) as { groups: { rules: Rule[] }[] }
+const { groups } = parse(read('deploy/monitoring/alerts.yml')) as { groups: { rules: Rule[] }[] }
 const rules = groups.flatMap((group) => group.rules)
-const { panels } = JSON.parse(read('docker/grafana/flotilla.json')) as { panels: Panel[] }
+const { panels } = JSON.parse(read('deploy/monitoring/grafana/flotilla.json')) as { panels: Panel[] }
 const listed = new Map(
   [...read('docs/metrics.md').matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name, type]) => [name!, type!]),
 )
@@ -68,7 +68,9 @@ test('docs/monitoring.md has a chapter for each alert, and no other', () => {
 })
 
 test('every alert is tested to fire', () => {
-  const tested = [...read('docker/alerts.test.yml').matchAll(/alertname="(\w+)"\}', value: [1-9]/g)]
+  const tested = [
+    ...read('deploy/monitoring/alerts.test.yml').matchAll(/alertname="(\w+)"\}', value: [1-9]/g),
+  ]
   expect(tested.map(([, name]) => name)).toEqual(rules.map(({ alert }) => alert))
 })
 
@@ -81,7 +83,11 @@ if (!promtool) {
 // `.ci/run` installs it, and fails without it.
 describe.skipIf(!promtool)('promtool', () => {
   const run = (...args: string[]) =>
-    spawnSync('promtool', args, { cwd: join(projectFolder, 'docker'), encoding: 'utf8', timeout: 20_000 })
+    spawnSync('promtool', args, {
+      cwd: join(projectFolder, 'deploy', 'monitoring'),
+      encoding: 'utf8',
+      timeout: 20_000,
+    })
 
   test.each([
     ['check', 'config', 'prometheus.yml'],
