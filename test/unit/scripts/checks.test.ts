@@ -42,7 +42,7 @@ describe('the boundary check', () => {
       'services/records/a.ts',
       "import type { EventLog } from '#engines/event-log/port.ts'\nimport './routes.ts'",
     ],
-    ['services/index.ts', "import { hub } from './hub/service.ts'"],
+    ['services/index.ts', "import { hub } from './records/service.ts'"],
     ['services/records/a.ts', "import { x } from '#services/access/agents/agents.ts'"],
     ['services/access/audit/a.ts', "import { x } from '#services/access/agents/agents.ts'"],
     ['services/main-api/a.ts', "import { x } from '#operations/lag.ts'"],
