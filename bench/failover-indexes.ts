@@ -3,7 +3,7 @@
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import { openProgressTail, type ProgressTail } from '#services/vectors/index/progress.ts'
 import { listGenerations } from '#services/vectors/index/rebuild.ts'

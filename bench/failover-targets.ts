@@ -3,7 +3,7 @@
 import { ulid } from 'ulid'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { eventually } from '../test/support/eventually.ts'

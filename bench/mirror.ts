@@ -9,7 +9,7 @@ import { createTables, indexStatement, type Tables } from '#engines/relational/m
 import type { CopyColumn, CopyValue, Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { createScope } from '#lib/resource.ts'
-import { openPlatform, type Platform } from '#runtime/platform.ts'
+import { openPlatform, type Platform } from '#runtime/start/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'

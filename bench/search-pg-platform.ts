@@ -4,7 +4,7 @@
  */
 
 import { pino } from 'pino'
-import { type RunningPlatform, startPlatform } from '#runtime/start.ts'
+import { type RunningPlatform, startPlatform } from '#runtime/start/start.ts'
 import { type NewAgent, provisionAgent, waitUntilPublished } from '#services/access/agents/agents.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'

@@ -2,8 +2,8 @@
 
 import type { Static, TObject } from 'typebox'
 import type { Operation } from '#operations/operation.ts'
-import { ControlUnreachable, callControl, findControlSocket } from '#runtime/control.ts'
-import { choicesOf, homeOf } from '#runtime/settings.ts'
+import { ControlUnreachable, callControl, findControlSocket } from '#runtime/start/control.ts'
+import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import type { Session } from './run-here.ts'
 import { systemUser } from './system-user.ts'
 

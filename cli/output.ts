@@ -3,7 +3,7 @@
 import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { indented, keepingLines, oneLine } from '#lib/terminal-text.ts'
-import type { Output, Progress } from '#runtime/control.ts'
+import type { Output, Progress } from '#runtime/start/control.ts'
 
 export { indented, oneLine, visibleJson } from '#lib/terminal-text.ts'
 

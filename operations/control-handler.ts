@@ -2,8 +2,8 @@
 
 import { Value } from 'typebox/value'
 import { AppError } from '#lib/errors.ts'
-import type { ControlHandler, ControlRequest } from '#runtime/control.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { ControlHandler, ControlRequest } from '#runtime/start/control.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import type { Operation } from './operation.ts'
 
 /**

@@ -13,9 +13,9 @@ import {
   type DeadLetterParts,
   readDeadLetters,
   removeDeadLetters,
-} from '#runtime/dead-letters.ts'
+} from '#runtime/consume/dead-letters.ts'
 import { withLease } from '#runtime/leases.ts'
-import type { Position } from '#runtime/messages.ts'
+import type { Position } from '#runtime/publish/messages.ts'
 import type { DeadLetterOrigin } from '#topics/catalog.ts'
 import { type ChangeContext, type ChangeDetails, defineChange } from './change.ts'
 import { defineOperation, type OperatedPlatform } from './operation.ts'

@@ -6,8 +6,8 @@ import type { EventLog, GroupPositions, PartitionOwner } from '#engines/event-lo
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { TopicLocation } from '#runtime/messages.ts'
 import { hearNotices, lookRestMs } from '#runtime/notices.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { type Index, indexes } from '#services/vectors/index/indexes.ts'
 import {
   generationsToWrite,

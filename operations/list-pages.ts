@@ -1,6 +1,6 @@
 /** Lists of large rows for the command line: all pages but the last go before the result, so that no message is too long. */
 
-import type { Output } from '#runtime/control.ts'
+import type { Output } from '#runtime/start/control.ts'
 
 /** Gives the pages up to `limit` rows to `output`, each when there is room for it; resolves with the last one. */
 export async function listPages<Row, Cursor>(

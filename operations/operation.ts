@@ -4,9 +4,9 @@
  */
 
 import type { Static, TObject } from 'typebox'
-import type { Output } from '#runtime/control.ts'
-import type { Platform } from '#runtime/platform.ts'
-import type { EngineName } from '#runtime/service.ts'
+import type { Output } from '#runtime/start/control.ts'
+import type { Platform } from '#runtime/start/platform.ts'
+import type { EngineName } from '#runtime/start/service.ts'
 import type { Actor } from '#services/access/admin-audit/admin-audit.ts'
 
 /** What operations work on; who runs one closes the platform. */

@@ -4,8 +4,8 @@ import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Output } from '#runtime/control.ts'
 import { withLease } from '#runtime/leases.ts'
+import type { Output } from '#runtime/start/control.ts'
 import {
   type GenerationEngine,
   type Index,

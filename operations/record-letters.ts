@@ -1,10 +1,14 @@
 /** Dead letters of every topic, as records: what the workers gave up on. */
 
 import { Type } from 'typebox'
-import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
-import { type DeadLetterParts, type ListedDeadLetter, listDeadLetters } from '#runtime/dead-letters.ts'
-import { findSuperseded } from '#runtime/find-superseded.ts'
-import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import { replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
+import {
+  type DeadLetterParts,
+  type ListedDeadLetter,
+  listDeadLetters,
+} from '#runtime/consume/dead-letters.ts'
+import { findSuperseded } from '#runtime/consume/find-superseded.ts'
+import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLetterOperations, deadLetterParts, type Replay } from './dead-letters.ts'
 import { findTopic } from './find-topic.ts'

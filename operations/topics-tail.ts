@@ -2,8 +2,8 @@
 
 import { Type } from 'typebox'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { followRecords } from '#runtime/follow-topic.ts'
-import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import { followRecords } from '#runtime/follow/follow-topic.ts'
+import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
 import { findTopic } from './find-topic.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 

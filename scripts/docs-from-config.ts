@@ -2,11 +2,11 @@
 
 import type { TObject, TSchema } from 'typebox'
 import { engineSettings } from '#engines/open.ts'
-import { logSettings } from '#runtime/log.ts'
-import type { Service } from '#runtime/service.ts'
-import { homeSettings } from '#runtime/settings.ts'
-import { portSettings, processSettings } from '#runtime/start.ts'
-import { tracingSettings } from '#runtime/tracing/settings.ts'
+import { logSettings } from '#runtime/observe/log.ts'
+import { tracingSettings } from '#runtime/observe/tracing/settings.ts'
+import type { Service } from '#runtime/start/service.ts'
+import { homeSettings } from '#runtime/start/settings.ts'
+import { portSettings, processSettings } from '#runtime/start/start.ts'
 import { services } from '#services/index.ts'
 import { writeOrCheck } from './made-page.ts'
 

@@ -4,7 +4,7 @@
  */
 
 import type { PublishedSchemas } from '#lib/schema-files.ts'
-import { parseAvro } from '#runtime/codec/wire-format.ts'
+import { parseAvro } from '#runtime/publish/wire-format.ts'
 
 export interface SubjectSchema {
   subject: string

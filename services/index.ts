@@ -1,6 +1,6 @@
 /** All services of the platform: adding one is a line here. */
 
-import type { Service } from '#runtime/service.ts'
+import type { Service } from '#runtime/start/service.ts'
 import { auditWriter } from '#services/access/audit/writer/service.ts'
 import { mainApi } from '#services/main-api/service.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'

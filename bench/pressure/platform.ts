@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { startPlatform } from '#runtime/start.ts'
+import { startPlatform } from '#runtime/start/start.ts'
 import { issueAgentKey } from '#services/access/agent-keys/agent-keys.ts'
 import { provisionAgent } from '#services/access/agents/agents.ts'
 import { services } from '#services/index.ts'

@@ -3,7 +3,7 @@
 import type { Command as Program } from 'commander'
 import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
 import { line, print, printJson } from '../output.ts'
 
@@ -28,7 +28,7 @@ export function registerEmbed(program: Program, cli: Cli): void {
 
 /** Opens only the embedder, so it needs no data directory. */
 async function embedText(cli: Cli, text: string): Promise<{ model: string; vector: number[] }> {
-  const { createLog } = await import('#runtime/log.ts')
+  const { createLog } = await import('#runtime/observe/log.ts')
   const opened = await openEngines({
     settings: loadConfig(engineSettings, cli.env),
     needs: ['embedder'],

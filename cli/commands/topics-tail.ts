@@ -2,7 +2,7 @@
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { lastMax, tailTopicOperation } from '#operations/topics-tail.ts'
-import type { ShownRecord } from '#runtime/show-record.ts'
+import type { ShownRecord } from '#runtime/follow/show-record.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
 import { visibleJson } from '../output.ts'

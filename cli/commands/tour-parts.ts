@@ -1,7 +1,7 @@
 /** What the steps of the tour share: what they work on, and how each is timed. */
 
 import type { createClient } from '#client/client.ts'
-import type { Output } from '#runtime/control.ts'
+import type { Output } from '#runtime/start/control.ts'
 import type { Cli } from '../cli.ts'
 
 export interface TourResult {

@@ -15,7 +15,7 @@ import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { AppError, describeError } from '#lib/errors.ts'
 import { systemFault } from '#lib/system-faults.ts'
-import type { Progress } from '#runtime/control.ts'
+import type { Progress } from '#runtime/start/control.ts'
 
 /** The first entry. */
 const manifestName = 'manifest.json'

@@ -11,7 +11,7 @@ import { presentPart } from '#lib/data-directory.ts'
 import { AppError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
 import { fileFaultCode, systemFault } from '#lib/system-faults.ts'
-import type { Progress } from '#runtime/control.ts'
+import type { Progress } from '#runtime/start/control.ts'
 
 /** Of the process that runs there, or made from the log again. */
 const leftOut: ReadonlySet<string> = new Set([

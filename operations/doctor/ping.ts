@@ -3,7 +3,7 @@
 import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import type { EngineName, Engines } from '#runtime/service.ts'
+import type { EngineName, Engines } from '#runtime/start/service.ts'
 import type { Check } from './check.ts'
 import { engineAway } from './why-away.ts'
 

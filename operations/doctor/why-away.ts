@@ -2,7 +2,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import { tlsFault } from '#lib/tls-faults.ts'
-import type { EngineName } from '#runtime/service.ts'
+import type { EngineName } from '#runtime/start/service.ts'
 import { type Check, failedCheck } from './check.ts'
 
 const depthMax = 6

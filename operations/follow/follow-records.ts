@@ -1,8 +1,8 @@
 /** Looks through the newest records of the log for those of one subject. */
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import { headerNames } from '#runtime/messages.ts'
-import { readRecords, recordBytes } from '#runtime/read-records.ts'
+import { readRecords, recordBytes } from '#runtime/follow/read-records.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { operationHeader } from '#services/vectors/index/operation.ts'
 import { idempotencyKeyOf, webhookEvents } from '#services/webhooks/event.ts'

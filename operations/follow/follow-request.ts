@@ -4,7 +4,7 @@
  */
 
 import { Type } from 'typebox'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import { type ListedAction, listActionsOf } from '#services/access/admin-audit/admin-audit.ts'
 import { listRuns } from '#services/runs/state/read.ts'
 import type { Run } from '#services/runs/state/types.ts'

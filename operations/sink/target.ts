@@ -1,7 +1,7 @@
 /** Where a sink puts records, and what it keeps with them so that none is missing and none is there twice. */
 
 import type { Closeable } from '#lib/resource.ts'
-import type { ShownRecord } from '#runtime/show-record.ts'
+import type { ShownRecord } from '#runtime/follow/show-record.ts'
 
 /** A record with the position behind it. */
 export interface PositionedRecord extends ShownRecord {

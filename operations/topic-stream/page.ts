@@ -2,9 +2,9 @@
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
-import { followRecords } from '#runtime/follow-topic.ts'
-import { recordBytes } from '#runtime/read-records.ts'
-import type { ShownRecord } from '#runtime/show-record.ts'
+import { followRecords } from '#runtime/follow/follow-topic.ts'
+import { recordBytes } from '#runtime/follow/read-records.ts'
+import type { ShownRecord } from '#runtime/follow/show-record.ts'
 import { fetchBytesMax, type OpenedRecords, positionOf, readingOf, shownOf } from './records.ts'
 
 /** Characters of JSON; one record comes whatever its size. */

@@ -5,9 +5,14 @@
 
 import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { type FollowParts, type FollowRecords, followRecords, type Misplaced } from '#runtime/follow-topic.ts'
-import type { Codec } from '#runtime/messages.ts'
-import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import {
+  type FollowParts,
+  type FollowRecords,
+  followRecords,
+  type Misplaced,
+} from '#runtime/follow/follow-topic.ts'
+import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import type { Topic } from '#topics/topic.ts'
 import { findTopic } from '../find-topic.ts'
 import { positionExpired, positionText, readPosition } from './position.ts'

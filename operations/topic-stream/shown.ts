@@ -1,8 +1,8 @@
 /** What a topic's stream shows of a record, which records a filter means, and where it cuts. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { Codec } from '#runtime/messages.ts'
-import { type ShownRecord, showRecord } from '#runtime/show-record.ts'
+import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import type { Topic } from '#topics/topic.ts'
 
 /** Characters of a value's JSON, and of a key or one header. */

@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { budgets } from '#lib/budgets.ts'
-import { recordBytes } from '#runtime/read-records.ts'
+import { recordBytes } from '#runtime/follow/read-records.ts'
 import { type OpenedRecords, shownOf } from './records.ts'
 
 /** Of records as they are stored; their texts are about as long. */

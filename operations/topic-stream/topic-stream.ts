@@ -6,7 +6,7 @@
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { followRecords } from '#runtime/follow-topic.ts'
+import { followRecords } from '#runtime/follow/follow-topic.ts'
 import { findTopic } from '../find-topic.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { createPace } from './pace.ts'

@@ -2,14 +2,14 @@
 
 import { Type } from 'typebox'
 import { AppError, describeError } from '#lib/errors.ts'
-import { replayHeaders } from '#runtime/dead-letter-replay.ts'
+import { replayHeaders } from '#runtime/consume/dead-letter-replay.ts'
 import {
   collectDeadLetters,
   type DeadLetter,
   type DeadLetterParts,
   removeDeadLetters,
-} from '#runtime/dead-letters.ts'
-import type { Codec } from '#runtime/messages.ts'
+} from '#runtime/consume/dead-letters.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { type DeadLetterOrigin, webhooksDeliveries } from '#topics/catalog.ts'

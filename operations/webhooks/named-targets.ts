@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
-import { choicesOf } from '#runtime/settings.ts'
+import { choicesOf } from '#runtime/start/settings.ts'
 import { type Fault, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 

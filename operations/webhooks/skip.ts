@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { removeDeadLetters } from '#runtime/dead-letters.ts'
+import { removeDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/target-status.ts'
 import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'

@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { ulid } from 'ulid'
 import { AppError } from '#lib/errors.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import { createDeliveries } from '#services/webhooks/relay/events/deliveries.ts'
 import { prepareEvent } from '#services/webhooks/relay/events/event-body.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'

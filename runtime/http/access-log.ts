@@ -3,7 +3,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import { sharedMetric } from '../metrics.ts'
+import { sharedMetric } from '../observe/metrics.ts'
 
 /** Asked for every few seconds by machines: not worth a line. */
 const quiet = new Set(['/livez', '/readyz', '/metrics'])

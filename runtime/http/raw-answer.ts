@@ -7,7 +7,7 @@ import { nosniff } from './answer-headers.ts'
 import { linger } from './linger.ts'
 import { problemContentType, problemOf } from './problem.ts'
 
-/** Not by import: see runtime/control.ts. */
+/** Not by import: see runtime/start/control.ts. */
 const { STATUS_CODES } = process.getBuiltinModule('node:http')
 
 const faults: Record<string, AppError> = {

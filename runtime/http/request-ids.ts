@@ -3,8 +3,8 @@
 import type { FastifyRequest } from 'fastify'
 import { newEventId } from '#lib/event-id.ts'
 import { randomHex } from '#lib/random-hex.ts'
-import { headerNames } from '../messages.ts'
-import { isTraceparent } from '../tracing/tracing.ts'
+import { isTraceparent } from '../observe/tracing/tracing.ts'
+import { headerNames } from '../publish/messages.ts'
 
 const visibleAscii = /^[\x21-\x7e]{1,128}$/
 

@@ -1,7 +1,7 @@
 /** A server span for each request: its parent is the caller's traceparent, and its own goes on with the request. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { OpenSpan, Tracing } from '../tracing/tracing.ts'
+import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
 import { isQuiet } from './access-log.ts'
 import { givenTraceparent } from './request-ids.ts'
 

@@ -7,13 +7,13 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope } from '#lib/resource.ts'
+import { createHttpApp, type HttpAppOptions } from '../http/app.ts'
 import { createHttpProcess, type HttpProcess } from '../http/http-process.ts'
 import { listenOnLoopback, loopbackFault, loopbackPort } from '../http/loopback.ts'
-import { createHttpApp, type HttpAppOptions } from '../http.ts'
-import type { Platform } from '../platform.ts'
-import type { Ingress, Routes, Service } from '../service.ts'
 import type { Stop } from './bounded-close.ts'
+import type { Platform } from './platform.ts'
 import { cannotListen, type HeldPorts, type WantedPort } from './ports.ts'
+import type { Ingress, Routes, Service } from './service.ts'
 
 const port = (number: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65_535, default: number, description })

@@ -6,7 +6,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { tlsFault } from '#lib/tls-faults.ts'
 import { probeTls, type TlsEngine } from '#lib/tls-probe.ts'
-import type { Engines } from '../service.ts'
+import type { Engines } from './service.ts'
 
 /** A refusal comes at once behind the handshake. */
 const probeMs = 1_000

@@ -2,7 +2,7 @@
 
 import { join, resolve } from 'node:path'
 import type { Environment } from '#lib/config.ts'
-import { homeOf } from '../settings.ts'
+import { homeOf } from '../start/settings.ts'
 
 export interface NamedFile {
   /** Absolute. */

@@ -3,7 +3,7 @@
 import { join, resolve } from 'node:path'
 import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { homeOf } from '#runtime/start/settings.ts'
 
 export const volumeSettings = Type.Object({
   AGENT_VOLUMES_DIR: Type.Optional(

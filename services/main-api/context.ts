@@ -1,6 +1,6 @@
 /** What the main API gets from its process. */
 
-import type { ServiceContext } from '#runtime/service.ts'
+import type { ServiceContext } from '#runtime/start/service.ts'
 
 export type MainApiEngines = 'eventLog' | 'relational' | 'identity' | 'vectors' | 'embedder'
 export type MainApiContext = ServiceContext<

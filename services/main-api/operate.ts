@@ -3,8 +3,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
 import type { OperatedPlatform, Operation } from '#operations/operation.ts'
-import type { Engines } from '#runtime/service.ts'
-import { choicesOf, homeOf } from '#runtime/settings.ts'
+import type { Engines } from '#runtime/start/service.ts'
+import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { MainApiContext } from './context.ts'
 

@@ -3,7 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
-import { registerApiDescription } from '#runtime/http.ts'
+import { registerApiDescription } from '#runtime/http/app.ts'
 import { bearer } from '#services/access/callers/bearer.ts'
 import { metered } from '#services/access/limits/metered.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'

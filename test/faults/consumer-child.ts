@@ -8,7 +8,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { done } from '#lib/outcome.ts'
-import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consume/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 /** `start` and `end` of the handling of a record. */

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest'
 import { type BatchOutcome, done } from '#lib/outcome.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { openIndexLog } from '#test/support/index-writer.ts'

@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import { sleep } from '#lib/backoff.ts'
-import { startPlatform } from '#runtime/start.ts'
+import { startPlatform } from '#runtime/start/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { readRecords } from '#runtime/read-records.ts'
+import { readRecords } from '#runtime/follow/read-records.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { layMirrorCluster } from '../support/mirror.ts'
 import { openMirrorPlatform } from '../support/mirror-platform.ts'

@@ -13,7 +13,7 @@ import {
   retry,
   unavailable,
 } from '#lib/outcome.ts'
-import { LaneWakeups } from '#runtime/consumer.ts'
+import { LaneWakeups } from '#runtime/consume/consumer.ts'
 import { createHarness, type Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'

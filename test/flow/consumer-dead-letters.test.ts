@@ -2,15 +2,15 @@
 
 import { describe, expect, test } from 'vitest'
 import { done, park as parkOutcome } from '#lib/outcome.ts'
-import { park } from '#runtime/consumer/parking.ts'
-import { replayDeadLetter } from '#runtime/dead-letter-replay.ts'
+import { replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
 import {
   type DeadLetterName,
   type DeadLetterParts,
   listDeadLetters,
   readDeadLetter,
   removeDeadLetters,
-} from '#runtime/dead-letters.ts'
+} from '#runtime/consume/dead-letters.ts'
+import { park } from '#runtime/consume/parking.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'

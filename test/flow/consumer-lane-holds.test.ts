@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'vitest'
 import { done, type Hold, keepTrying, type Outcome, park, postpone } from '#lib/outcome.ts'
-import { killsMax, retryingLanesMax } from '#runtime/consumer/limits.ts'
-import { decodeMetadata } from '#runtime/consumer/metadata.ts'
-import { LaneWakeups } from '#runtime/consumer.ts'
+import { LaneWakeups } from '#runtime/consume/consumer.ts'
+import { killsMax, retryingLanesMax } from '#runtime/consume/limits.ts'
+import { decodeMetadata } from '#runtime/consume/metadata.ts'
 import { commitAs } from '#test/support/consumer-commits.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'

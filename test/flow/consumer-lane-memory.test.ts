@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest'
 import { done } from '#lib/outcome.ts'
-import { bookkeepingOf } from '#runtime/consumer/bookkeeping.ts'
-import { EventIdRing } from '#runtime/consumer/event-id-ring.ts'
+import { bookkeepingOf } from '#runtime/consume/bookkeeping.ts'
+import { EventIdRing } from '#runtime/consume/event-id-ring.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { expectNothingPinned } from '#test/support/consumer-memory.ts'
 import { eventually } from '#test/support/eventually.ts'

@@ -2,8 +2,8 @@
 
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { done, park, retry } from '#lib/outcome.ts'
-import { retryingLanesMax, windowOffsets } from '#runtime/consumer/limits.ts'
-import { decodeMetadata } from '#runtime/consumer/metadata.ts'
+import { retryingLanesMax, windowOffsets } from '#runtime/consume/limits.ts'
+import { decodeMetadata } from '#runtime/consume/metadata.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog, type MemoryLog } from '#test/support/memory-log.ts'

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'vitest'
 import { done, retry } from '#lib/outcome.ts'
-import { windowOffsets } from '#runtime/consumer/limits.ts'
-import { decodeMetadata } from '#runtime/consumer/metadata.ts'
+import { windowOffsets } from '#runtime/consume/limits.ts'
+import { decodeMetadata } from '#runtime/consume/metadata.ts'
 import { commitAs, entries, isCommitted, started } from '#test/support/consumer-commits.ts'
 import { eventually } from '#test/support/eventually.ts'
 

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
-import { removeDeadLetters } from '#runtime/dead-letters.ts'
+import { removeDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { deadLettersOf, vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'
 import { call } from '../support/gateway-call.ts'

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
 import { rebuildRelationalOperation } from '#operations/rebuild.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
 import { operating } from '../support/operator.ts'

@@ -1,7 +1,7 @@
 /** Commits of a consumer group on the log in memory, read and made up. */
 
 import { expect } from 'vitest'
-import { encodeMetadata } from '#runtime/consumer/metadata.ts'
+import { encodeMetadata } from '#runtime/consume/metadata.ts'
 import { createHarness, type Harness, testTopic } from './consumer-harness.ts'
 import { createMemoryLog, type MemoryLog } from './memory-log.ts'
 

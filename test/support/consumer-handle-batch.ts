@@ -1,8 +1,8 @@
 /** Runs a batch handler as the consumer runtime would, halving what it refuses, and says how each message ended. */
 
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
-import { type BatchGroup, decideBatch } from '#runtime/consumer/batch-outcomes.ts'
-import type { Message } from '#runtime/messages.ts'
+import { type BatchGroup, decideBatch } from '#runtime/consume/batch-outcomes.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 
 const limits = { retriesMax: 0, backoff: { baseMs: 1, maxMs: 1 } }
 

@@ -13,7 +13,7 @@ import {
   type RunningConsumer,
   startBatchConsumer,
   startLaneConsumer,
-} from '#runtime/consumer.ts'
+} from '#runtime/consume/consumer.ts'
 import { deadLettersOf } from '#topics/catalog.ts'
 import type { KeyedTopic } from '#topics/topic.ts'
 import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'

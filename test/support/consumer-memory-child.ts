@@ -9,7 +9,7 @@ import { Registry } from 'prom-client'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { done, retry } from '#lib/outcome.ts'
-import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consume/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 const [directory, mode, total] = [process.argv[2]!, process.argv[3]!, Number(process.argv[4])]

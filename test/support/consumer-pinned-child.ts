@@ -13,7 +13,7 @@ import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { done, retry } from '#lib/outcome.ts'
-import { startBatchConsumer, startLaneConsumer } from '#runtime/consumer.ts'
+import { startBatchConsumer, startLaneConsumer } from '#runtime/consume/consumer.ts'
 import { jsonCodec, testPublisher, testTopic } from '#test/support/consumer-wiring.ts'
 
 const [where, name, mode] = process.argv.slice(2, 5) as [string, string, string]

@@ -9,7 +9,7 @@ import type {
   Position,
   Publisher,
   PublishOptions,
-} from '#runtime/messages.ts'
+} from '#runtime/publish/messages.ts'
 import type { AgentChange } from '#schemas/types.ts'
 import { defineTopic, type KeyedTopic, type SchemaName } from '#topics/topic.ts'
 

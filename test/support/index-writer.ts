@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { onTestFinished } from 'vitest'
 import type { TopicSpec } from '#engines/event-log/port.ts'
-import type { OutgoingMessage, Publisher } from '#runtime/messages.ts'
+import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import {
   type IndexWriter,

@@ -1,6 +1,6 @@
 /** What a topic of a running platform holds now. */
 
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 
 export interface LoggedRecord<V> {

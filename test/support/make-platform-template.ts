@@ -1,7 +1,7 @@
 /** Starts a platform on embedded engines in the folder that is named, and stops it: see platform-template.ts. */
 
 import { pino } from 'pino'
-import { startPlatform } from '#runtime/start.ts'
+import { startPlatform } from '#runtime/start/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { anyPorts } from './any-ports.ts'
 import { servicesOf } from './gateway-platform.ts'

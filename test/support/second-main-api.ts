@@ -2,9 +2,9 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createHttpApp } from '#runtime/http.ts'
-import { createMetrics } from '#runtime/metrics.ts'
-import type { Platform } from '#runtime/platform.ts'
+import { createHttpApp } from '#runtime/http/app.ts'
+import { createMetrics } from '#runtime/observe/metrics.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { mainApi } from '#services/main-api/service.ts'
 
 export interface SecondMainApi extends Closeable {

@@ -1,9 +1,9 @@
 /** Another instance of the run gateway on the engines of a running platform, whose log can be silenced. */
 
 import type { Closeable } from '#lib/resource.ts'
-import { createHttpApp } from '#runtime/http.ts'
-import { createMetrics } from '#runtime/metrics.ts'
-import type { Platform } from '#runtime/platform.ts'
+import { createHttpApp } from '#runtime/http/app.ts'
+import { createMetrics } from '#runtime/observe/metrics.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { runGateway } from '#services/runs/gateway/service.ts'
 
 export interface SecondRunGateway extends Closeable {

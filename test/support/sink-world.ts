@@ -2,9 +2,9 @@
 
 import { onTestFinished } from 'vitest'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
-import { createCodec } from '#runtime/codec.ts'
-import { createPublisher } from '#runtime/publisher.ts'
-import { topicSpecOf } from '#runtime/topics.ts'
+import { createCodec } from '#runtime/publish/codec.ts'
+import { createPublisher } from '#runtime/publish/publisher.ts'
+import { topicSpecOf } from '#runtime/publish/topics.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
 import { createMemoryRegistry } from './memory-registry.ts'

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Client } from '#client/client.ts'
 import { collections } from '#engines/vectors/collections.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 import { operationHeader } from '#services/vectors/index/operation.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { recordsOf } from './log-reading.ts'

@@ -8,7 +8,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
-import { type FollowParts, followRecords } from '#runtime/follow-topic.ts'
+import { type FollowParts, followRecords } from '#runtime/follow/follow-topic.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Caller } from './caller.ts'
 

@@ -6,8 +6,8 @@ import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { withIdempotency } from '#runtime/idempotency.ts'
 import { operationOf } from '#services/access/audit/trail/audited.ts'
+import { withIdempotency } from '#services/access/idempotency.ts'
 import { callerOf } from './caller.ts'
 
 const keyPattern = /^[\x21-\x7e]{1,255}$/

@@ -2,7 +2,7 @@
 
 import { v7 as uuidv7 } from 'uuid'
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { writeOutbox } from '#runtime/outbox.ts'
+import { writeOutbox } from '#runtime/publish/outbox.ts'
 import type { PersonChange } from '#schemas/types.ts'
 import { peopleChanges } from '#topics/catalog.ts'
 

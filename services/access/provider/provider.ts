@@ -1,7 +1,7 @@
 /** Opens the identity provider of an interface: the chosen driver, on the platform's secrets and rows. */
 
 import type { AnyIdentityProvider, IdentityEngine, SigningKeyStore } from '#engines/identity/port.ts'
-import type { ServiceContext } from '#runtime/service.ts'
+import type { ServiceContext } from '#runtime/start/service.ts'
 import { openSecrets, type Secrets } from '../secrets/secrets.ts'
 import { mayBuy } from '../tokens/rows.ts'
 import { refreshTokensOf } from './refresh-tokens.ts'

@@ -9,7 +9,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/folders.ts'
 import { syncPath, writeSynced } from '#lib/synced-files.ts'
 import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
-import { homeOf } from '#runtime/settings.ts'
+import { homeOf } from '#runtime/start/settings.ts'
 import { parseSecretKey, type SecretKey } from './sealing.ts'
 
 export const secretKeyVariable = 'FLOTILLA_SECRET_KEY'

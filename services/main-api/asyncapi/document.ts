@@ -1,7 +1,7 @@
 /** The public topics as an AsyncAPI 3 document: made from the catalogue, the Avro schemas and where the topics live now. */
 
-import type { TopicLocation } from '#runtime/messages.ts'
-import { topicSpecOf } from '#runtime/topics.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
+import { topicSpecOf } from '#runtime/publish/topics.ts'
 import { commonHeaders, type HeaderName, recordHeaders } from '#topics/headers.ts'
 import type { TopicPromise } from '#topics/promises.ts'
 import { readingRules } from '#topics/rules.ts'

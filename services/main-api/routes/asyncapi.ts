@@ -2,10 +2,10 @@
 
 import type { FastifyInstance } from 'fastify'
 import { loadSchemas } from '#lib/schema-files.ts'
-import { schemasDirectory } from '#runtime/codec.ts'
 import { limitedByAddress } from '#runtime/http/address-limit.ts'
 import { pageRates } from '#runtime/http/api-description.ts'
 import { createPage, type Page, sendPage } from '#runtime/http/page.ts'
+import { schemasDirectory } from '#runtime/publish/codec.ts'
 import { catalog } from '#topics/catalog.ts'
 import { asyncApiOf } from '../asyncapi/document.ts'
 import { asyncApiPage, pageHeaders } from '../asyncapi/page.ts'

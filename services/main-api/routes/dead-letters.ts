@@ -9,7 +9,7 @@ import {
   recordLetters,
   supersededOperation,
 } from '#operations/record-letters.ts'
-import { nameOfLetter } from '#runtime/find-superseded.ts'
+import { nameOfLetter } from '#runtime/consume/find-superseded.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { answer, closed, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'

@@ -6,10 +6,10 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import { hearNotices, lookEveryMs, lookSeldomMs } from '#runtime/notices.ts'
-import { RefusedKeys } from '#runtime/outbox/refused-keys.ts'
-import { type OutboxParts, withOutbox } from '#runtime/outbox.ts'
+import { type OutboxParts, withOutbox } from '#runtime/publish/outbox.ts'
+import { RefusedKeys } from '#runtime/publish/refused-keys.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
-import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 
 /** How often the active instance looks while there is more to do, and the others look for the lease. */
 const busyLookMs = 100

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
-import { registerApiDescription } from '#runtime/http.ts'
+import { registerApiDescription } from '#runtime/http/app.ts'
 import { either } from '#services/access/callers/bearer.ts'
 import { refuseFirstPasswords } from '#services/access/callers/first-passwords.ts'
 import { metered } from '#services/access/limits/metered.ts'

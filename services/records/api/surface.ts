@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
-import type { OutboxBell } from '#runtime/outbox/wake-outbox.ts'
+import type { OutboxBell } from '#runtime/publish/wake-outbox.ts'
 import type { Author, RecordKind, RecordRow } from '#services/records/store/kind.ts'
 import type { RecordHeaders } from '#services/records/store/write.ts'
 

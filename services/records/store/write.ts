@@ -5,7 +5,7 @@
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { newEventId } from '#lib/event-id.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import { columnsOf, type RecordKind } from './kind.ts'
 

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
-import type { Tracing } from '#runtime/tracing/tracing.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { CallNode, NodeSession, NodeSet, RunNode } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'

@@ -1,7 +1,7 @@
 /** Figures of the runs of this process. */
 
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { sharedMetric } from '#runtime/metrics.ts'
+import { sharedMetric } from '#runtime/observe/metrics.ts'
 import type { EndedRun } from '../state/end.ts'
 
 export interface RunMetrics {

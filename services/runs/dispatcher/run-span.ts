@@ -1,7 +1,7 @@
 /** The work on a run as a span of the trace of the request that began it. */
 
-import { followed } from '#runtime/tracing/follow.ts'
-import { isSampled, type Tracing } from '#runtime/tracing/tracing.ts'
+import { followed } from '#runtime/observe/tracing/follow.ts'
+import { isSampled, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 
 /** Each attempt is a span; runs that the agent calls for become its children. */

@@ -4,8 +4,12 @@ import type { Relational } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { done } from '#lib/outcome.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
-import { followTopic } from '#runtime/follow-topic.ts'
+import {
+  type ConsumerDependencies,
+  type RunningConsumer,
+  startBatchConsumer,
+} from '#runtime/consume/consumer.ts'
+import { followTopic } from '#runtime/follow/follow-topic.ts'
 import { hearNotices } from '#runtime/notices.ts'
 import { runsCommands, runsControl } from '#topics/catalog.ts'
 import { cancelNotice, runsChannel } from '../state/notice.ts'

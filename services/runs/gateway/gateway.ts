@@ -3,7 +3,7 @@
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import type { ServiceContext } from '#runtime/service.ts'
+import type { ServiceContext } from '#runtime/start/service.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
 import { type CallerStreams, createCallerStreams } from '#services/access/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'

@@ -1,7 +1,7 @@
 /** The run gateway as a service: messages to agents over HTTP. */
 
 import { Type } from 'typebox'
-import { defineIngress } from '#runtime/service.ts'
+import { defineIngress } from '#runtime/start/service.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 import { checkNodesFile, nodeSettings } from '../nodes/settings.ts'

@@ -1,7 +1,7 @@
 /** Calls of nodes as client spans, whose context goes to the node. */
 
-import { faultOf } from '#runtime/tracing/follow.ts'
-import type { Tracing } from '#runtime/tracing/tracing.ts'
+import { faultOf } from '#runtime/observe/tracing/follow.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { type CallNode, NodeFault } from './types.ts'
 
 export function tracedCallNode(callNode: CallNode, tracing: Tracing): CallNode {

@@ -2,9 +2,9 @@
 
 import { type Static, Type } from 'typebox'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { defineWorker, type ServiceContext } from '#runtime/service.ts'
-import { choicesOf, homeOf } from '#runtime/settings.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { defaultKeyFile } from '#services/access/agents/agents.ts'
 import { type Kept, readKept, writeKept } from './kept.ts'
 import { modelOf, modelSettings } from './model.ts'

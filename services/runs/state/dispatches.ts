@@ -2,7 +2,7 @@
 
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { refusal } from './accept.ts'

@@ -1,7 +1,7 @@
 /** Lists dispatches with the title of their goals and how many of their runs are in which state. */
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
-import { sizedPage } from '#runtime/sized-page.ts'
+import { sizedPage } from '#runtime/http/sized-page.ts'
 import type { DispatchStatus, RunStatus } from './types.ts'
 
 export interface DispatchQuery {

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { randomHex } from '#lib/random-hex.ts'
-import { headerNames } from '#runtime/messages.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
 import type { ClaimedRun } from './columns.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 

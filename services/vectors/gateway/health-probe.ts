@@ -6,7 +6,7 @@
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Engines } from '#runtime/service.ts'
+import type { Engines } from '#runtime/start/service.ts'
 
 const everyMs = 2_000
 /** Nobody has asked for this time: the pings rest. */

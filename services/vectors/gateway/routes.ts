@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
-import { registerApiDescription } from '#runtime/http.ts'
+import { registerApiDescription } from '#runtime/http/app.ts'
 import { audited } from '#services/access/audit/trail/audited.ts'
 import { keyed } from '#services/access/callers/keyed.ts'
 import { metered } from '#services/access/limits/metered.ts'

@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
-import { defineIngress } from '#runtime/service.ts'
+import { defineIngress } from '#runtime/start/service.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 
 const config = Type.Object({

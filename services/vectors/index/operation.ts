@@ -6,7 +6,7 @@
 
 import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
 import type { Payload, PointOperation } from '#engines/vectors/port.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { parsePointKey } from '#topics/catalog.ts'
 

@@ -9,8 +9,8 @@ import { Gauge, type Registry } from 'prom-client'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
-import { sharedMetric } from '#runtime/metrics.ts'
 import { hearNotices, lookRestMs, noticeOn } from '#runtime/notices.ts'
+import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 /** A group's records of one epoch of the topic. */

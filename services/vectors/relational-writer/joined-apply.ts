@@ -7,7 +7,7 @@ import type {
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { OpenSpan, Tracing } from '#runtime/tracing/tracing.ts'
+import type { OpenSpan, Tracing } from '#runtime/observe/tracing/tracing.ts'
 
 /** `alone`: the transaction is not joined with those of others. */
 export type ApplyRows = (

@@ -2,8 +2,8 @@
 
 import type { PointOperation } from '#engines/vectors/port.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
-import type { CallContext } from '#runtime/consumer.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { CallContext } from '#runtime/consume/consumer.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { type EngineCalls, outcomeOfFault, type Pending } from '../index/engine-calls.ts'
 import { parseOperation } from '../index/operation.ts'

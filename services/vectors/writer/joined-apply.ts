@@ -2,7 +2,7 @@
 
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { OpenSpan, Tracing } from '#runtime/tracing/tracing.ts'
+import type { OpenSpan, Tracing } from '#runtime/observe/tracing/tracing.ts'
 
 /** Rejects at once when the signal aborts; `alone`: the call is not joined with those of others. */
 export type ApplyPoints = (

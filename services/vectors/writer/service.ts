@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { defineWorker, type ServiceContext } from '#runtime/service.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import type { IndexWriter } from '../index/generation-writer.ts'
 import { vectorsIndex } from '../index/indexes.ts'
 import { startIndexWriter } from '../index/worker.ts'

@@ -1,7 +1,7 @@
 /** Where reading begins in partitions that are added while the group runs. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { readLocation } from '#runtime/added-partitions.ts'
+import { readLocation } from '#runtime/publish/added-partitions.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 
 type Gained = { partition: number; committed: number | null }[]

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { Publisher } from '#runtime/messages.ts'
+import type { Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 

@@ -1,6 +1,6 @@
 /** A call of a target as a client span, whose context goes to the target. */
 
-import type { Tracing } from '#runtime/tracing/tracing.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Request } from './connection.ts'
 import type { TargetState } from './target-state.ts'
 import { type CallResult, verdictOf } from './verdict.ts'

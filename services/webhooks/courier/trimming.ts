@@ -3,8 +3,8 @@
 import type { Logger } from 'pino'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { describeError } from '#lib/errors.ts'
-import { ringIdsMax } from '#runtime/consumer/limits.ts'
-import type { PartitionReading } from '#runtime/consumer.ts'
+import type { PartitionReading } from '#runtime/consume/consumer.ts'
+import { ringIdsMax } from '#runtime/consume/limits.ts'
 
 /** Fewer records than these are not worth a call. */
 const trimRecordsMin = 1_024

@@ -2,7 +2,7 @@
 
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import type { ServiceContext } from '#runtime/service.ts'
+import type { ServiceContext } from '#runtime/start/service.ts'
 import { targetsFileOf, type WebhookSettings } from '../targets/settings.ts'
 import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
 import { createDeliveries, type Deliveries } from './events/deliveries.ts'

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
-import { registerApiDescription } from '#runtime/http.ts'
+import { registerApiDescription } from '#runtime/http/app.ts'
 import { keepSecretsOut } from './clean-answers.ts'
 import { openRelay, type RelayContext } from './relay.ts'
 import { registerFire } from './routes/fire.ts'

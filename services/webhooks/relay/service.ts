@@ -1,6 +1,6 @@
 /** The webhook relay as a service: its configuration and its address. */
 
-import { defineIngress } from '#runtime/service.ts'
+import { defineIngress } from '#runtime/start/service.ts'
 import { checkTargetsFile, webhookSettings } from '../targets/settings.ts'
 
 export const webhookRelay = defineIngress({

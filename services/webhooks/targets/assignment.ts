@@ -4,8 +4,8 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { addPartitions, readLocation } from '#runtime/added-partitions.ts'
-import type { TopicLocation } from '#runtime/messages.ts'
+import { addPartitions, readLocation } from '#runtime/publish/added-partitions.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 
 const topic = webhooksDeliveries

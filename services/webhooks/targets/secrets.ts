@@ -1,7 +1,7 @@
 /** Removes secrets from records: those of the targets file and the platform's own keys, before anything is kept as a dead letter. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import type { Codec } from '#runtime/messages.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'

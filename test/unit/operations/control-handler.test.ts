@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
 import { defineOperation } from '#operations/operation.ts'
-import type { Platform } from '#runtime/platform.ts'
+import type { Platform } from '#runtime/start/platform.ts'
 
 const greet = defineOperation({
   name: 'greet',

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { EventLog } from '#engines/event-log/port.ts'
 import { growTopic } from '#operations/grow.ts'
-import { ensureTopics } from '#runtime/topics.ts'
+import { ensureTopics } from '#runtime/publish/topics.ts'
 import { fleetEvents } from '#topics/catalog.ts'
 import { createMemoryLog } from '../../support/memory-log.ts'
 import { openTestRelational, silentLog } from '../../support/relational.ts'

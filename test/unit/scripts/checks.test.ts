@@ -6,7 +6,7 @@ import { sizeFaults } from '../../../scripts/sizes.ts'
 
 describe('the boundary check', () => {
   const breaks = [
-    ['lib/a.ts', "import { x } from '#runtime/messages.ts'"],
+    ['lib/a.ts', "import { x } from '#runtime/publish/messages.ts'"],
     ['packages/client/src/a.ts', "import { x } from '#lib/errors.ts'"],
     ['topics/a.ts', "import type { x } from '#engines/vectors/port.ts'"],
     [
@@ -36,7 +36,7 @@ describe('the boundary check', () => {
   })
 
   const keeps = [
-    ['runtime/start.ts', "import { openEngines } from '#engines/open.ts'"],
+    ['runtime/start/start.ts', "import { openEngines } from '#engines/open.ts'"],
     ['engines/open.ts', "import { openKafkaLog } from './event-log/kafka.ts'"],
     [
       'services/records/a.ts',

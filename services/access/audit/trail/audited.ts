@@ -3,8 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
+import { recordHeaders } from '#runtime/http/app.ts'
 import { problemFor } from '#runtime/http/errors.ts'
-import { recordHeaders } from '#runtime/http.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { AuditEntry, AuditTrail } from './trail.ts'
 

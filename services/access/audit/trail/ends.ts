@@ -1,6 +1,6 @@
 /** Gathers the ends of audited requests, so that few appends carry many of them. */
 
-import type { OutgoingMessage } from '#runtime/messages.ts'
+import type { OutgoingMessage } from '#runtime/publish/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
 
 /**

@@ -6,7 +6,7 @@
 
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import type { Publisher } from '#runtime/messages.ts'
+import type { Publisher } from '#runtime/publish/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { auditNoteTime } from '../note-ids.ts'
 

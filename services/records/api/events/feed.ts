@@ -12,8 +12,8 @@ import {
   type FollowRecords,
   followRecords,
   followTopic,
-} from '#runtime/follow-topic.ts'
-import type { Codec, Message, Position } from '#runtime/messages.ts'
+} from '#runtime/follow/follow-topic.ts'
+import type { Codec, Message, Position } from '#runtime/publish/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import type { StreamPosition } from './event-id.ts'

@@ -2,8 +2,8 @@
 
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type FollowParts, followTopic } from '#runtime/follow-topic.ts'
-import type { Codec } from '#runtime/messages.ts'
+import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
 import type { LocalRuns } from '../../local-runs.ts'

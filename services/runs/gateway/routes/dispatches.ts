@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { recordHeaders } from '#runtime/http.ts'
+import { recordHeaders } from '#runtime/http/app.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
 import { cancelDispatch } from '../../state/dispatches.ts'

@@ -2,8 +2,8 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import { recordHeaders } from '#runtime/http/app.ts'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
-import { recordHeaders } from '#runtime/http.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
 import { cancelRun } from '../../state/cancel.ts'

@@ -1,7 +1,7 @@
 /** The greatest applied offset of each generation and partition, and the requests that wait for one. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Position } from '#runtime/messages.ts'
+import type { Position } from '#runtime/publish/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { type ByOffset, createByOffset } from './by-offset.ts'
 

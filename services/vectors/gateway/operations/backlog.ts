@@ -1,7 +1,7 @@
 /** Back-pressure: refuses upserts of an agent that has too many points accepted and not yet applied. */
 
 import { AppError } from '#lib/errors.ts'
-import type { Position } from '#runtime/messages.ts'
+import type { Position } from '#runtime/publish/messages.ts'
 import { type ByOffset, createByOffset } from './by-offset.ts'
 
 export const backlogPointsMax = 20_000

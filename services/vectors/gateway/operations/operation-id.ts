@@ -4,7 +4,7 @@
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { AppError } from '#lib/errors.ts'
-import type { Position } from '#runtime/messages.ts'
+import type { Position } from '#runtime/publish/messages.ts'
 import type { Secrets } from '#services/access/secrets/secrets.ts'
 
 export interface Operation {

@@ -2,7 +2,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Position, Publisher } from '#runtime/messages.ts'
+import type { Position, Publisher } from '#runtime/publish/messages.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { lastPositions, type Operation, type OperationIds } from './operation-id.ts'
 import type { IndexProgress, Progress } from './progress.ts'

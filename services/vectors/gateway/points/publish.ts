@@ -4,7 +4,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { release } from '#lib/release.ts'
-import { headerNames, type OutgoingMessage, type Position, type Publisher } from '#runtime/messages.ts'
+import {
+  headerNames,
+  type OutgoingMessage,
+  type Position,
+  type Publisher,
+} from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { operationHeader } from '../../index/operation.ts'

@@ -2,7 +2,7 @@
 
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#lib/errors.ts'
-import type { Position } from '#runtime/messages.ts'
+import type { Position } from '#runtime/publish/messages.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Reservation } from '../operations/backlog.ts'
 

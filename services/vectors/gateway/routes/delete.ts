@@ -3,7 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { recordHeaders } from '#runtime/http.ts'
+import { recordHeaders } from '#runtime/http/app.ts'
 import { isReserved, reservedId } from '#services/access/audit/note-ids.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
 import { callerOf } from '#services/access/callers/caller.ts'

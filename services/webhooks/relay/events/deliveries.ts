@@ -2,7 +2,12 @@
 
 import { createHash } from 'node:crypto'
 import { ulid } from 'ulid'
-import { headerNames, type OutgoingMessage, type Position, type PublishOptions } from '#runtime/messages.ts'
+import {
+  headerNames,
+  type OutgoingMessage,
+  type Position,
+  type PublishOptions,
+} from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { Assignments } from '../targets/assignments.ts'

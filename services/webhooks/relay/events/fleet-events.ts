@@ -3,8 +3,12 @@
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
-import { type ConsumerDependencies, type RunningConsumer, startBatchConsumer } from '#runtime/consumer.ts'
-import { headerNames, type Message } from '#runtime/messages.ts'
+import {
+  type ConsumerDependencies,
+  type RunningConsumer,
+  startBatchConsumer,
+} from '#runtime/consume/consumer.ts'
+import { headerNames, type Message } from '#runtime/publish/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
 import { withoutSecrets } from '../../targets/secrets.ts'

@@ -3,7 +3,7 @@
 import type { EventLog } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import type { TopicLocation } from '#runtime/messages.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { readWaiting } from '../../targets/target-status.ts'
 import type { Assignments } from './assignments.ts'
 

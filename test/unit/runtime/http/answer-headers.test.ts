@@ -9,7 +9,7 @@ import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import { createHttpApp } from '#runtime/http.ts'
+import { createHttpApp } from '#runtime/http/app.ts'
 
 const credential = { name: 'key', description: 'D', bearerFormat: 'F', variable: 'KEY' }
 

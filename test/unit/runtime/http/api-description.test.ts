@@ -7,7 +7,7 @@ import { type TSchema, Type } from 'typebox'
 import { expect, onTestFinished, test } from 'vitest'
 import { describeScope } from '#runtime/http/api/facts.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
-import { createHttpApp, registerApiDescription } from '#runtime/http.ts'
+import { createHttpApp, registerApiDescription } from '#runtime/http/app.ts'
 
 const credential = { name: 'token', description: 'A token.', bearerFormat: 't_<x>', variable: 'TOKEN' }
 const colour = Type.Enum(['red', 'blue'], { type: 'string', title: 'Colour', examples: ['blue'] })

@@ -2,10 +2,10 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { createHttpApp } from '#runtime/http/app.ts'
 import { type ConnectionLimits, createConnections } from '#runtime/http/connections.ts'
 import { createHttpProcess } from '#runtime/http/http-process.ts'
 import { createStrangers, type StrangerLimits } from '#runtime/http/strangers.ts'
-import { createHttpApp } from '#runtime/http.ts'
 import { type RawConnection, rawConnection } from '../../../support/raw-http.ts'
 
 const anHour = 3_600_000

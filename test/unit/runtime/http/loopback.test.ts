@@ -5,9 +5,9 @@ import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import { createHttpApp } from '#runtime/http/app.ts'
 import { listenOnLoopback, loopbackFault, loopbackPort } from '#runtime/http/loopback.ts'
-import { createHttpApp } from '#runtime/http.ts'
-import { createMetrics } from '#runtime/metrics.ts'
+import { createMetrics } from '#runtime/observe/metrics.ts'
 
 const log = pino({ level: 'silent' })
 const hosts = ['127.0.0.1', '::1'].filter((host) =>

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
-import { createHttpApp, registerApiDescription } from '#runtime/http.ts'
+import { createHttpApp, registerApiDescription } from '#runtime/http/app.ts'
 
 async function opened() {
   const app = createHttpApp({ name: 'test', log: pino({ level: 'silent' }), metrics: new Registry() })

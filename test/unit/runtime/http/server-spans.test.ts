@@ -8,9 +8,9 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { createHttpApp } from '#runtime/http.ts'
-import { openTracing } from '#runtime/tracing/open-tracing.ts'
-import type { Tracing } from '#runtime/tracing/tracing.ts'
+import { createHttpApp } from '#runtime/http/app.ts'
+import { openTracing } from '#runtime/observe/tracing/open-tracing.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { type OtlpReceiver, openOtlpReceiver } from '../../../support/otlp-receiver.ts'
 
 let receiver: OtlpReceiver

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import { createHttpApp } from '#runtime/http.ts'
+import { createHttpApp } from '#runtime/http/app.ts'
 import { rawConnection, writeAll } from '../../../support/raw-http.ts'
 
 let app: FastifyInstance

@@ -1,8 +1,8 @@
 /** Variables that are nearly ours are noticed, and those of others are left alone. */
 
 import { expect, test } from 'vitest'
+import { settingsOf } from '#runtime/start/start.ts'
 import { nearlyOurs } from '#runtime/start/unknown-variables.ts'
-import { settingsOf } from '#runtime/start.ts'
 import { services } from '#services/index.ts'
 
 const found = (env: Record<string, string>) =>

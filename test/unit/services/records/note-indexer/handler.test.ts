@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { createHandler, embeddedLengthMax } from '#services/records/note-indexer/handler.ts'
 

@@ -1,7 +1,7 @@
 /** News of runs: in order, bounded, and no run waits for a log that is away. */
 
 import { expect, test } from 'vitest'
-import type { OutgoingMessage } from '#runtime/messages.ts'
+import type { OutgoingMessage } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { createRunNews } from '#services/runs/dispatcher/news.ts'
 import type { ClaimedRun } from '#services/runs/state/columns.ts'

@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import { done } from '#lib/outcome.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsIndex } from '#services/vectors/index/indexes.ts'
 import { resetProgress } from '#services/vectors/index/progress.ts'

@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
-import type { Codec } from '#runtime/messages.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
 import { openProgress } from '#services/vectors/gateway/operations/progress.ts'
 import { jsonCodec, testPublisher } from '#test/support/consumer-wiring.ts'
 import { topicSpec } from '#test/support/index-writer.ts'

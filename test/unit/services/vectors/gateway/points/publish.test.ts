@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { vectorDimension } from '#engines/vectors/collections.ts'
-import type { OutgoingMessage, Publisher } from '#runtime/messages.ts'
+import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { createPointPublisher } from '#services/vectors/gateway/points/publish.ts'
 

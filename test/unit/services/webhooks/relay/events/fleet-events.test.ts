@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import type { Message } from '#runtime/messages.ts'
+import type { Message } from '#runtime/publish/messages.ts'
 import type { FleetEvent } from '#schemas/types.ts'
 import { createDeliveries, type DeliveryMessage } from '#services/webhooks/relay/events/deliveries.ts'
 import { createFleetHandler } from '#services/webhooks/relay/events/fleet-events.ts'

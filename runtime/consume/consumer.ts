@@ -1,0 +1,60 @@
+/**
+ * The consumer runtime: a service joins a consumer group with a handler, the runtime does the rest (reading, retries,
+ * commits, dead letters, rebalances). The inside is in runtime/consume/; read member.ts, partition.ts and then one of
+ * the two runners.
+ */
+
+import type { SchemaName } from '#topics/topic.ts'
+import { tracedBatches, tracedLanes } from '../observe/tracing/traced-handlers.ts'
+import { BatchRunner } from './batch-runner.ts'
+import { LaneRunner } from './lane-runner.ts'
+import { Member } from './member.ts'
+import type { RunnerHost } from './partition-host.ts'
+import { RecordDecoder } from './record-decoder.ts'
+import type {
+  BatchOptions,
+  ConsumerDependencies,
+  LaneConsumer,
+  LaneOptions,
+  RunningConsumer,
+} from './types.ts'
+
+/** Joins `options.group`, in batch mode. Resolves at once; partitions come when the log assigns them. */
+export async function startBatchConsumer<S extends SchemaName>(
+  dependencies: ConsumerDependencies,
+  options: BatchOptions<S>,
+): Promise<RunningConsumer> {
+  const { codec, tracing, eventLog } = dependencies
+  const traced = tracing ? tracedBatches(options, tracing, eventLog.driver) : options
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
+  const member = new Member(dependencies, traced, (host) => new BatchRunner(host, traced, decoderFor(host)))
+  await member.join()
+  return member
+}
+
+/** Joins `options.group`, in lane mode. Resolves at once; partitions come when the log assigns them. */
+export async function startLaneConsumer<S extends SchemaName>(
+  dependencies: ConsumerDependencies,
+  options: LaneOptions<S>,
+): Promise<LaneConsumer> {
+  const { codec, tracing, eventLog } = dependencies
+  const traced = tracing ? tracedLanes(options, tracing, eventLog.driver) : options
+  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
+  const member = new Member(dependencies, traced, (host) => new LaneRunner(host, traced, decoderFor(host)))
+  options.wakeups?.listen((partition) => member.wake(partition))
+  await member.join()
+  return member
+}
+
+export { LaneWakeups } from './lane-wakeups.ts'
+export type {
+  BatchOptions,
+  CallContext,
+  ConsumerDependencies,
+  ConsumerOptions,
+  LaneConsumer,
+  LaneOptions,
+  ParkedMessage,
+  PartitionReading,
+  RunningConsumer,
+} from './types.ts'

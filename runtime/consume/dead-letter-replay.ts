@@ -1,0 +1,104 @@
+/** Puts the record of a dead letter back into its topic, byte for byte, and never over a later record of its key. */
+
+import { randomUUID } from 'node:crypto'
+import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import { AppError } from '#lib/errors.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import { readRange } from '../follow/read-range.ts'
+import { headerNames, type Position } from '../publish/messages.ts'
+import { type DeadLetter, type DeadLetterParts, parkedTopic, removeDeadLetters } from './dead-letters.ts'
+
+/** Header of a replayed record: the dead letter that it was. */
+const replayedFromHeader = 'replayed-from'
+const rangeTimeoutMs = 60_000
+
+/**
+ * Publishes the record again, byte for byte, under a new event id, then removes the dead letter. It goes behind all that
+ * its key has by now; into a compacted topic it is therefore refused (AppError `superseded`) when the key has a later
+ * record. Throws `log_unavailable`, and `conflict` for a value that was too large to be kept.
+ */
+export async function replayDeadLetter(parts: DeadLetterParts, letter: DeadLetter): Promise<Position> {
+  const { eventLog, publisher } = parts
+  const topic = parkedTopic(parts, letter.topic)
+  if (letter.valueLost)
+    throw new AppError('conflict', 'The value was too large for the dead letters: it is not here.')
+  const location = publisher.locationOf(topic)
+  const partition =
+    letter.recordKeyBytes === null
+      ? letter.partition
+      : partitionOf(letter.recordKeyBytes, location.partitions)
+  const target = { eventLog, topic: location.physicalName, partition }
+  const checkedTo = topic.cleanup === 'compact' ? await refuseSuperseded(target, letter) : null
+  const offset = await eventLog.append(location.physicalName, partition, [recordOf(letter)])
+  if (checkedTo !== null) await yieldToOvertaken(target, letter, checkedTo, offset)
+  await removeDeadLetters(parts, letter.topic, [letter])
+  return { partition, offset }
+}
+
+/** The headers of a letter's record when it is replayed; its event id must become a new one, else it is dropped as a repeat. */
+export function replayHeaders(letter: DeadLetter): Record<string, string> {
+  return { ...letter.headers, [replayedFromHeader]: `${letter.topic}/${letter.key}` }
+}
+
+interface Destination {
+  eventLog: EventLog
+  /** Physical name. */
+  topic: string
+  partition: number
+}
+
+/** The record as it was, as a new event. */
+function recordOf(letter: DeadLetter): NewRecord {
+  return {
+    key: letter.recordKeyBytes,
+    value: letter.value,
+    headers: { ...replayHeaders(letter), [headerNames.eventId]: randomUUID() },
+  }
+}
+
+/** Throws `superseded` when the key has a later record; resolves with the end of what was checked. */
+async function refuseSuperseded(target: Destination, letter: DeadLetter): Promise<number> {
+  const range = (await target.eventLog.offsets(target.topic)).find(
+    (one) => one.partition === target.partition,
+  )!
+  const comparable = letter.originTopic === target.topic && letter.partition === target.partition
+  const from = comparable ? Math.max(range.start, letter.offset + 1) : range.start
+  if (await latestOfKey(target, letter, from, range.end)) throw superseded()
+  return range.end
+}
+
+/** A record of the key that was written between the check and the replay is the newer one: it is written again. */
+async function yieldToOvertaken(
+  target: Destination,
+  letter: DeadLetter,
+  from: number,
+  replayed: number,
+): Promise<void> {
+  const overtaken = await latestOfKey(target, letter, from, replayed)
+  if (!overtaken) return
+  const { key, value, headers } = overtaken
+  await target.eventLog.append(target.topic, target.partition, [{ key, value, headers }])
+  throw superseded()
+}
+
+/** The last record of the letter's key in a range that is not a copy of the letter's own. */
+async function latestOfKey(
+  target: Destination,
+  letter: DeadLetter,
+  from: number,
+  to: number,
+): Promise<StoredRecord | null> {
+  let latest: StoredRecord | null = null
+  const own = letter.headers[headerNames.eventId]
+  const range = { topic: target.topic, partition: target.partition, from, to, timeoutMs: rangeTimeoutMs }
+  await readRange(target.eventLog, range, (record) => {
+    if (record.key === null || letter.recordKeyBytes === null || !record.key.equals(letter.recordKeyBytes))
+      return
+    if (own === undefined || record.headers[headerNames.eventId] !== own) latest = record
+  })
+  return latest
+}
+
+function superseded(): AppError {
+  return new AppError('superseded', 'The key has a later record: discard the dead letter.')
+}

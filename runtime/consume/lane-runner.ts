@@ -1,0 +1,300 @@
+/** Lane mode: records of one lane run in order, lanes side by side up to `concurrency`, none beyond the window. */
+
+import type { StoredRecord } from '#engines/event-log/port.ts'
+import { backoffMs } from '#lib/backoff.ts'
+import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import type { Message } from '../publish/messages.ts'
+import { crashedReason } from './crash-guard.ts'
+import type { CallEnd } from './handler-calls.ts'
+import { entryOf, headAt, Lane } from './lane.ts'
+import { LaneAdmission } from './lane-admission.ts'
+import { LaneMemory } from './lane-memory.ts'
+import { longCallMs, oneLaneAheadMax } from './limits.ts'
+import { type Progress, setBit } from './metadata.ts'
+import type { PartitionRunner, RunnerHost } from './partition-host.ts'
+import { PendingCount } from './pending-count.ts'
+import { Queue } from './queue.ts'
+import { type RecordDecoder, Undecodable } from './record-decoder.ts'
+import { RetryingLanes } from './retrying-lanes.ts'
+import { runIsolated } from './run-isolated.ts'
+import type { LaneOptions } from './types.ts'
+import { Window } from './window.ts'
+
+export class LaneRunner<S extends SchemaName> implements PartitionRunner {
+  readonly #host: RunnerHost
+  readonly #options: LaneOptions<S>
+  readonly #decoder: RecordDecoder<S>
+  readonly #window: Window
+  readonly #lanes = new Map<string, Lane>()
+  /** Lanes whose head may run. */
+  readonly #ready = new Queue<Lane>()
+  /** Lanes whose head waits for a time. */
+  readonly #retrying: RetryingLanes
+  readonly #memory: LaneMemory
+  readonly #admission: LaneAdmission<S>
+  /** Heads under way: to a call, in it, or into the dead letters. */
+  #underWay = 0
+  readonly #calls = new PendingCount()
+  /** While there is one lane: it has fallen to half of what may wait in it, and is not full again. */
+  #takesMore = true
+
+  constructor(host: RunnerHost, options: LaneOptions<S>, decoder: RecordDecoder<S>) {
+    this.#host = host
+    this.#options = options
+    this.#decoder = decoder
+    this.#window = new Window(host.position)
+    this.#retrying = new RetryingLanes(
+      () => host.resumeState.awaited,
+      (lane) => {
+        this.#ready.push(lane)
+        this.pump()
+      },
+    )
+    this.#memory = new LaneMemory({
+      bytesMax: () => host.group.shareBytes() / 2,
+      readAgainFrom: (offset) => host.readAgainFrom(offset),
+      readOn: () => host.readOn(),
+      arrived: (lane) => this.#ready.push(lane),
+      vanished: (lane) => this.#settle(lane),
+    })
+    this.#admission = new LaneAdmission({
+      host,
+      options,
+      decoder,
+      window: this.#window,
+      join: (lane, record) => this.#join(lane, record),
+      onReady: () => this.pump(),
+    })
+  }
+
+  pump(): void {
+    if (this.#host.ending.aborted) return
+    this.#admit()
+    const { committer, group } = this.#host
+    while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !committer.behind) {
+      if (this.#ready.peek()!.head.record === null) {
+        this.#memory.need(this.#ready.shift()!)
+        continue
+      }
+      if (!this.#host.mayCall() || !group.turns.mayGoOn()) break
+      void this.#runHead(this.#ready.shift()!)
+      if (this.#ready.length === 0) this.#admit()
+    }
+    this.#host.buffer.updateFetching()
+  }
+
+  progress(): Progress {
+    const offset = this.#window.watermark
+    const { resumeState } = this.#host
+    const settled = this.#window.bitmap(resumeState.settled.size > 0)
+    for (const earlier of resumeState.settled) setBit(settled, offset, earlier)
+    return { offset, settled, attempts: [...this.#retrying.attempts(), ...resumeState.attempts()] }
+  }
+
+  window(): number {
+    return this.#window.span
+  }
+
+  waiting(end: number): number {
+    return this.#window.waiting(end)
+  }
+
+  oldest(): number | null {
+    return headAt(this.#lanes.values(), this.#window.watermark)?.timestamp ?? null
+  }
+
+  inFlight(): number {
+    return this.#calls.size
+  }
+
+  idle(): Promise<void> {
+    return this.#calls.idle()
+  }
+
+  refill(again: StoredRecord[], caughtUp: boolean): void {
+    this.#memory.refill(again, caughtUp)
+    this.#host.buffer.setReadingAgain(this.#memory.reading)
+  }
+
+  settledBefore(record: StoredRecord): void {
+    this.#admission.settledBefore(record)
+  }
+
+  wake(): void {
+    this.#retrying.wake()
+  }
+
+  addShares(): void {}
+
+  copyOut(): void {
+    // What is worked off soon is not worth a copy.
+    if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
+    for (const lane of this.#lanes.values()) lane.copyOut()
+  }
+
+  stop(): void {
+    this.#retrying.clear()
+    this.#memory.clear()
+    this.#ready.clear()
+    this.#lanes.clear()
+  }
+
+  #admit(): void {
+    this.#admission.admit(this.#wantsMore)
+  }
+
+  readonly #wantsMore = (): boolean => {
+    if (this.#ready.length >= this.#options.concurrency) return false
+    if (this.#memory.full && !this.#isHeldUp()) return false
+    if (!this.#admission.oneLane) return true
+    // One lane needs no more than what comes next: the rest costs less in the buffer, and is taken many at once.
+    const { open } = this.#window
+    if (open >= oneLaneAheadMax) this.#takesMore = false
+    else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
+    return this.#takesMore && !this.#memory.full
+  }
+
+  /**
+   * Heads wait, or a call takes long: what is in memory may all be behind them. Otherwise it is worked off soon, and what
+   * came on top of it would be dropped and read again for nothing.
+   */
+  #isHeldUp(): boolean {
+    return this.#retrying.waiting || this.#host.group.calls.longerThan(longCallMs)
+  }
+
+  #join(key: string, record: StoredRecord): void {
+    const entry = entryOf(record)
+    const known = this.#lanes.get(key)
+    this.#memory.admit(entry, known)
+    if (known) known.push(entry)
+    else {
+      const lane = new Lane(key, entry)
+      this.#lanes.set(key, lane)
+      this.#headIsReady(lane)
+    }
+  }
+
+  /** A lane has a new head. */
+  #headIsReady(lane: Lane): void {
+    const { count, retriesUsed } = this.#host.resumeState.takeAttempts(lane.head.offset)
+    lane.attempts = count
+    lane.retriesUsed = retriesUsed
+    if (lane.attempts > 0) this.#retrying.resumed(lane)
+    this.#ready.push(lane)
+  }
+
+  /** Takes the head of a lane through one call and what follows from its outcome. */
+  async #runHead(lane: Lane): Promise<void> {
+    this.#underWay++
+    const { guard, ending } = this.#host
+    const record = lane.head.record!
+    if (record.offset === guard.crashedIsolated) {
+      await this.#park(lane, record, crashedReason)
+    } else {
+      const read = this.#decoder.decode(record)
+      const decoded = read instanceof Promise ? await read : read
+      if (decoded instanceof Undecodable) await this.#park(lane, record, decoded.reason)
+      else if (decoded === null || ending.aborted) return
+      else if (guard.mustRunIsolated(record.offset)) {
+        await runIsolated(this.#host, record.offset, async () => {
+          await this.#callEnded(lane, record, await this.#call(lane, decoded))
+        })
+      } else {
+        const parking = this.#callEnded(lane, record, await this.#call(lane, decoded))
+        if (parking) await parking
+      }
+    }
+    this.#underWay--
+    this.pump()
+  }
+
+  #call(lane: Lane, message: Message<Schemas[S]>): Promise<CallEnd<LaneOutcome>> {
+    const { id: partition, group, lost } = this.#host
+    const facts = { partition, lost, attempt: lane.attempts + 1, retriesUsed: lane.retriesUsed }
+    this.#calls.begin()
+    return group.calls.run(facts, (context) => this.#options.handle(message, context))
+  }
+
+  /** Not async: to wait for what is over at once would cost every call another promise. */
+  #callEnded(lane: Lane, record: StoredRecord, end: CallEnd<LaneOutcome>): Promise<void> | undefined {
+    const { group, gone } = this.#host
+    this.#calls.end()
+    group.metrics.callTook(end.tookMs / 1_000)
+    if (gone.aborted || end.kind === 'interrupted') return undefined
+    const outcome =
+      end.kind === 'answered' ? (end.answer ?? retry('the handler gave no outcome')) : end.failure
+    const parkReason = this.#apply(lane, outcome)
+    return parkReason === null ? undefined : this.#park(lane, record, parkReason)
+  }
+
+  /** Does what the outcome says of the head; its reason when the head has to be parked. */
+  #apply(lane: Lane, outcome: LaneOutcome): string | null {
+    const { breaker, metrics } = this.#host.group
+    if (outcome.kind === 'unavailable') breaker.trip(outcome.engine, outcome.reason)
+    else if (outcome.kind !== 'park') breaker.callWorked()
+    switch (outcome.kind) {
+      case 'done':
+        metrics.handled++
+        this.#settle(lane)
+        return null
+      case 'unavailable':
+        this.#ready.push(lane)
+        return null
+      case 'hold':
+        this.#hold(lane, outcome)
+        return null
+      case 'park':
+        if (outcome.tried) lane.attempts++
+        return outcome.reason
+      case 'retry':
+        return this.#retry(lane, outcome.afterMs ?? 0) ? null : outcome.reason
+    }
+  }
+
+  /** The head waits for as long as its handler says, and is never given up here. */
+  #hold(lane: Lane, { afterMs, tried, retriesUsed }: Hold): void {
+    this.#memory.headWaits(lane.head)
+    if (!tried) {
+      this.#retrying.postponed(lane, afterMs)
+      return
+    }
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    lane.retriesUsed = retriesUsed
+    this.#retrying.failed(lane, afterMs)
+    this.#host.committer.commitSoon()
+  }
+
+  /** Counts a failed attempt; false when the head has none left. */
+  #retry(lane: Lane, afterMs: number): boolean {
+    this.#host.group.metrics.failed++
+    lane.attempts++
+    lane.retriesUsed++
+    if (lane.attempts > this.#options.retriesMax) return false
+    this.#memory.headWaits(lane.head)
+    this.#retrying.failed(lane, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#options.backoff)))
+    this.#host.committer.commitSoon()
+    return true
+  }
+
+  /** The head is settled when its dead letter is durable. */
+  async #park(lane: Lane, record: StoredRecord, reason: string): Promise<void> {
+    if (!(await this.#host.park([{ record, reason, attempts: lane.attempts }]))) return
+    this.#host.group.breaker.callWorked()
+    this.#host.group.metrics.parked++
+    this.#settle(lane)
+  }
+
+  /** The head is settled: the watermark may rise, the lane goes on. */
+  #settle(lane: Lane): void {
+    const { head } = lane
+    this.#memory.release(head)
+    this.#window.settle(head.offset)
+    this.#host.committer.settled()
+    this.#retrying.settled(lane)
+    if (lane.shift()) this.#headIsReady(lane)
+    else this.#lanes.delete(lane.key)
+  }
+}

@@ -1,0 +1,191 @@
+/** The one way to follow a topic: decoded in order, nothing dropped in silence, and never long on the event loop. */
+
+import type { Logger } from 'pino'
+import type { EventLog, StoredRecord, Tail, TailOptions } from '#engines/event-log/port.ts'
+import { describeError } from '#lib/errors.ts'
+import { spendTurn } from '#lib/loop-turn.ts'
+import type { Schemas } from '#schemas/types.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+import type { Codec, Message, Publisher } from '../publish/messages.ts'
+import { type ReadMessage, readMessage } from './read-message.ts'
+import { recordBytes } from './read-records.ts'
+
+export interface FollowParts {
+  eventLog: Pick<EventLog, 'tail'>
+  publisher: Pick<Publisher, 'locationOf'>
+  log: Logger
+}
+
+export interface Misplaced {
+  partition: number
+  position: number
+  /** What the log holds. */
+  start: number
+  end: number
+}
+
+interface FollowBase {
+  from: TailOptions['from']
+  /** Of one fetch of a partition. Default 1 MiB. */
+  fetchBytesMax?: number
+  /** As of a tail: for readers of which there may be many. */
+  frugal?: boolean
+  /** Records of this partition below `next` were given, hidden ones included. */
+  onBatch?(partition: number, next: number): void | Promise<void>
+  /**
+   * Records went before they were read, or the position was never there. The error that it returns ends the following.
+   * Default: it is logged, and goes on at the first record that is kept.
+   */
+  misplaced?(problem: Misplaced): Error | undefined
+  /** Called once when a handler threw, or `misplaced` returned an error; nothing comes afterwards. Default: it is logged. */
+  onEnd?(error: unknown): void
+}
+
+export interface FollowRecords extends FollowBase {
+  /** In the order of its partition. The next one comes when it has resolved. */
+  onRecord(record: StoredRecord): void | Promise<void>
+}
+
+export interface FollowTopic<V> extends FollowBase {
+  /** Whether a record is worth decoding. Default: all are. */
+  wanted?(record: StoredRecord): boolean
+  /** In the order of its partition. The next one comes when it has resolved. */
+  onMessage(message: Message<V>, record: StoredRecord): void | Promise<void>
+  /** A record that cannot be decoded, in its place. It is logged as well: the first of those in a row. */
+  onFault?(record: StoredRecord, reason: string): void | Promise<void>
+}
+
+/** As a tail; `current` is false for good once it has ended. */
+export type Following = Tail
+
+/** Every record as it is stored. Throws what the log throws where there is no such topic. */
+export async function followRecords(
+  { eventLog, publisher, log }: FollowParts,
+  topic: Topic,
+  options: FollowRecords,
+): Promise<Following> {
+  const stop = new AbortController()
+  const taking = new Set<Promise<void>>()
+  let ended = false
+
+  function end(error: unknown): void {
+    if (ended || stop.signal.aborted) return
+    ended = true
+    stop.abort()
+    if (options.onEnd) options.onEnd(error)
+    else log.error({ topic: topic.name, reason: describeError(error) }, 'follow.ended')
+    // What was opened meanwhile is closed behind its opening.
+    void tail?.close()
+  }
+
+  /** Resolves when it is given and the loop may go on; undefined when that is at once. */
+  function give(record: StoredRecord): Promise<unknown> | undefined {
+    const given = record.hidden ? undefined : (options.onRecord(record) ?? undefined)
+    const turn = spendTurn(recordBytes(record))
+    return given && turn ? Promise.all([given, turn]) : (given ?? turn)
+  }
+  const passed = (partition: number, records: StoredRecord[]) =>
+    options.onBatch?.(partition, records.at(-1)!.offset + 1)
+  function take(partition: number, records: StoredRecord[]): void | Promise<void> {
+    for (const [index, record] of records.entries()) {
+      const waits = give(record)
+      if (waits) return takeSlowly(partition, records, index + 1, waits)
+      if (stop.signal.aborted) return
+    }
+    return passed(partition, records)
+  }
+  async function takeSlowly(
+    partition: number,
+    records: StoredRecord[],
+    from: number,
+    first: Promise<unknown>,
+  ): Promise<void> {
+    await first
+    for (let index = from; index < records.length; index++) {
+      if (stop.signal.aborted) return
+      await give(records[index]!)
+    }
+    if (!stop.signal.aborted) await passed(partition, records)
+  }
+
+  let tail: Tail | undefined
+  tail = await eventLog.tail({
+    topic: publisher.locationOf(topic).physicalName,
+    from: options.from,
+    ...(options.fetchBytesMax === undefined ? {} : { fetchBytesMax: options.fetchBytesMax }),
+    frugal: options.frugal ?? false,
+    records(partition, records) {
+      if (stop.signal.aborted) return undefined
+      try {
+        const given = take(partition, records)?.catch(end)
+        if (!given) return undefined
+        taking.add(given)
+        return given.finally(() => taking.delete(given))
+      } catch (error) {
+        end(error)
+        return undefined
+      }
+    },
+    misplaced(partition, problem) {
+      const error = options.misplaced?.({ partition, ...problem })
+      if (error) end(error)
+      else log.warn({ topic: topic.name, partition, ...problem }, 'follow.misplaced')
+    },
+  })
+  const opened = tail
+  if (ended) await opened.close()
+  return {
+    ready: opened.ready,
+    positions: opened.positions,
+    current: () => !ended && opened.current(),
+    caughtUp: async () => (await opened.caughtUp()) && !ended,
+    async close() {
+      stop.abort()
+      await opened.close()
+      await Promise.all(taking)
+    },
+  }
+}
+
+/**
+ * Every record decoded; null values are tombstones. While the registry is away it waits, and then goes on with the same
+ * record. Throws what the log throws where there is no such topic.
+ */
+export async function followTopic<S extends SchemaName>(
+  parts: FollowParts & { codec: Codec },
+  topic: Topic<S>,
+  { wanted, onMessage, onFault, ...base }: FollowTopic<Schemas[S]>,
+): Promise<Following> {
+  const closed = new AbortController()
+  /** Partitions whose last record could not be decoded: the first in a row is logged. */
+  const unreadable = new Set<number>()
+  const following = await followRecords(parts, topic, {
+    ...base,
+    onRecord(record) {
+      if (wanted && !wanted(record)) return undefined
+      const read = readMessage(parts, topic, record, closed.signal)
+      return read instanceof Promise ? read.then((late) => give(late, record)) : give(read, record)
+    },
+  })
+  function give({ message, fault }: ReadMessage<Schemas[S]>, record: StoredRecord): void | Promise<void> {
+    const { partition, offset } = record
+    if (message) {
+      unreadable.delete(partition)
+      return onMessage(message, record)
+    }
+    // Closed while it waited for the registry.
+    if (fault === undefined) return undefined
+    if (!unreadable.has(partition)) {
+      parts.log.error({ topic: topic.name, partition, offset, reason: fault }, 'follow.unreadable')
+    }
+    unreadable.add(partition)
+    return onFault?.(record, fault)
+  }
+  return {
+    ...following,
+    close() {
+      closed.abort()
+      return following.close()
+    },
+  }
+}

@@ -1,0 +1,134 @@
+/** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
+
+import type { IncomingMessage } from 'node:http'
+import fastify, { type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { budgets } from '#lib/budgets.ts'
+import { AppError } from '#lib/errors.ts'
+import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
+import { registerAccessLog } from './access-log.ts'
+import { registerAnswerHeaders } from './answer-headers.ts'
+import { answerUnreadableAddress, registerErrors } from './errors.ts'
+import { createHttpProcess, type HttpProcess, joinProcess } from './http-process.ts'
+import { registerJsonBodies } from './json-parser.ts'
+import { registerLoopbackGuard } from './loopback.ts'
+import { registerProbes } from './probes.ts'
+import { answerClientError } from './raw-answer.ts'
+import { requestIdOf, traceparentOf } from './request-ids.ts'
+import { registerLargeAnswers } from './send-rows.ts'
+import { createSerializer } from './serialization.ts'
+import { registerServerSpans } from './server-spans.ts'
+import { createValidator } from './validation.ts'
+
+export { type ApiDescription, registerApiDescription } from './api-description.ts'
+export { recordHeaders } from './request-ids.ts'
+
+export interface HttpAppOptions {
+  /** Name of the service: label of its metrics and field of its log lines. */
+  name: string
+  log: Logger
+  metrics: Registry
+  /** What all interfaces of the process share. Default: an own one. */
+  process?: HttpProcess
+  /**
+   * Of routes that ask for no credential. Default 16 KiB; behind a credential it is 1 MiB, and a route may set its own
+   * `bodyLimit`.
+   */
+  bodyBytesMax?: number
+  /** Of an address and its headers. Default 16 KiB. */
+  headerBytesMax?: number
+  /** CIDRs whose X-Forwarded-* headers count. Default none. */
+  trustedProxies?: readonly string[]
+  /** Asked by /readyz. Default: always ready. */
+  ready?(): boolean
+  /** The whole of a request must have arrived within this time. Default 120,000. */
+  requestTimeoutMs?: number
+  /** True: peers, Hosts and Origins that are not of this machine are refused. */
+  loopbackOnly?: boolean
+  /** Absent: requests are no spans. */
+  tracing?: Tracing | undefined
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** W3C trace context of this request: of its span, else as it came, or made here. */
+    traceparent: string
+    /** Null without tracing, and where the trace is not recorded. */
+    span: OpenSpan | null
+    /** Who is calling, once known; goes into the log line. */
+    agentId: string | null
+    /** Code of the problem that was answered; null when none was. */
+    problemCode: string | null
+  }
+}
+
+/**
+ * Builds the app of one service; routes are added by its `routes`. Answers /livez, /readyz and /metrics by itself.
+ * Bodies are JSON, never coerced; unknown keys are refused by schemas with `additionalProperties: false`; every fault is
+ * an RFC 9457 problem document. Ask for `registerApiDescription` before the routes to have openapi.json and a reference.
+ */
+export function createHttpApp(options: HttpAppOptions): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    genReqId: requestIdOf as (raw: IncomingMessage) => string,
+    bodyLimit: options.bodyBytesMax ?? budgets.http.strangerBodyBytesMax,
+    trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
+    requestTimeout: options.requestTimeoutMs ?? 120_000,
+    keepAliveTimeout: 72_000,
+    return503OnClosing: false,
+    clientErrorHandler: answerClientError,
+    frameworkErrors: answerUnreadableAddress,
+    http: {
+      maxHeaderSize: options.headerBytesMax ?? budgets.http.headerBytesMax,
+      headersTimeout: 20_000,
+      connectionsCheckingInterval: 5_000,
+    },
+    routerOptions: { maxParamLength: 16_384 },
+  }) as FastifyInstance
+  const process = options.process ?? createHttpProcess(options)
+  joinProcess(app, process)
+  app.decorateRequest('traceparent', '')
+  app.decorateRequest('span', null)
+  app.decorateRequest('agentId', null)
+  app.decorateRequest('problemCode', null)
+  app.setValidatorCompiler(createValidator)
+  app.setSerializerCompiler(createSerializer)
+  registerDrain(app)
+  registerRequestIds(app)
+  registerAnswerHeaders(app)
+  if (options.tracing) registerServerSpans(app, options.name, options.tracing)
+  if (options.loopbackOnly) registerLoopbackGuard(app)
+  registerErrors(app, options.log)
+  registerJsonBodies(app)
+  registerAccessLog(app, options)
+  registerLargeAnswers(app)
+  registerProbes(app, { ...options, process })
+  return app
+}
+
+function registerRequestIds(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    request.traceparent = traceparentOf(request.headers.traceparent)
+    reply.header('x-request-id', request.id)
+    reply.header('traceparent', request.traceparent)
+    done()
+  })
+}
+
+/** While the app closes: new requests are refused, connections without one are cut, those in flight finish. */
+function registerDrain(app: FastifyInstance): void {
+  let closing = false
+  app.addHook('preClose', (done) => {
+    closing = true
+    const cutting = setInterval(() => app.server.closeIdleConnections(), 50)
+    app.server.once('close', () => clearInterval(cutting))
+    cutting.unref()
+    done()
+  })
+  app.addHook('onRequest', (_request, reply, done) => {
+    if (!closing) return done()
+    reply.header('connection', 'close')
+    done(new AppError('shutting_down', 'The service is stopping; try again in a second.', { retryAfter: 1 }))
+  })
+}

@@ -1,0 +1,158 @@
+/** Opens what every service and command works with: engines, an up-to-date database and topics, publisher and codec. */
+
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Embedder } from '#engines/embedder/port.ts'
+import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
+import { migrate } from '#engines/relational/migrate.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { type Environment, loadConfig } from '#lib/config.ts'
+import { openDataDirectory } from '#lib/data-directory.ts'
+import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
+import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { exposeEngines } from '../observe/engine-metrics.ts'
+import { createMetrics, exposeDisk } from '../observe/metrics.ts'
+import { openTracing } from '../observe/tracing/open-tracing.ts'
+import { tracedEngines } from '../observe/tracing/traced-engines.ts'
+import { tracedPublisher } from '../observe/tracing/traced-publisher.ts'
+import { createCodec, schemasDirectory } from '../publish/codec.ts'
+import { createPublisher } from '../publish/publisher.ts'
+import { ensureTopics } from '../publish/topics.ts'
+import { refuseUntrusted } from './refuse-untrusted.ts'
+import type { EngineName, Engines, ServiceHost } from './service.ts'
+import { choicesOf, homeOf } from './settings.ts'
+
+/** What every service and command needs, whatever it does. */
+export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
+const waitBackoff = { baseMs: 250, maxMs: 5_000 }
+/** An endpoint that is away delays the start by no more. */
+const embedderPingMs = 5_000
+
+export interface Platform extends ServiceHost, Closeable {
+  home: string
+  choices: Record<EngineName, EngineChoice>
+}
+
+export interface OpenPlatformOptions {
+  env: Environment
+  needs: Iterable<EngineName>
+  /** Folders of the migrations of all areas. */
+  migrations: readonly string[]
+  /** Goes into the records' `producer` header. */
+  producerName: string
+  log: Logger
+  /** False where nothing of the data directory is touched, so that several processes may share it. */
+  lock: boolean
+  /** True where requests and records are handled: then tracing is opened if the environment asks for it. */
+  traced?: boolean
+  /** Called when the engines have begun to open: what needs none of them may be done meanwhile. */
+  whileOpening?(): void
+  /** Ends the waiting for engines that are away. */
+  signal?: AbortSignal
+}
+
+/**
+ * Opens the engines, brings database and topics up to date, and builds publisher and codec. Waits while engines are
+ * away. Closes what it opened when it fails; throws AppError `data_directory_in_use`, `invalid_configuration`,
+ * `topic_mismatch`, or the error of the last try when the signal ended the waiting.
+ */
+export async function openPlatform(options: OpenPlatformOptions): Promise<Platform> {
+  const { log } = options
+  const scope = createScope((name, error) =>
+    log.error({ part: name, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    return await openInto(scope, options)
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}
+
+async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Platform> {
+  const { env, log, signal } = options
+  const home = homeOf(env)
+  const choices = choicesOf(env)
+  const instanceId = randomBytes(6).toString('hex')
+  if (options.lock) scope.add('data directory', await openDataDirectory(home))
+  const settings = loadConfig(engineSettings, env)
+  const metrics = createMetrics()
+  const tracing = options.traced
+    ? await openTracing({ env, log, metrics, instanceId, serviceName: options.producerName })
+    : undefined
+  // Closed behind the engines: nothing that they wait for may be held up by it.
+  if (tracing) scope.add('tracing', tracing)
+  const opening = openEngines({
+    settings,
+    needs: [...commonNeeds, ...options.needs],
+    directory: home,
+    schemasDirectory,
+    clientId: `flotilla-${options.producerName}-${instanceId}`,
+    log,
+  })
+  // In this turn the engines' threads begin.
+  setImmediate(() => options.whileOpening?.())
+  const opened = await opening
+  scope.add('engines', opened)
+  const engines = (tracing ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
+  await refuseUntrusted(opened.engines, settings)
+  await refuseUnfitEmbedder(opened.engines.embedder, log)
+  await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
+  const locations = await ensureTopics({
+    eventLog: engines.eventLog,
+    relational: engines.relational,
+    log,
+    ...(signal ? { signal } : {}),
+  })
+  const codec = createCodec(engines.schemaRegistry)
+  const publisher = createPublisher({
+    eventLog: engines.eventLog,
+    codec,
+    locations,
+    producerName: options.producerName,
+  })
+  exposeDisk(metrics, home)
+  exposeEngines(metrics, opened.engines)
+  return {
+    home,
+    env,
+    choices,
+    engines,
+    locations,
+    publisher: tracing ? tracedPublisher(publisher, tracing, engines.eventLog.driver) : publisher,
+    codec,
+    log,
+    metrics,
+    instanceId,
+    tracing,
+    close: () => scope.close(),
+  }
+}
+
+/** One that is away may come back. One whose vectors do not fit never will, and stops the start. */
+async function refuseUnfitEmbedder(embedder: Embedder | undefined, log: Logger): Promise<void> {
+  try {
+    await embedder?.ping(embedderPingMs)
+  } catch (error) {
+    if (!isUnavailable(error)) throw error
+    log.warn({ reason: describeError(error) }, 'start.embedder-away')
+  }
+}
+
+async function untilAvailable(
+  what: string,
+  work: () => Promise<unknown>,
+  log: Logger,
+  signal?: AbortSignal,
+): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await work()
+      return
+    } catch (error) {
+      if (!isUnavailable(error) || signal?.aborted) throw error
+      log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
+      await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
+    }
+  }
+}

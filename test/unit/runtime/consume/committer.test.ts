@@ -1,0 +1,135 @@
+/** When a partition commits: at once while that is seldom, few times a second else, and never late. */
+
+import { pino } from 'pino'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
+import { Committer } from '#runtime/consume/committer.ts'
+import { commitEveryMs, knownCommitEveryMs } from '#runtime/consume/limits.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
+/** Steps the clock; in each millisecond turns of the event loop do what is due. */
+async function pass(ms: number): Promise<void> {
+  for (let n = 0; n < ms; n++) {
+    await vi.advanceTimersByTimeAsync(1)
+    for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+function open({
+  commit = async () => 'committed' as const,
+  beforeCommit,
+}: {
+  commit?: () => Promise<CommitResult>
+  beforeCommit?: (partition: number, through: number) => Promise<void>
+}) {
+  const commits: number[] = []
+  const gone = new AbortController()
+  onTestFinished(() => gone.abort())
+  let settled = 0
+  const committer = new Committer({
+    partition: 0,
+    position: 0,
+    consumer: {
+      commit: (_partition: number, offset: number) => {
+        commits.push(offset)
+        return commit()
+      },
+    } as unknown as GroupConsumer,
+    log: pino({ level: 'silent' }),
+    gone: gone.signal,
+    beforeCommit,
+    snapshot: () => ({ offset: settled, metadata: '' }),
+    onCommitted: () => {},
+    onLost: () => {},
+  })
+  const settle = () => {
+    settled++
+    committer.settled()
+  }
+  return { committer, commits, settle, settled: () => settled }
+}
+
+test('the first commit goes at once, those of a steady stream share a few, and the last state is among them', async () => {
+  const { commits, settle } = open({})
+  for (let n = 0; n < 50; n++) {
+    settle()
+    await pass(2)
+  }
+  await pass(commitEveryMs)
+  expect(commits.at(-1)).toBe(50)
+  expect(commits[0]).toBe(1)
+  expect(commits.length).toBeLessThanOrEqual(100 / commitEveryMs + 2)
+})
+
+test('partitions that work at the same time commit in the same turn of the event loop', async () => {
+  const turns: number[] = []
+  const note = async () => {
+    if (turns.at(-1) !== performance.now()) turns.push(performance.now())
+    return 'committed' as const
+  }
+  const partitions = Array.from({ length: 20 }, () => open({ commit: note }))
+  for (let n = 0; n < 100; n++) {
+    partitions[n % 20]!.settle()
+    partitions[(n * 7) % 20]!.settle()
+    await pass(1)
+  }
+  await pass(commitEveryMs)
+  for (const { commits, settled } of partitions) expect(commits.at(-1)).toBe(settled())
+  const all = partitions.reduce((sum, { commits }) => sum + commits.length, 0)
+  // Each by itself would take nearly as many turns as there are commits.
+  expect(turns.length).toBeLessThan(0.7 * all)
+})
+
+test('a flush does not wait for its time, and says when it is written', async () => {
+  const { committer, commits, settle } = open({})
+  // The clock is stopped.
+  for (let n = 1; n <= 20; n++) {
+    settle()
+    expect(await committer.flush()).toBe(true)
+    expect(commits.at(-1)).toBe(n)
+  }
+})
+
+test('while a commit does not get through, what was settled holds work back; then it goes on', async () => {
+  const stuck = Promise.withResolvers<void>()
+  const { committer, commits, settle } = open({ commit: () => stuck.promise.then(() => 'committed') })
+  expect(committer.behind).toBe(false)
+  settle()
+  expect(committer.behind).toBe(false)
+  await pass(4 * commitEveryMs)
+  expect(committer.behind).toBe(true)
+  stuck.resolve()
+  await pass(commitEveryMs)
+  expect(committer.behind).toBe(false)
+  expect(commits).toEqual([1])
+})
+
+test('what is made known at the usual times is committed less often; the last state is, and a flush is at once', async () => {
+  const known: number[] = []
+  const beforeCommit = async (_partition: number, through: number) => void known.push(through + 1)
+  const { committer, commits, settle } = open({ beforeCommit })
+  for (let n = 1; n <= 20; n++) {
+    settle()
+    await pass(commitEveryMs + 5)
+    expect(known.at(-1)).toBe(n)
+  }
+  expect(commits.length).toBeLessThanOrEqual((20 * (commitEveryMs + 5)) / knownCommitEveryMs + 2)
+  await pass(knownCommitEveryMs)
+  expect(commits.at(-1)).toBe(20)
+  settle()
+  expect(await committer.flush()).toBe(true)
+  expect(commits.at(-1)).toBe(21)
+})
+
+test('what is known holds no work back while its commit waits', async () => {
+  const { committer, commits, settle } = open({ beforeCommit: async () => {} })
+  settle()
+  await pass(commitEveryMs)
+  expect(commits.at(-1)).toBe(1)
+  settle()
+  await pass(knownCommitEveryMs / 2)
+  expect(committer.behind).toBe(false)
+  await pass(knownCommitEveryMs + commitEveryMs)
+  expect(commits.at(-1)).toBe(2)
+})
