@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import type { Filter, Hit } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { requireCollection } from '#services/vectors/gateway/points/point.ts'
+import { requireCollection } from '#services/vectors/accept/point.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 

@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { resetProgress } from '#services/vectors/index/progress.ts'
+import { resetProgress } from '#services/vectors/write/progress.ts'
 import { defineChange } from './change.ts'
 import { groupsOf, type ReaderGroup } from './lag.ts'
 import type { OperatedPlatform } from './operation.ts'

@@ -8,14 +8,14 @@ import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { hearNotices, lookRestMs } from '#runtime/notices.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
-import { type Index, indexes } from '#services/vectors/index/indexes.ts'
+import { type Index, indexes } from '#services/vectors/write/indexes.ts'
 import {
   generationsToWrite,
   groupOfGeneration,
   listGenerations,
   shownGroup,
-} from '#services/vectors/index/rebuild.ts'
-import { readStuck, type StuckRecord } from '#services/vectors/index/stuck.ts'
+} from '#services/vectors/write/rebuild.ts'
+import { readStuck, type StuckRecord } from '#services/vectors/write/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 

@@ -11,13 +11,13 @@ import {
   type Index,
   relationalIndex,
   vectorsIndex,
-} from '#services/vectors/index/indexes.ts'
+} from '#services/vectors/write/indexes.ts'
 import {
   beginRebuild,
   listGenerations,
   type RebuildParts,
   readRebuildStatus,
-} from '#services/vectors/index/rebuild.ts'
+} from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import type { OperatedPlatform } from './operation.ts'

@@ -2,11 +2,8 @@
 
 import { Type } from 'typebox'
 import { readAddresses } from '#runtime/start/addresses.ts'
-import {
-  type ObservedCollection,
-  observeCollections,
-} from '#services/vectors/gateway/observed/collections.ts'
-import { searchMetrics, windowS } from '#services/vectors/gateway/observed/latencies.ts'
+import { type ObservedCollection, observeCollections } from '#services/vectors/read/observed/collections.ts'
+import { searchMetrics, windowS } from '#services/vectors/read/observed/latencies.ts'
 import { defineOperation } from './operation.ts'
 
 const metricsTimeoutMs = 5_000

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { type StatsResult, statsOperation } from '#operations/stats.ts'
-import { windowS } from '#services/vectors/gateway/observed/latencies.ts'
+import { windowS } from '#services/vectors/read/observed/latencies.ts'
 import { type Cli, describe } from '../cli.ts'
 import { table } from '../output.ts'
 

@@ -6,14 +6,14 @@
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { vectorsIndex } from '#services/vectors/index/indexes.ts'
+import { vectorsIndex } from '#services/vectors/write/indexes.ts'
 import {
   beginRebuild,
   groupOfGeneration,
   listGenerations,
   type RebuildParts,
   readRebuildStatus,
-} from '#services/vectors/index/rebuild.ts'
+} from '#services/vectors/write/rebuild.ts'
 import { hubRecords, vectorsCommands } from '#topics/catalog.ts'
 import { groupsOf } from '../lag.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'

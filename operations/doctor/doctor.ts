@@ -12,8 +12,8 @@ import {
   type Index,
   relationalIndex,
   vectorsIndex,
-} from '#services/vectors/index/indexes.ts'
-import { listGenerations } from '#services/vectors/index/rebuild.ts'
+} from '#services/vectors/write/indexes.ts'
+import { listGenerations } from '#services/vectors/write/rebuild.ts'
 import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
 import { readLag } from '../lag.ts'
 import { defineOperation, type OperatedPlatform } from '../operation.ts'

@@ -16,8 +16,8 @@ import {
   createOperationIds,
   loadOperationSecret,
   type Operation,
-} from '#services/vectors/gateway/operations/operation-id.ts'
-import { operationHeader } from '#services/vectors/index/operation.ts'
+} from '#services/vectors/read/operations/operation-id.ts'
+import { operationHeader } from '#services/vectors/write/operation.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { vectorsCommands, webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'

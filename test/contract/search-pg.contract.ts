@@ -10,7 +10,7 @@ import {
   type PgFound,
   type PgQuery,
   type PgSearch,
-} from '#services/vectors/gateway/search-pg/search.ts'
+} from '#services/vectors/read/search-pg/search.ts'
 import { eventually } from '../support/eventually.ts'
 import { axisVector } from '../support/points.ts'
 

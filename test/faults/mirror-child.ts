@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { startPlatform } from '#runtime/start/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
+import { relationalWriter } from '#services/vectors/relational/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 
 const keys = 60

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Closeable } from '#lib/resource.ts'
-import { webhookCourier } from '#services/webhooks/courier/service.ts'
+import { webhookCourier } from '#services/webhooks/deliver/service.ts'
 import { assignPartition } from '#services/webhooks/targets/assignment.ts'
 import { type CourierPlatform, openCourierPlatform } from '#test/support/courier-platform.ts'
 import { eventually } from '#test/support/eventually.ts'

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { Dispatcher } from '#services/runs/dispatcher/dispatcher.ts'
+import type { Dispatcher } from '#services/runs/dispatch/dispatcher.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { readRun } from '#services/runs/state/read.ts'
 import { eventually } from '../support/eventually.ts'

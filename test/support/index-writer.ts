@@ -10,9 +10,9 @@ import {
   type IndexWriter,
   startGenerationWriter,
   type WriterContext,
-} from '#services/vectors/index/generation-writer.ts'
-import { vectorsIndex } from '#services/vectors/index/indexes.ts'
-import { openProgressTail } from '#services/vectors/index/progress.ts'
+} from '#services/vectors/write/generation-writer.ts'
+import { vectorsIndex } from '#services/vectors/write/indexes.ts'
+import { openProgressTail } from '#services/vectors/write/progress.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { jsonCodec, testPublisher } from './consumer-wiring.ts'
 import { createMemoryLog, type MemoryLog, type MemoryMember } from './memory-log.ts'

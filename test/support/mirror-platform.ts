@@ -9,7 +9,7 @@ import { readLag } from '#operations/lag.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import { startPlatform } from '#runtime/start/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { relationalWriter } from '#services/vectors/relational-writer/service.ts'
+import { relationalWriter } from '#services/vectors/relational/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from './eventually.ts'
 

@@ -8,7 +8,7 @@ import type { Platform } from '#runtime/start/platform.ts'
 import { startPlatform } from '#runtime/start/start.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { outboxPublisher } from '#services/outbox/publisher/service.ts'
-import { webhookRelay } from '#services/webhooks/relay/service.ts'
+import { webhookRelay } from '#services/webhooks/fire/service.ts'
 import { type Answer, call } from './gateway-call.ts'
 
 export interface RelayPlatform {

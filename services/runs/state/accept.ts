@@ -2,7 +2,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { LocalDispatcher } from '../local-runs.ts'
+import type { LocalDispatcher } from './local-runs.ts'
 import { callerWaitingMax, type Inserted, insertRun, type NewRunRow } from './new-run.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'

@@ -12,16 +12,16 @@ import {
 import { type Access, openAccess } from '#services/access/callers/access.ts'
 import { type Handshakes, openHandshakes } from '#services/access/handshake/handshakes.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
+import { type ByteBudget, createByteBudget } from '../accept/byte-budget.ts'
+import type { ParsedUpsert } from '../accept/parse-upsert.ts'
+import { createPointPublisher, type PointPublisher } from '../accept/publish.ts'
+import { createLatencies, exposeSearches, type Latencies } from '../read/observed/latencies.ts'
+import { type Backlog, createBacklog } from '../read/operations/backlog.ts'
+import { createOperationIds, loadOperationSecret } from '../read/operations/operation-id.ts'
+import { createOperations, type Operations } from '../read/operations/operations.ts'
+import { openProgress } from '../read/operations/progress.ts'
+import { loadPgSearch, type PgSearch } from '../read/search-pg/search.ts'
 import { createHealthProbe, type HealthProbe } from './health-probe.ts'
-import { createLatencies, exposeSearches, type Latencies } from './observed/latencies.ts'
-import { type Backlog, createBacklog } from './operations/backlog.ts'
-import { createOperationIds, loadOperationSecret } from './operations/operation-id.ts'
-import { createOperations, type Operations } from './operations/operations.ts'
-import { openProgress } from './operations/progress.ts'
-import { type ByteBudget, createByteBudget } from './points/byte-budget.ts'
-import type { ParsedUpsert } from './points/parse-upsert.ts'
-import { createPointPublisher, type PointPublisher } from './points/publish.ts'
-import { loadPgSearch, type PgSearch } from './search-pg/search.ts'
 
 export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
 export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
@@ -75,7 +75,7 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
     const upsertThread = scope.add(
       'upsert thread',
       createBodyThread<ParsedUpsert>(
-        new URL('./points/upsert-thread.ts', import.meta.url),
+        new URL('../accept/upsert-thread.ts', import.meta.url),
         'upsert',
         budgets.parsing.upsertWaitingBytes,
       ),

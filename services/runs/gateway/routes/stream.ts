@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { CallerStreamOptions, CallerStreams } from '#services/access/limits/caller-streams.ts'
-import type { Follow } from '../follow/follow.ts'
-import type { Subject } from '../follow/subjects.ts'
+import type { Follow } from '../../follow/follow.ts'
+import type { Subject } from '../../follow/subjects.ts'
 import { faulty } from '../requests/fields.ts'
 
 /** Of the routes that answer with events. */

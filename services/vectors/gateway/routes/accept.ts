@@ -3,8 +3,8 @@
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/publish/messages.ts'
+import type { Reservation } from '../../read/operations/backlog.ts'
 import type { Gateway } from '../gateway.ts'
-import type { Reservation } from '../operations/backlog.ts'
 
 export interface Acceptance {
   collection: string

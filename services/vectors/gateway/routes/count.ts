@@ -6,8 +6,8 @@ import { type Static, Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
-import { requireCollection } from '../points/point.ts'
 import { absentOr, after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
 
 const querystring = closedObject({

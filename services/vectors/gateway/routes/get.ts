@@ -10,8 +10,8 @@ import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
-import { pointIdFault, pointsPerPiece, requireCollection } from '../points/point.ts'
 import {
   after,
   afterProblems,

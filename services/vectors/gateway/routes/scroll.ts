@@ -7,8 +7,8 @@ import type { ScrolledPoint, ScrollQuery, ScrollResult } from '#engines/vectors/
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
-import { requireCollection } from '../points/point.ts'
 import {
   absentOr,
   after,

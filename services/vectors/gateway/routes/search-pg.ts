@@ -8,8 +8,9 @@ import { answers, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
+import { pointsPerPiece, readQueryVector } from '../../accept/point.ts'
+import type { PgHit, PgQuery } from '../../read/search-pg/search.ts'
 import type { Gateway } from '../gateway.ts'
-import { pointsPerPiece, readQueryVector } from '../points/point.ts'
 import {
   absentOr,
   after,
@@ -20,7 +21,6 @@ import {
   payload,
   vector,
 } from '../schemas.ts'
-import type { PgHit, PgQuery } from '../search-pg/search.ts'
 
 const body = closedObject(
   {

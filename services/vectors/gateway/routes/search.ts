@@ -7,8 +7,8 @@ import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vecto
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
-import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../points/point.ts'
 import {
   absentOr,
   after,

@@ -3,9 +3,9 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { observeCollections } from '../../read/observed/collections.ts'
+import { windowS } from '../../read/observed/latencies.ts'
 import type { Gateway } from '../gateway.ts'
-import { observeCollections } from '../observed/collections.ts'
-import { windowS } from '../observed/latencies.ts'
 
 const collectionStats = Type.Object(
   {

@@ -1,0 +1,180 @@
+/** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
+
+import type { SqlExecutor } from '#engines/relational/port.ts'
+import { sleep } from '#lib/backoff.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
+import { withLease } from '#runtime/leases.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
+import { storeEvents } from '../state/events.ts'
+import type { LocalDispatcher } from '../state/local-runs.ts'
+import { readReports } from '../state/reports.ts'
+import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
+import { Claimer } from './claimer.ts'
+import { createFollowUp } from './follow-up.ts'
+import type { DispatcherParts, RunHost } from './parts.ts'
+import { createTogether } from './together.ts'
+import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
+import type { Heard } from './wakeups.ts'
+
+/** Events may have half a megabyte each. */
+const eventsTogetherMax = 16
+const endsTogetherMax = 32
+const pruneEveryMs = 3_600_000
+const pruneFirstAfterMs = 60_000
+const pruneLeaseMs = 60_000
+
+export interface DispatcherOptions {
+  /** Hears of every run that ended here. */
+  onEnded?(run: EndedRun): void
+  /** How long `close` lets runs go on; asked when it begins. */
+  drainMs(): number
+  retentionDays: number
+}
+
+export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
+  /** Probes the nodes now: of a nodes file that changed. */
+  probe(): void
+  /** Runs that it works on. */
+  readonly size: number
+}
+
+/** What runs write and read, those of many runs together: so no statement is part of the trace of one of them. */
+function storesOf({
+  relational: engine,
+  tracing,
+}: DispatcherParts): Pick<RunHost, 'storeEvent' | 'endRun' | 'readReport'> {
+  const relational: SqlExecutor = tracing
+    ? { query: (text, params) => tracing.run([], () => engine.query(text, params)) }
+    : engine
+  // The embedded engine runs one statement at a time.
+  const statementsMax = engine.driver === 'embedded' ? 1 : 2
+  return {
+    storeEvent: createTogether({
+      write: (events) => storeEvents(relational, events),
+      statementsMax,
+      itemsMax: eventsTogetherMax,
+    }),
+    endRun: createTogether({
+      write: (ends) => endHeldRuns(relational, ends),
+      statementsMax,
+      itemsMax: endsTogetherMax,
+    }),
+    readReport: createTogether({
+      write: (runIds) => readReports(relational, runIds),
+      statementsMax: 1,
+      itemsMax: endsTogetherMax,
+    }),
+  }
+}
+
+export function startDispatcher(parts: DispatcherParts, options: DispatcherOptions): Dispatcher {
+  const { log, times, relational, holder } = parts
+  const health = new NodeHealth()
+  const stopping = new AbortController()
+  const sweeping = createWakeup()
+  const probing = createWakeup()
+  let resting = false
+  let woken = false
+  let begun = false
+
+  const host: RunHost = {
+    ...parts,
+    ...storesOf(parts),
+    wake(slug) {
+      claimer.heard(slug)
+      woken = true
+      if (resting) sweeping.wake()
+    },
+    async ended(runs: readonly EndedRun[]) {
+      for (const run of runs) {
+        parts.news.ended(run)
+        options.onEnded?.(run)
+        const { runId, slug, trigger, status, attempt } = run
+        log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
+      }
+      for (const slug of slugsToWake(runs, claimer.heardLately)) claimer.wake(slug)
+      if (runs.some(({ trigger }) => trigger !== 'report')) followUp.soon()
+      const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
+      for (const goalId of goals) await advance(host, health, goalId)
+    },
+  }
+  const claimer = new Claimer(host)
+
+  /** AXON has reports, and the outbox events of the fleet. */
+  const followUp = createFollowUp(() => {
+    parts.ringOutbox()
+    claimer.wake(axon.slug)
+  })
+
+  const { firstMs: firstAfterMs } = times
+  const loops = [
+    startRepeating(
+      { what: 'probes of nodes', log, wakeup: probing, everyMs: probeEveryMs, firstAfterMs },
+      () => health.probe(host, stopping.signal),
+    ),
+    startRepeating(
+      { what: 'sweep of runs', log, wakeup: sweeping, everyMs: sweepEveryMs, firstAfterMs },
+      async () => {
+        woken = false
+        if (!begun) await restartWaiting(relational)
+        begun = true
+        const { queued, running, dispatching } = await sweep(host, health, claimer.room)
+        resting = !(queued || running || dispatching || woken)
+        await claimer.stopCanceled()
+      },
+    ),
+    startRepeating({ what: 'old runs', log, everyMs: pruneEveryMs, firstAfterMs: pruneFirstAfterMs }, prune),
+  ]
+  const renewing = startRepeating({ what: 'leases of runs', log, everyMs: times.renewMs }, () =>
+    claimer.renew(),
+  )
+
+  function sweepEveryMs(): number {
+    return resting ? times.restMs : times.sweepMs
+  }
+
+  function probeEveryMs(): number {
+    return resting ? times.probeRestMs : times.probeMs
+  }
+
+  async function prune(): Promise<void> {
+    const lease = { name: 'runs.prune', holder, ttlMs: pruneLeaseMs }
+    await withLease(relational, lease, async ({ signal }) => {
+      while (!signal.aborted && !stopping.signal.aborted) {
+        if ((await pruneRuns(relational, options.retentionDays)) === 0) return
+      }
+    })
+  }
+
+  return {
+    run(slug, runId) {
+      if (runId === null || !claimer.knows(runId)) host.wake(slug)
+    },
+    claimAtOnce: (slug) => claimer.claimAtOnce(slug),
+    prepare: (run) => claimer.prepare(run),
+    begin(run, askedAt) {
+      claimer.begin(run, askedAt)
+      woken = true
+      if (resting) sweeping.wake()
+    },
+    cancel: () => void claimer.stopCanceled().catch(() => {}),
+    again: () => sweeping.wake(),
+    probe: () => probing.wake(),
+    get size() {
+      return claimer.size
+    },
+    async close() {
+      stopping.abort()
+      claimer.rest()
+      await Promise.all(loops.map((loop) => loop.close()))
+      await Promise.race([claimer.idle(), sleep(options.drainMs())])
+      claimer.stop()
+      await claimer.idle()
+      followUp.cancel()
+      await renewing.close()
+      await parts.news.close()
+    },
+  }
+}

@@ -1,0 +1,111 @@
+/** The worker that runs agents: claims what waits, calls the nodes, keeps and publishes what they answer. */
+
+import { type Static, Type } from 'typebox'
+import { loadConfig } from '#lib/config.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { lookSeldomMs } from '#runtime/notices.ts'
+import { createOutboxBell } from '#runtime/publish/wake-outbox.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import { watchNodes } from '../nodes/nodes-file.ts'
+import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
+import { localRunsOf } from '../state/local-runs.ts'
+import { createRunNews } from './news.ts'
+import { createRunMetrics } from './run-metrics.ts'
+import { runTimes } from './times.ts'
+
+const config = Type.Object({
+  ...nodeSettings.properties,
+  DRAIN_S: Type.Integer({
+    minimum: 0,
+    maximum: 3_600,
+    default: 310,
+    description:
+      'how long a run-dispatcher in a process of its own lets runs go on when it is stopped, in seconds',
+  }),
+  RUN_RETENTION_DAYS: Type.Integer({
+    minimum: 1,
+    maximum: 3_650,
+    default: 30,
+    description: 'how long runs, their events and reports are kept after their end, in days',
+  }),
+})
+
+/** Within a process no notice is lost, and other services start at the same time on the same engine. */
+const embeddedTimes = { ...runTimes, firstMs: 1_000, restMs: lookSeldomMs }
+/** Those of many runs are published together: each round costs the engines as much as several statements of a run. */
+const outboxPauseMs = 250
+
+type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
+
+export const runDispatcher = defineWorker({
+  name: 'run-dispatcher',
+  purpose: 'runs agents at their nodes: claims runs, keeps and publishes their events, ends them',
+  needs: ['eventLog', 'relational'],
+  config,
+  check: checkNodesFile,
+  load: () => import('./dispatcher.ts'),
+  drainMs: (env) => loadConfig(config, env).DRAIN_S * 1_000,
+  start: startRunDispatcher,
+})
+
+async function startRunDispatcher(context: Context): Promise<Closeable> {
+  const { env, log, engines, publisher, codec, metrics, instanceId, tracing, config: settings } = context
+  const [
+    { startDispatcher },
+    { hearOfRuns },
+    { callNode, prepareSession },
+    { tracedCallNode },
+    { probeNode },
+  ] = await Promise.all([
+    import('./dispatcher.ts'),
+    import('./wakeups.ts'),
+    import('../nodes/adk/call.ts'),
+    import('../nodes/traced-call.ts'),
+    import('../nodes/adk/probe.ts'),
+  ])
+  const { path, optional } = nodesFileOf(env)
+  const stopping = new AbortController()
+  const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
+  const { relational, eventLog } = engines
+  const local = localRunsOf(relational)
+  const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
+  const figures = createRunMetrics(metrics, () => dispatcher.size)
+  const dispatcher = startDispatcher(
+    {
+      relational,
+      log,
+      holder: instanceId,
+      nodes: () => watched.current(),
+      callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
+      prepareSession,
+      probeNode,
+      news: createRunNews(publisher, log, local.tell),
+      ringOutbox: bell.ring,
+      times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
+      tracing,
+    },
+    {
+      drainMs: context.drainMs ?? (() => 0),
+      retentionDays: settings.RUN_RETENTION_DAYS,
+      onEnded: figures.ended,
+    },
+  )
+  watched.onChange(dispatcher.probe)
+  let heard: Closeable
+  try {
+    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics, tracing }, dispatcher)
+  } catch (error) {
+    stopping.abort()
+    await Promise.all([dispatcher.close(), watched.close(), bell.close()])
+    throw error
+  }
+  local.dispatcher = dispatcher
+  return {
+    async close() {
+      local.dispatcher = undefined
+      await dispatcher.close()
+      stopping.abort()
+      await Promise.all([heard.close(), watched.close(), bell.close()])
+    },
+  }
+}

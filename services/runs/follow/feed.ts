@@ -1,0 +1,101 @@
+/** Follows runs.events once for all answers of this instance that wait for a run. */
+
+import type { EventLog } from '#engines/event-log/port.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import { runsEvents } from '#topics/catalog.ts'
+import type { LocalRuns } from '../state/local-runs.ts'
+
+/** Whose records a listener hears. */
+export type FeedKey = { rootRunId: string } | { goalId: number }
+
+export interface Feed extends Closeable {
+  /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
+  subscribe(key: FeedKey, listener: FeedListener): () => void
+}
+
+/** `local`: from the dispatcher of this process, whose records come once more with the log. */
+export type FeedListener = (record: RunEventRecord, local: boolean) => void
+
+export interface FeedParts extends FollowParts {
+  eventLog: EventLog
+  local: Pick<LocalRuns, 'hear'>
+  codec: Codec
+}
+
+interface Shared {
+  feed: Promise<Feed>
+  users: number
+}
+
+/** All gateways of a process follow together: by its log. */
+const ofThisProcess = new WeakMap<EventLog, Shared>()
+
+export async function openFeed(parts: FeedParts): Promise<Feed> {
+  const { eventLog } = parts
+  const shared = ofThisProcess.get(eventLog) ?? { feed: openOwnFeed(parts), users: 0 }
+  shared.users++
+  ofThisProcess.set(eventLog, shared)
+  let closed = false
+  async function leave(): Promise<void> {
+    if (closed) return
+    closed = true
+    if (--shared.users > 0) return
+    ofThisProcess.delete(eventLog)
+    await (await shared.feed).close()
+  }
+  try {
+    const feed = await shared.feed
+    return { subscribe: feed.subscribe, close: leave }
+  } catch (error) {
+    ofThisProcess.delete(eventLog)
+    throw error
+  }
+}
+
+async function openOwnFeed(parts: FeedParts): Promise<Feed> {
+  const { local } = parts
+  // No more than answers that wait.
+  const byRoot = new Map<string, Set<FeedListener>>()
+  const byGoal = new Map<number, Set<FeedListener>>()
+
+  /** Whether somebody waits for it. */
+  function pass(record: RunEventRecord, isLocal: boolean): boolean {
+    const { root_run_id: rootRunId, goal_id: goalId } = record
+    const listeners = [
+      ...(byRoot.get(rootRunId) ?? []),
+      ...(goalId === null ? [] : (byGoal.get(goalId) ?? [])),
+    ]
+    for (const listener of listeners) listener(record, isLocal)
+    return listeners.length > 0
+  }
+
+  const following = await followTopic(parts, runsEvents, {
+    from: 'end',
+    wanted: ({ value }) => value !== null && byRoot.size + byGoal.size > 0,
+    onMessage({ value }) {
+      if (value) pass(value, false)
+    },
+  })
+  const leave = local.hear((record) => pass(record, true))
+  return {
+    subscribe(key, listener) {
+      return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
+    },
+    async close() {
+      leave()
+      await following.close()
+    },
+  }
+}
+
+function join<K>(listeners: Map<K, Set<FeedListener>>, key: K, listener: FeedListener): () => void {
+  const together = listeners.get(key) ?? new Set()
+  listeners.set(key, together.add(listener))
+  return () => {
+    together.delete(listener)
+    if (together.size === 0 && listeners.get(key) === together) listeners.delete(key)
+  }
+}

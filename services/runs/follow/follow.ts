@@ -1,0 +1,211 @@
+/**
+ * Follows a run, its tree or a dispatch: every durable event once and in order, pieces of texts as they come, and the end.
+ * The log brings news quickly; whatever it does not bring is read from the rows, which are the truth.
+ */
+
+import type { Relational } from '#engines/relational/port.ts'
+import { budgets } from '#lib/budgets.ts'
+import type { RunEventRecord } from '#schemas/types.ts'
+import type { Look } from '../state/looks.ts'
+import type { StoredEvent } from '../state/types.ts'
+import type { Feed } from './feed.ts'
+import type { Looks } from './looks.ts'
+import type { Subject } from './subjects.ts'
+
+/** News that wait for a reader that is slow. Beyond that it reads the rows, and misses pieces. */
+const waitingMax = 256
+const waitingBytesMax = budgets.runs.followedBytes
+/** Events may have half a megabyte each. */
+const pageMax = 16
+
+export interface FollowParts {
+  relational: Relational
+  feed: Feed
+  looks: Looks
+}
+
+/** An event of a run, as JSON. `seq` is null for a piece of a text, which nobody keeps. */
+export interface FollowedEvent {
+  seq: number | null
+  runId: string
+  json: string
+}
+
+export interface Follow<T> {
+  /**
+   * Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. `fresh`: it did not
+   * exist before `openFollow`, so that the rows need not be read at first. Once only.
+   */
+  events(options: {
+    after: number
+    fresh?: boolean
+    signal: AbortSignal
+  }): AsyncGenerator<FollowedEvent, Ending<T> | undefined>
+  close(): void
+}
+
+export interface Ending<T> {
+  /** True where it is known that it completed, without reading it. */
+  completed: boolean
+  read(): Promise<T>
+}
+
+/** Hears of everything from now on. Close it, whether its events were read or not. */
+export function openFollow<T>({ feed, looks }: FollowParts, subject: Subject<T>): Follow<T> {
+  const news = new News(subject)
+  const leave = feed.subscribe(subject.feed, (record, local) => news.add(record, local))
+  const unwatch = looks.watch(subject.look, (look) => news.looked(look))
+  return {
+    events: (options) => follow(subject, news, options),
+    close() {
+      leave()
+      unwatch()
+    },
+  }
+}
+
+async function* follow<T>(
+  subject: Subject<T>,
+  news: News<T>,
+  { after, fresh = false, signal }: { after: number; fresh?: boolean; signal: AbortSignal },
+): AsyncGenerator<FollowedEvent, Ending<T> | undefined> {
+  news.last = after
+  news.behind = !fresh
+  signal.addEventListener('abort', () => news.wake(), { once: true })
+  while (!signal.aborted) {
+    if (news.behind) {
+      news.behind = false
+      yield* eventsOfRows(subject, news, signal)
+      const end = signal.aborted ? undefined : await endOf(subject, news)
+      if (end) return end
+      continue
+    }
+    const record = news.next()
+    if (record === undefined) {
+      if (!signal.aborted) await news.arrival()
+      continue
+    }
+    const event = news.take(record)
+    if (event) yield event
+    if (!subject.endsWith(record) || news.behind) continue
+    const { last_seq: lastSeq } = record
+    if (lastSeq !== null && lastSeq === news.last && news.status === 'completed') {
+      return endingOf(subject, true)
+    }
+    const { value, lastEventId } = await subject.readEnded()
+    if (lastEventId <= news.last) return { completed: false, read: async () => value }
+    news.behind = true
+  }
+  return undefined
+}
+
+async function* eventsOfRows<T>(
+  subject: Subject<T>,
+  news: News<T>,
+  signal: AbortSignal,
+): AsyncGenerator<FollowedEvent> {
+  for (;;) {
+    const page: StoredEvent[] = await subject.eventsAfter(news.last, pageMax)
+    for (const { seq, runId, event } of page) {
+      if (signal.aborted) return
+      news.last = seq
+      if (subject.shows(runId)) yield { seq, runId, json: JSON.stringify(event) }
+    }
+    if (page.length < pageMax) return
+  }
+}
+
+/** What was followed, when it has ended and all its events were given. */
+async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<Ending<T> | undefined> {
+  const look = await subject.lookNow()
+  if (look.lastEventId > news.last) news.behind = true
+  return look.ended && !news.behind ? endingOf(subject, false) : undefined
+}
+
+function endingOf<T>(subject: Subject<T>, completed: boolean): Ending<T> {
+  return { completed, read: async () => (await subject.readEnded()).value }
+}
+
+/** What has come and was not given out. */
+class News<T> {
+  /** The number of the last durable event that was given out, or passed over. */
+  last = 0
+  /** Events are in the rows that did not come here. */
+  behind = false
+  /** Of what is followed, as far as its records have said it. */
+  status: string | null = null
+  readonly #subject: Subject<T>
+  #waiting: RunEventRecord[] = []
+  #bytes = 0
+  #arrived: PromiseWithResolvers<void> | undefined
+  /** The attempt of each run whose records come from this process before they come with the log. */
+  readonly #local = new Map<string, number>()
+  /** Of each run: pieces of an attempt before it are void. */
+  readonly #attempts = new Map<string, number>()
+
+  constructor(subject: Subject<T>) {
+    this.#subject = subject
+  }
+
+  add(record: RunEventRecord, local: boolean): void {
+    const { run_id: runId, attempt, seq, event } = record
+    if (local) this.#local.set(runId, attempt)
+    // What has no number cannot be known again by it.
+    else if (seq === null && event !== null && this.#local.get(runId) === attempt) return
+    const bytes = event?.length ?? 0
+    if (this.#waiting.length >= waitingMax || this.#bytes + bytes > waitingBytesMax) {
+      this.#waiting = []
+      this.#bytes = 0
+      this.behind = true
+    } else {
+      this.#waiting.push(record)
+      this.#bytes += bytes
+    }
+    this.wake()
+  }
+
+  wake(): void {
+    this.#arrived?.resolve()
+  }
+
+  looked({ ended, lastEventId }: Look): void {
+    // What has come is given out first: rows have no pieces of texts. The next look is a second away.
+    if (this.#waiting.length > 0 || (!ended && lastEventId <= this.last)) return
+    this.behind = true
+    this.wake()
+  }
+
+  next(): RunEventRecord | undefined {
+    const record = this.#waiting.shift()
+    this.#bytes -= record?.event?.length ?? 0
+    return record
+  }
+
+  /** The event of a record, unless it was given out before, is void, or others are missing in front of it. */
+  take(record: RunEventRecord): FollowedEvent | undefined {
+    const { run_id: runId, event: json, attempt } = record
+    this.status = this.#subject.statusIn(record) ?? this.status
+    if (json === null) return undefined
+    const seq = this.#subject.seqOf(record)
+    if (seq === null) {
+      const newest = Math.max(this.#attempts.get(runId) ?? 0, attempt)
+      this.#attempts.set(runId, newest)
+      return attempt === newest && this.#subject.shows(runId) ? { seq, runId, json } : undefined
+    }
+    if (seq <= this.last) return undefined
+    if (seq > this.last + 1) {
+      this.behind = true
+      return undefined
+    }
+    this.last = seq
+    return this.#subject.shows(runId) ? { seq, runId, json } : undefined
+  }
+
+  /** Resolves when there is something to do, or it is woken. */
+  async arrival(): Promise<void> {
+    if (this.#waiting.length > 0 || this.behind) return
+    this.#arrived = Promise.withResolvers()
+    await this.#arrived.promise
+    this.#arrived = undefined
+  }
+}

@@ -1,0 +1,138 @@
+/** Writes batches into one generation of the mirror, and keeps the position of each partition with the rows. */
+
+import type {
+  Mirror,
+  MirrorOperation,
+  MirrorPosition,
+  MirrorTarget,
+} from '#engines/relational/mirror/port.ts'
+import { unlessAborted } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
+import { type BatchOutcome, done, park } from '#lib/outcome.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
+import type { Pace } from '#runtime/pace.ts'
+import type { Message } from '#runtime/publish/messages.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { type EngineCalls, outcomeOfFault, type Pending } from '../write/engine-calls.ts'
+import type { GenerationHandler } from '../write/generation-writer.ts'
+import { parseOperation } from '../write/operation.ts'
+import { type StuckRecords, skippedReason } from '../write/stuck.ts'
+import { type ApplyRows, joinApplies } from './joined-apply.ts'
+import { rowOf } from './row.ts'
+
+/** Audit notes are only searched by their meaning: the mirror does not hold them. */
+const auditNotes = 'fleet_notes/audit-'
+
+export interface GenerationParts {
+  mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>
+  target: MirrorTarget
+  /** The first offset of the log in each partition. */
+  logStarts(): Promise<ReadonlyMap<number, number>>
+  calls: EngineCalls
+  stuck: Pick<StuckRecords, 'isSkipped'>
+  tracing?: Tracing | undefined
+  /** Slows rows down while other work comes first. */
+  pace?: Pace
+}
+
+export function createGeneration(parts: GenerationParts): GenerationHandler {
+  const { mirror, target } = parts
+  /** The position of each partition in the tables. */
+  const kept = new Map<number, number>()
+  /** Behind what was settled; records that are not mirrored may lie between the two. */
+  const passed = new Map<number, number>()
+  /** Partitions with a parked record that their position has not passed yet. */
+  const parked = new Set<number>()
+  /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
+  const uncertain = new Set<number>()
+  const applyJoined = joinApplies(mirror, target, parts.tracing)
+  const apply: ApplyRows = async (operations, positions, alone) => {
+    await applyJoined(operations, positions, alone)
+    for (const { partition, next } of positions) kept.set(partition, next)
+  }
+
+  return {
+    async handle(messages, context) {
+      const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
+      const pending = parse(parts, messages, outcomes)
+      if (pending.length === 0) return outcomes
+      await parts.pace?.take(pending.length, context.signal)
+      const { written, fault } = await parts.calls.write(pending, context, (some, alone) => {
+        const positions = parked.has(context.partition) ? [] : positionsAfter(some.at(-1)!, outcomes)
+        const operations = some.map(({ operation }) => operation)
+        return unlessAborted(apply(operations, positions, alone), context.signal, givenUp)
+      })
+      for (const { index } of pending.slice(written)) outcomes[index] = outcomeOfFault('relational', fault)
+      return outcomes
+    },
+    /**
+     * A partition without a position in the tables begins with the log, whatever was committed: its rows are not here.
+     */
+    async positions(partitions) {
+      const starts = await parts.logStarts()
+      const held = new Map((await mirror.positions(target)).map((one) => [one.partition, one.next]))
+      for (const partition of partitions) {
+        kept.set(partition, held.get(partition) ?? starts.get(partition) ?? 0)
+        passed.delete(partition)
+        uncertain.add(partition)
+      }
+      return new Map(partitions.map((partition) => [partition, kept.get(partition)!]))
+    },
+    parked(partition) {
+      parked.add(partition)
+    },
+    /** A position that passes nothing but records that are not mirrored is written later: reading them again costs little. */
+    async settled(partition, throughOffset) {
+      const next = throughOffset + 1
+      if (next <= (kept.get(partition) ?? 0)) return
+      passed.set(partition, next)
+      if (!parked.has(partition) && !uncertain.has(partition)) return
+      await apply([], [{ partition, next }])
+      parked.delete(partition)
+      uncertain.delete(partition)
+    },
+    /** Else the position of a writer that is stopped for weeks would lie behind what the group committed, and look old. */
+    async keep() {
+      const behind = [...passed].filter(([partition, next]) => next > (kept.get(partition) ?? 0))
+      const positions = behind.map(([partition, next]) => ({ partition, next }))
+      if (positions.length > 0) await apply([], positions)
+    },
+  }
+}
+
+/** What is to be written, in order. Records that can never be written get their outcome here. */
+function parse(
+  { stuck, target }: GenerationParts,
+  messages: Message<VectorUpsert>[],
+  outcomes: BatchOutcome[],
+): Pending<MirrorOperation>[] {
+  const pending: Pending<MirrorOperation>[] = []
+  for (const [index, message] of messages.entries()) {
+    const { key, partition, offset } = message
+    if (key.startsWith(auditNotes)) continue
+    const skipped = stuck.isSkipped(partition, offset)
+    const parsed = skipped ? { fault: skippedReason } : parseOperation(message, target.epoch)
+    if ('fault' in parsed) {
+      outcomes[index] = park(parsed.fault)
+      continue
+    }
+    const { collection, operation } = parsed
+    const row = operation.kind === 'delete' ? null : rowOf(operation)
+    pending.push({ index, offset, key, operation: { partition, offset, collection, id: operation.id, row } })
+  }
+  return pending
+}
+
+/** Nobody waits for a transaction that was given up; it may still be applied, and so may what is repeated after it. */
+function givenUp(): AppError {
+  return new AppError('relational_engine_unavailable', 'The call was given up.')
+}
+
+/** A position never passes a record that is yet to be parked. */
+function positionsAfter(
+  { index, operation }: Pending<MirrorOperation>,
+  outcomes: BatchOutcome[],
+): MirrorPosition[] {
+  if (outcomes.slice(0, index).some((outcome) => outcome.kind === 'park')) return []
+  return [{ partition: operation.partition, next: operation.offset + 1 }]
+}

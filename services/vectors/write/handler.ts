@@ -1,0 +1,69 @@
+/** Applies a batch of one partition to the vector engine, with one call for each collection. */
+
+import type { PointOperation } from '#engines/vectors/port.ts'
+import { type BatchOutcome, done, park } from '#lib/outcome.ts'
+import type { CallContext } from '#runtime/consume/consumer.ts'
+import type { Message } from '#runtime/publish/messages.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { type EngineCalls, outcomeOfFault, type Pending } from './engine-calls.ts'
+import type { ApplyPoints } from './joined-apply.ts'
+import { parseOperation } from './operation.ts'
+import { type StuckRecords, skippedReason } from './stuck.ts'
+
+export interface HandlerParts {
+  applyPoints: ApplyPoints
+  /** Of the topic that the messages are read from. */
+  epoch: number
+  calls: EngineCalls
+  stuck: Pick<StuckRecords, 'isSkipped'>
+}
+
+type Context = Pick<CallContext, 'signal' | 'partition'>
+
+export function createHandler(parts: HandlerParts) {
+  return async function writeVectors(
+    messages: Message<VectorUpsert>[],
+    context: Context,
+  ): Promise<BatchOutcome[]> {
+    const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
+    const groups = new Map<string, Pending<PointOperation>[]>()
+    messages.forEach((message, index) => {
+      const { key, partition, offset } = message
+      const skipped = parts.stuck.isSkipped(partition, offset)
+      const parsed = skipped ? { fault: skippedReason } : parseOperation(message, parts.epoch)
+      if ('fault' in parsed) {
+        outcomes[index] = park(parsed.fault)
+        return
+      }
+      const group = groups.get(parsed.collection) ?? []
+      groups.set(parsed.collection, group)
+      group.push({ index, offset, key, operation: parsed.operation })
+    })
+    await Promise.all(
+      [...groups].map(([collection, group]) => writeCollection(parts, collection, group, context, outcomes)),
+    )
+    return outcomes
+  }
+}
+
+/**
+ * Writes the last operation of each point. Where the engine refuses them, halving the batch lets the operation before
+ * the refused one count, as it would have without batches.
+ */
+async function writeCollection(
+  { applyPoints, calls }: HandlerParts,
+  collection: string,
+  group: Pending<PointOperation>[],
+  context: Context,
+  outcomes: BatchOutcome[],
+): Promise<void> {
+  const last = [...new Map(group.map((one) => [one.operation.id, one])).values()]
+  const { written, fault } = await calls.write(last, context, (some, alone) => {
+    const operations = some.map(({ operation }) => operation)
+    return applyPoints(collection, operations, { signal: context.signal, alone })
+  })
+  if (written === last.length) return
+  const outcome = outcomeOfFault('vectors', fault)
+  const left = new Set(last.slice(written).map(({ operation }) => operation.id))
+  for (const { index, operation } of group) if (left.has(operation.id)) outcomes[index] = outcome
+}

@@ -1,0 +1,61 @@
+/** The service that applies vectors.commands to the vector engine and publishes how far it is. */
+
+import { Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import { startForgetting } from './forget-deletions.ts'
+import type { IndexWriter } from './generation-writer.ts'
+import { createHandler } from './handler.ts'
+import { vectorsIndex } from './indexes.ts'
+import { joinApplies } from './joined-apply.ts'
+import { startIndexWriter } from './worker.ts'
+
+const batchRecordsMax = 500
+const batchBytesMax = 8 * 1024 * 1024
+
+const config = Type.Object({
+  INDEX_TOMBSTONE_H: Type.Integer({
+    minimum: 1,
+    maximum: 8_760,
+    default: 24,
+    description:
+      'hours that the vector engine remembers a deletion, so that no older write brings the point back',
+  }),
+})
+
+export const vectorWriter = defineWorker({
+  name: 'vector-writer',
+  purpose: 'applies vectors.commands to the vector engine, batch by batch, and reports how far it is',
+  needs: ['eventLog', 'vectors', 'relational'],
+  config,
+  start: startVectorWriter,
+})
+
+async function startVectorWriter(
+  context: ServiceContext<'eventLog' | 'vectors' | 'relational', { INDEX_TOMBSTONE_H: number }>,
+): Promise<Closeable> {
+  const { vectors } = context.engines
+  const writer: IndexWriter = {
+    index: vectorsIndex,
+    engine: vectors,
+    batchRecordsMax,
+    batchBytesMax,
+    callTimeoutMs: deadlines.handler.vectorWriterMs,
+    openGeneration: ({ generation, epoch, calls, stuck }) => ({
+      handle: createHandler({
+        applyPoints: joinApplies(vectors.apply.bind(vectors), generation, context.tracing),
+        epoch,
+        calls,
+        stuck,
+      }),
+    }),
+  }
+  const worker = await startIndexWriter(context, writer)
+  const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
+  return {
+    async close() {
+      await Promise.all([worker.close(), forgetting.close()])
+    },
+  }
+}

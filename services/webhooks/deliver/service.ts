@@ -1,0 +1,184 @@
+/** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the regular tasks around the courier. */
+
+import { type Static, Type } from 'typebox'
+import { deadlines } from '#lib/deadlines.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consume/consumer.ts'
+import { handOverAdded } from '#runtime/publish/added-partitions.ts'
+import { repeatUntil } from '#runtime/repeat.ts'
+import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import { stateRecord } from '../attempts/attempt-records.ts'
+import { type Attempts, createAttempts } from '../attempts/attempts.ts'
+import { createNameLookup } from '../targets/name-lookup.ts'
+import { withoutSecrets } from '../targets/secrets.ts'
+import { checkTargetsFile, targetsFileOf, webhookSettings } from '../targets/settings.ts'
+import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
+import { positionsOfAdded } from './added-positions.ts'
+import type { Courier } from './courier.ts'
+import { callsPerTargetMax } from './limits.ts'
+import { LoadWatch } from './load-watch.ts'
+import { Skips } from './skips.ts'
+import { trimDelivered } from './trimming.ts'
+
+const config = Type.Object({
+  ...webhookSettings.properties,
+  WEBHOOK_UNKNOWN_TARGET_S: Type.Integer({
+    minimum: 0,
+    maximum: 86_400,
+    default: 300,
+    description:
+      'how long an event waits for a target that the targets file does not name (yet), in seconds; then it becomes a dead letter',
+  }),
+})
+
+const courierGroup = 'webhook-courier'
+const topic = webhooksDeliveries
+/** A call ends by its own time-out; the consumer's is there in case that fails. */
+const callTimeoutMs = deadlines.handler.courierMs
+const stateEveryMs = 10_000
+const skipEveryMs = 1_000
+const trimEveryMs = 60_000
+const loadEveryMs = 60_000
+const loadFirstAfterMs = 5_000
+/** How long a stop lets calls run: what is interrupted is sent again. */
+const stopCallsAfterMs = deadlines.stop.callsMs
+
+type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
+
+export const webhookCourier = defineWorker({
+  name: 'webhook-courier',
+  purpose: 'delivers events to webhook targets, in order, until they arrive or an operator gives them up',
+  needs: ['eventLog', 'relational'],
+  config,
+  check: checkTargetsFile,
+  load: () => import('./courier.ts'),
+  start: startWebhookCourier,
+})
+
+interface Parts {
+  context: Context
+  courier: Courier
+  consumer: LaneConsumer
+  watched: WatchedTargets
+  attempts: Attempts
+  skips: Skips
+  load: LoadWatch
+}
+
+async function startWebhookCourier(context: Context): Promise<Closeable> {
+  const { env, log, engines, publisher } = context
+  const { Courier } = await import('./courier.ts')
+  const { path, optional } = targetsFileOf(env)
+  const stopping = new AbortController()
+  const watched = watchTargets({ path, env, log, optional, signal: stopping.signal })
+  const attempts = createAttempts(publisher, log)
+  const skips = new Skips(engines.relational)
+  const load = new LoadWatch(log)
+  const wakeups = new LaneWakeups()
+  const courier = new Courier({
+    targets: () => watched.current(),
+    unknownMs: context.config.WEBHOOK_UNKNOWN_TARGET_S * 1_000,
+    names: createNameLookup(),
+    attempts,
+    skips,
+    load,
+    log,
+    tracing: context.tracing,
+    wakeups,
+  })
+  const consumer = await join({ context, courier, wakeups, secrets: () => watched.current().secrets })
+  watched.onChange((targets) => {
+    load.renewed()
+    courier.renew(targets)
+  })
+  const parts: Parts = { context, courier, consumer, watched, attempts, skips, load }
+  const loops = startLoops(parts, stopping.signal)
+  return {
+    async close() {
+      const cut = setTimeout(() => courier.stop(), stopCallsAfterMs)
+      stopping.abort()
+      await Promise.all([consumer.close(), ...loops])
+      clearTimeout(cut)
+      courier.close()
+      await Promise.all([attempts.close(), watched.close()])
+    },
+  }
+}
+
+function join({
+  context,
+  courier,
+  wakeups,
+  secrets,
+}: {
+  context: Context
+  courier: Courier
+  wakeups: LaneWakeups
+  secrets: () => readonly string[]
+}): Promise<LaneConsumer> {
+  const { engines, codec, publisher, log, metrics, tracing } = context
+  const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
+  return startLaneConsumer(
+    { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing },
+    {
+      group: courierGroup,
+      topic,
+      concurrency: callsPerTargetMax,
+      callTimeoutMs,
+      // These retries are only for calls that the runtime gave up: the courier's own retries are held heads.
+      retriesMax: Number.MAX_SAFE_INTEGER,
+      backoff: { baseMs: 250, maxMs: 60_000 },
+      // A target that is away holds its position for days, whatever happens to the process.
+      blamesRecords: false,
+      keyIsLane: (key, fresh) => courier.lanes.orderingOf(key, fresh) === 'target',
+      lane: ({ value }) => courier.lanes.laneOf(value!),
+      onSettledBefore: (message) => courier.settledBefore(message),
+      wakeups,
+      handle: (message, call) => courier.handle(message, call),
+      keptOf: withoutSecrets({ codec, topic, secrets }),
+      onAssigned: async (gained) => {
+        courier.gained(gained.map(({ partition }) => partition))
+        return await added(gained)
+      },
+    },
+  )
+}
+
+function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
+  const { context, courier, consumer, watched, skips, load } = parts
+  const { engines, publisher, log } = context
+  const reported = new Set<string>()
+  const loop = (what: string, everyMs: number, work: () => Promise<unknown>, firstAfterMs = everyMs) =>
+    repeatUntil({ what, everyMs, firstAfterMs, signal, log }, work)
+  return [
+    loop('webhook states', stateEveryMs, () => reportStates(parts, reported)),
+    loop('webhook skips', skipEveryMs, async () => {
+      courier.skipped(await skips.refresh(courier.waiting()))
+    }),
+    loop('webhook trimming', trimEveryMs, async () => {
+      const { physicalName } = publisher.locationOf(topic)
+      const readings = await consumer.readings()
+      await trimDelivered({ eventLog: engines.eventLog, topic: physicalName, log }, readings)
+    }),
+    loop(
+      'webhook load',
+      loadEveryMs,
+      async () => load.look(watched.current().targets.values()),
+      loadFirstAfterMs,
+    ),
+  ]
+}
+
+/** Targets that have something waiting are reported again and again, and a last time when nothing waits. */
+async function reportStates({ courier, consumer, attempts }: Parts, reported: Set<string>): Promise<void> {
+  const readings = new Map((await consumer.readings()).map((reading) => [reading.partition, reading]))
+  courier.keep((partition) => readings.has(partition))
+  for (const state of courier.states()) {
+    const { name } = state.target
+    const lag = readings.get(state.partition)?.waiting ?? null
+    const waits = state.breaker === 'open' || (lag ?? 0) > 0
+    if (waits || reported.delete(name)) attempts.add(stateRecord(state, lag))
+    if (waits) reported.add(name)
+  }
+}

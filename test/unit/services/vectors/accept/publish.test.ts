@@ -1,0 +1,39 @@
+/** Checked points become messages, and their vectors do not wait for the garbage collector. */
+
+import { expect, test } from 'vitest'
+import { vectorDimension } from '#engines/vectors/collections.ts'
+import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
+import type { VectorUpsert } from '#schemas/types.ts'
+import { createPointPublisher } from '#services/vectors/accept/publish.ts'
+
+const headers = { operation: 'op', agentId: 'agent', request: {} }
+
+function parsed(count: number) {
+  const vectors = new Float32Array(count * vectorDimension)
+  for (let n = 0; n < count; n++) vectors[n * vectorDimension] = n
+  const ids = Array.from({ length: count }, (_, n) => `p${n}`)
+  return { collection: 'posts', ids, payloads: ids.map(() => '{}'), vectors: vectors.buffer }
+}
+
+test('every point is published with its vector, whose memory is given back when the log has them', async () => {
+  const seen: number[] = []
+  const publish = async (_: unknown, messages: OutgoingMessage<unknown, VectorUpsert>[]) => {
+    for (const { value } of messages) seen.push(value!.vector.readFloatLE(0))
+    return messages.map((_, n) => ({ partition: 0, offset: n }))
+  }
+  const points = parsed(250)
+  const publisher = createPointPublisher({ publish: publish as Publisher['publish'] })
+  expect(await publisher.upsert(points, headers)).toHaveLength(250)
+  expect(seen).toEqual(Array.from({ length: 250 }, (_, n) => n))
+  expect(points.vectors.byteLength).toBe(0)
+})
+
+test('while some may still be encoded, as after a fault, the vectors stay', async () => {
+  const publish = async () => {
+    throw new Error('away')
+  }
+  const points = parsed(2)
+  const publisher = createPointPublisher({ publish: publish as Publisher['publish'] })
+  await expect(publisher.upsert(points, headers)).rejects.toThrow('away')
+  expect(points.vectors.byteLength).toBe(2 * vectorDimension * 4)
+})
