@@ -139,8 +139,8 @@ function nameOf({ method, url }: RouteOptions): string {
   return `${methods[0] ?? 'GET'} ${url}`
 }
 
-/** Behind `bearer`: callers whose role is too low are answered 403 before their body is read. */
-export function ruled(scope: FastifyInstance): void {
+/** Callers whose role is too low are answered 403 before their body is read. */
+export function enforceRoles(scope: FastifyInstance): void {
   scope.addHook('onRequest', (request, _reply, done) => {
     done(refusalOf(request))
   })

@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
-import { bearer } from '#services/access/callers/bearer.ts'
-import { metered } from '#services/access/limits/metered.ts'
+import { requireToken } from '#services/access/callers/credentials.ts'
+import { access } from '#services/access/front-door.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
 import { openMainApi } from './main-api.ts'
-import { requireEntries, ruled } from './rbac.ts'
+import { enforceRoles, requireEntries } from './rbac.ts'
 import { noteRefused } from './refused-changes.ts'
 import { registerAgentKeys } from './routes/agent-keys.ts'
 import { registerAgents } from './routes/agents.ts'
@@ -104,10 +104,14 @@ export async function registerMainApi(
       registerAuthAgent(v1, main)
       await v1.register(async (scope) => registerSession(scope, main))
       await v1.register(async (scope) => {
-        bearer(scope, main)
-        ruled(scope)
-        noteRefused(scope, main.refusedChanges)
-        metered(scope, main)
+        access(scope, {
+          credential: requireToken(main),
+          roles: (all) => {
+            enforceRoles(all)
+            noteRefused(all, main.refusedChanges)
+          },
+          limits: main.limiter,
+        })
         registerMe(scope)
         registerMyPassword(scope, main)
         registerAgentKeys(scope, main)

@@ -9,12 +9,12 @@ import { createClient } from '#client/client.ts'
 import { createHttpApp, registerApiDescription } from '#runtime/http/app.ts'
 import { createMetrics } from '#runtime/observe/metrics.ts'
 import type { NewAgent } from '#services/access/agents/agents.ts'
-import { audited, withAudit } from '#services/access/audit/trail/audited.ts'
+import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { type Access, openAccess } from '#services/access/callers/access.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
+import { requireGatewayKey } from '#services/access/callers/credentials.ts'
 import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
-import { keyed } from '#services/access/callers/keyed.ts'
-import { metered } from '#services/access/limits/metered.ts'
+import { access } from '#services/access/front-door.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Answer, type BareCall, call } from '../support/gateway-call.ts'
@@ -22,7 +22,7 @@ import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-pl
 import { recordsOf } from '../support/log-reading.ts'
 
 let gateway: GatewayPlatform
-let access: Access
+let parts: Access
 let app: FastifyInstance
 let url: string
 let written = 0
@@ -49,11 +49,9 @@ beforeAll(async () => {
     version: '1',
     tags: [{ name: 'notes', description: 'Notes' }],
   })
-  access = await openAccess(platform, { name: 'small', daily: false })
+  parts = await openAccess(platform, { name: 'small', daily: false })
   await app.register(async (notes) => {
-    audited(notes, access)
-    keyed(notes, access)
-    metered(notes, access)
+    access(notes, { credential: requireGatewayKey(parts), limits: parts.limiter, trail: parts.audit })
     const name = { operationId: 'getName', summary: 'Who asks', tags: ['notes'], response: { 200: named } }
     notes.get('/name', { config: { problems: [] }, schema: name }, async (request) => ({
       name: callerOf(request).name,
@@ -62,8 +60,8 @@ beforeAll(async () => {
     const schema = { operationId: 'createNote', summary: 'Write a note', tags: ['notes'] }
     const shapes = { headers: idempotencyHeaders, body: note, response: { 201: made } }
     notes.post('/notes', { config, schema: { ...schema, ...shapes } }, (request, reply) =>
-      withAudit(access, request, reply, {}, () =>
-        idempotent(access, request, reply, async () => write(request, reply)),
+      withAudit(parts, request, reply, {}, () =>
+        idempotent(parts, request, reply, async () => write(request, reply)),
       ),
     )
   })
@@ -71,7 +69,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await app?.close()
-  await access?.close()
+  await parts?.close()
   await gateway?.close()
 })
 

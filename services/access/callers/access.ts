@@ -1,7 +1,6 @@
 /**
- * What every keyed interface needs of its callers, opened at once: their gateway keys, their limits, and the audit of
- * what they do. An ingress then marks its routes with `keyed`, `metered` and `audited`, and answers within `withAudit`
- * and `idempotent`.
+ * What the front door of an ingress needs, opened at once: the gateway keys, the limits, and the audit of what callers do. An
+ * ingress then registers `access`, and answers within `withAudit` and `idempotent`.
  */
 
 import type { Logger } from 'pino'

@@ -34,12 +34,12 @@ export function agentCaller(row: CallerRow): Caller {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set before the handler of a route behind `keyed`, `bearer` or `either` runs. */
+    /** Set before the handler of a route behind the front door runs. */
     caller: Caller | null
   }
 }
 
-/** The caller of a route behind `keyed`, `bearer` or `either`. */
+/** The caller of a route behind the front door. */
 export function callerOf(request: FastifyRequest): Caller {
   if (!request.caller) throw new Error('the route does not ask for a credential')
   return request.caller

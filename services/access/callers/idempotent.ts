@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { operationOf } from '#services/access/audit/trail/audited.ts'
+import { operationOf } from '#services/access/audit/trail/audit.ts'
 import { withIdempotency } from '#services/access/idempotency.ts'
 import { callerOf } from './caller.ts'
 

@@ -6,7 +6,7 @@ import { type Access, accessLevels } from '../agents/agents.ts'
 import { callerOf } from './caller.ts'
 
 /**
- * An `onRequest` hook for routes behind `keyed`: callers with less access than `least` are answered 403 `forbidden`
+ * An `onRequest` hook for routes behind `requireGatewayKey`: callers with less access than `least` are answered 403 `forbidden`
  * before their body is read.
  */
 export function leastAccess(least: Exclude<Access, 'viewer'>): onRequestHookHandler {

@@ -8,7 +8,7 @@ import { type EventStream, type EventStreamOptions, openEventStream } from '#run
 import { publicError } from '#runtime/http/problem.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import type { Tokens } from '#services/access/tokens/tokens.ts'
-import { endOperation } from './metered.ts'
+import { endOperation } from './limit-rate.ts'
 import { createStreamPlaces, type StreamPlace, type StreamPlaces } from './stream-places.ts'
 
 export interface CallerStreamOptions extends EventStreamOptions {

@@ -3,9 +3,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
-import { either } from '#services/access/callers/bearer.ts'
-import { refuseFirstPasswords } from '#services/access/callers/first-passwords.ts'
-import { metered } from '#services/access/limits/metered.ts'
+import { requireKeyOrToken } from '#services/access/callers/credentials.ts'
+import { access } from '#services/access/front-door.ts'
 import { registerGoals } from './goals.ts'
 import { type HubContext, openHub } from './hub.ts'
 import { registerNotes } from './notes.ts'
@@ -34,9 +33,7 @@ export async function registerHub(app: FastifyInstance, context: HubContext): Pr
     ],
   })
   await app.register(async (scope) => {
-    either(scope, hub)
-    refuseFirstPasswords(scope)
-    metered(scope, hub)
+    access(scope, { credential: requireKeyOrToken(hub), limits: hub.limiter })
     registerNotes(scope, hub)
     registerGoals(scope, hub)
   })

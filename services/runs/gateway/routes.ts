@@ -3,9 +3,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
-import { either } from '#services/access/callers/bearer.ts'
-import { refuseFirstPasswords } from '#services/access/callers/first-passwords.ts'
-import { metered } from '#services/access/limits/metered.ts'
+import { requireKeyOrToken } from '#services/access/callers/credentials.ts'
+import { access } from '#services/access/front-door.ts'
 import { openRunGateway, type RunGatewayContext } from './gateway.ts'
 import { registerDispatch } from './routes/dispatch.ts'
 import { registerDispatches } from './routes/dispatches.ts'
@@ -42,9 +41,7 @@ export async function registerRunGateway(
     ],
   })
   await app.register(async (scope) => {
-    either(scope, gateway)
-    refuseFirstPasswords(scope)
-    metered(scope, gateway)
+    access(scope, { credential: requireKeyOrToken(gateway), limits: gateway.limiter })
     registerRun(scope, gateway)
     registerDispatch(scope, gateway)
     registerRuns(scope, gateway, bareSurface)

@@ -3,9 +3,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
-import { audited } from '#services/access/audit/trail/audited.ts'
-import { keyed } from '#services/access/callers/keyed.ts'
-import { metered } from '#services/access/limits/metered.ts'
+import { requireGatewayKey } from '#services/access/callers/credentials.ts'
+import { access } from '#services/access/front-door.ts'
+import { limitRate } from '#services/access/limits/limit-rate.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
@@ -46,20 +46,22 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
       registerHealth(v1, gateway)
       await v1.register(async (scope) => registerAuth(scope, gateway), { prefix: '/auth' })
       await v1.register(async (scope) => {
-        keyed(scope, gateway)
+        access(scope, { credential: requireGatewayKey(gateway) })
         registerOperations(scope, gateway)
         registerStats(scope, gateway)
         registerDebug(scope, gateway)
         await scope.register(async (counted) => {
-          metered(counted, gateway)
+          limitRate(counted, gateway.limiter)
           registerEmbeddings(counted, gateway)
         })
       })
       await v1.register(
         async (vectors) => {
-          audited(vectors, gateway)
-          keyed(vectors, gateway)
-          metered(vectors, gateway)
+          access(vectors, {
+            credential: requireGatewayKey(gateway),
+            limits: gateway.limiter,
+            trail: gateway.audit,
+          })
           watchSearches(vectors, gateway)
           for (const register of [
             registerSearch,

@@ -2,11 +2,11 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { callerOfEither } from '#services/access/callers/bearer.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
+import { callerOfEither } from '#services/access/callers/credentials.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
-import { endOperation } from '#services/access/limits/metered.ts'
+import { endOperation } from '#services/access/limits/limit-rate.ts'
 import { readRun } from '../../state/read.ts'
 import type { RunGateway } from '../gateway.ts'
 import { bodyBytesMax } from '../requests/fields.ts'

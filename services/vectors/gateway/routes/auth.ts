@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
-import { audited, withAudit } from '#services/access/audit/trail/audited.ts'
+import { audit, withAudit } from '#services/access/audit/trail/audit.ts'
 import type { AdmittedCall } from '#services/access/handshake/handshake-limits.ts'
 import { challengeTtlS } from '#services/access/handshake/handshakes.ts'
 import type { Gateway } from '../gateway.ts'
@@ -79,7 +79,7 @@ echo "$answer"
 export GATEWAY_API_KEY=$(echo "$answer" | sed 's/.*"api_key":"\\([^"]*\\)".*/\\1/')`
 
 export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
-  audited(scope, gateway, {
+  audit(scope, gateway.audit, {
     agentOf: (request, problem) => knownAgentOf(gateway, request, problem),
     // Fields of another name are faults of these bodies.
     collectionOf: () => null,

@@ -9,7 +9,7 @@ import { answers } from '#runtime/http/answers.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
 import {

@@ -6,7 +6,7 @@ import { type Static, Type } from 'typebox'
 import type { ScrolledPoint, ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
-import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
 import {

@@ -6,7 +6,7 @@ import { type Static, Type } from 'typebox'
 import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vectors/port.ts'
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
-import { withAudit } from '#services/access/audit/trail/audited.ts'
+import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../../accept/point.ts'
 import type { Gateway } from '../gateway.ts'
 import {

@@ -29,13 +29,13 @@ export interface AuditSubject {
 
 /** Publishes the beginning while `work` runs; resolves with its result once both are done. */
 export async function withAudit<T>(
-  { audit }: { audit: AuditTrail },
+  { audit: trail }: { audit: AuditTrail },
   request: FastifyRequest,
   reply: FastifyReply,
   { agentId, collection = null }: AuditSubject,
   work: () => Promise<T>,
 ): Promise<T> {
-  const entry = begin(audit, request, agentId ?? callerOf(request).agentId, collection)
+  const entry = begin(trail, request, agentId ?? callerOf(request).agentId, collection)
   const [result] = await Promise.all([work(), entry.acknowledged])
   entry.end('ok', reply.statusCode, reply.elapsedTime)
   return result
@@ -52,9 +52,9 @@ export interface AuditedOptions {
  * Writes the audit records of failed requests of `scope`, and only counts those that a flood may consist of: 429, what a
  * limit refused, and callers that are no agent of the platform. What succeeds is audited by `withAudit`.
  */
-export function audited(
+export function audit(
   scope: FastifyInstance,
-  { audit }: { audit: AuditTrail },
+  trail: AuditTrail,
   { agentOf = agentOfCaller, collectionOf = namedCollection }: AuditedOptions = {},
 ): void {
   if (!scope.hasRequestDecorator('audit')) scope.decorateRequest('audit', null)
@@ -63,11 +63,11 @@ export function audited(
     const problem = problemFor(error, request)
     const agentId = await agentOf(request, problem)
     if (!request.audit && (agentId === null || request.unmetered || problem.statusCode === 429)) {
-      audit.refused(agentId, operationOf(request), problem.code, problem.statusCode)
+      trail.refused(agentId, operationOf(request), problem.code, problem.statusCode)
       throw error
     }
     // Where it has begun already, its agent and collection are known.
-    const entry = request.audit ?? begin(audit, request, agentId as string, collectionOf(request))
+    const entry = request.audit ?? begin(trail, request, agentId as string, collectionOf(request))
     // The beginning must be in the log before any answer: where that fails, that is the answer.
     await entry.acknowledged
     entry.end(problem.code, problem.statusCode, reply.elapsedTime)
@@ -80,12 +80,12 @@ export function operationOf(request: FastifyRequest): string {
 }
 
 function begin(
-  audit: AuditTrail,
+  trail: AuditTrail,
   request: FastifyRequest,
   agentId: string,
   collection: string | null,
 ): AuditEntry {
-  const entry = audit.begin({
+  const entry = trail.begin({
     agentId,
     operation: operationOf(request),
     collection,

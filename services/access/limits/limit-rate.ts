@@ -29,7 +29,7 @@ const limitHeaders = {
  * Register it behind the key: each request of `scope` counts as one operation, or is refused before its body is read,
  * with 429 or 503 (`relational_engine_unavailable`).
  */
-export function metered(scope: FastifyInstance, { limiter }: { limiter: Limiter }): void {
+export function limitRate(scope: FastifyInstance, limiter: Limiter): void {
   if (!scope.hasRequestDecorator('unmetered')) {
     scope.decorateRequest('unmetered', false)
     scope.decorateRequest('endOperation', null)
