@@ -7,20 +7,14 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { meansLater } from '#lib/later.ts'
 import { publicError } from '#runtime/http/problem.ts'
-import { type AdminAction, writeAdminAction } from '#services/access/admin-audit/admin-audit.ts'
+import {
+  type ChangeDetails,
+  type ChangeNotes,
+  writeAdminAction,
+} from '#services/access/admin-audit/admin-audit.ts'
 import type { Operation, OperationContext } from './operation.ts'
 
-/** What an action says of a change, besides who did it. */
-export type ChangeDetails = Partial<
-  Pick<AdminAction, 'target' | 'before' | 'after' | 'count' | 'outcome' | 'reason'>
->
-
-export interface ChangeContext<I = never> extends OperationContext<I> {
-  /** Notes the change as done, in its own transaction. Without a call it is noted when `run` has resolved. */
-  note(tx: SqlExecutor, details?: ChangeDetails): Promise<void>
-  /** For changes that are no rows: what is noted when `run` has ended, in whatever way. */
-  describe(details: ChangeDetails): void
-}
+export interface ChangeContext<I = never> extends OperationContext<I>, ChangeNotes {}
 
 export interface Change<S extends TObject, R, I> extends Omit<Operation<S, R, I>, 'run'> {
   /** Noun and verb of the action: `agent.provision`. */

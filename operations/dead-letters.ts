@@ -16,8 +16,9 @@ import {
 } from '#runtime/consume/dead-letters.ts'
 import { withLease } from '#runtime/leases.ts'
 import type { Position } from '#runtime/publish/messages.ts'
+import type { ChangeDetails } from '#services/access/admin-audit/admin-audit.ts'
 import type { DeadLetterOrigin } from '#topics/catalog.ts'
-import { type ChangeContext, type ChangeDetails, defineChange } from './change.ts'
+import { type ChangeContext, defineChange } from './change.ts'
 import { defineOperation, type OperatedPlatform } from './operation.ts'
 
 /** `F` is the schema of the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */

@@ -2,13 +2,14 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
+import { createRecord } from '#services/records/api/creation.ts'
 import { goals, viewOfGoal } from '#services/records/api/goals.ts'
-import { createRecord } from '#services/records/api/surface.ts'
 import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/records/goals/goals.ts'
+import { notedBy, targetOf } from '#services/records/store/noted.ts'
 import { type ChangeContext, defineChange } from './change.ts'
-import { authorNamed, checkedBy, notedBy, operator, targetOf } from './hub-changes.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
+import { authorNamed, checkedBy, operator } from './operator.ts'
 
 export type GoalView = ReturnType<typeof viewOfGoal>
 

@@ -2,14 +2,15 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
+import { createRecord } from '#services/records/api/creation.ts'
 import { notes, viewOfNote } from '#services/records/api/notes.ts'
-import { createRecord } from '#services/records/api/surface.ts'
 import { type Note, noteKind, readNote } from '#services/records/notes/notes.ts'
+import { notedBy, targetOf } from '#services/records/store/noted.ts'
 import { listRecords, type PageQuery } from '#services/records/store/read.ts'
 import { type ChangeContext, defineChange } from './change.ts'
-import { authorNamed, checkedBy, notedBy, targetOf } from './hub-changes.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
+import { authorNamed, checkedBy } from './operator.ts'
 
 export type NoteView = ReturnType<typeof viewOfNote>
 

@@ -18,9 +18,9 @@ import { axon } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type ChangeContext, defineChange } from './change.ts'
-import { operator } from './hub-changes.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
+import { operator } from './operator.ts'
 
 const dispatchMs = 300_000
 /** Shown at once; the stream of the gateway has all. */

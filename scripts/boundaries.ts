@@ -25,7 +25,8 @@ const mayImport: Record<string, readonly string[]> = {
   // Its reference node is an agent like those of users: it reaches the platform by the client. Events pass on JSON as records do.
   'services/runs': [...kit, ...baseAreas, 'packages/client', 'packages/stidx'],
   operations: [...kit, ...baseAreas, ...areas],
-  'services/main-api': [...kit, ...baseAreas, 'operations'],
+  // The one area above the operations: it mounts them, and the areas' own routes.
+  'services/main-api': [...kit, ...baseAreas, ...areas, 'operations'],
   services: [...kit, ...baseAreas, ...areas, 'services/main-api'],
 }
 mayImport.cli = Object.keys(mayImport)

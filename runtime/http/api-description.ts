@@ -1,11 +1,11 @@
 /** Serves `openapi.json`, made from the routes' schemas and what their scopes say, and a reference page. */
 
 import swagger from '@fastify/swagger'
-import type { FastifyContextConfig, FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { createLru } from '#lib/lru.ts'
 import { limitedByAddress } from './address-limit.ts'
 import { describedFaults, isDescribed } from './api/checks.ts'
-import { complete } from './api/describe.ts'
+import { complete, type RouteFacts } from './api/describe.ts'
 import type { Document } from './api/document.ts'
 import { serverMark } from './api/facts.ts'
 import { asShown } from './api/shown-as.ts'
@@ -19,6 +19,8 @@ export const pageRates = [
 ]
 /** Callers may send any Host: the documents of the last few are kept. */
 const addressesMax = 8
+
+type AddedRoute = RouteOptions & { prefix: string }
 
 export interface ApiDescription {
   /**
@@ -37,7 +39,7 @@ export interface ApiDescription {
  * an operationId, a summary, a tag of `api`, a list of problems, and titles for bodies and answers; a fault stops the start.
  */
 export async function registerApiDescription(app: FastifyInstance, api: ApiDescription): Promise<void> {
-  const routes: RouteOptions[] = []
+  const routes: AddedRoute[] = []
   app.addHook('onRoute', (route) => {
     if (isDescribed(route)) routes.push(route)
   })
@@ -89,8 +91,13 @@ function registerDocument(app: FastifyInstance, prefix: ApiDescription['prefix']
   })
 }
 
-function configsOf(routes: readonly RouteOptions[]): Map<string, FastifyContextConfig> {
-  return new Map(routes.map(({ schema, config = {} }) => [String(schema?.operationId), config]))
+function configsOf(routes: readonly AddedRoute[]): Map<string, RouteFacts> {
+  return new Map(
+    routes.map(({ schema, prefix, config: { sample, ...config } = {} }) => {
+      const source = typeof sample === 'function' ? sample(prefix) : sample
+      return [String(schema?.operationId), source === undefined ? config : { ...config, sample: source }]
+    }),
+  )
 }
 
 const plainHost = /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$/

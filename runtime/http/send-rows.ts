@@ -89,9 +89,9 @@ function inSlices(texts: AsyncIterator<string> | Iterator<string>, held: HeldAns
   return body
 }
 
-/** The texts before and behind the rows of an answer; `answerOf` puts rows into it. */
-export function around(answerOf: (rows: unknown[]) => object): Pick<RowsAnswer<unknown>, 'begin' | 'end'> {
-  const empty = JSON.stringify(answerOf([]))
+/** The texts before and behind the rows of an answer, in the form of its interface. */
+export function around({ routeOptions }: FastifyReply): Pick<RowsAnswer<unknown>, 'begin' | 'end'> {
+  const empty = JSON.stringify(routeOptions.config.form?.answer([]) ?? [])
   const at = empty.indexOf('[]') + 1
   return { begin: empty.slice(0, at), end: () => empty.slice(at) }
 }

@@ -4,24 +4,26 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
+import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
 import { requireToken } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
+import { envelope } from './envelope.ts'
 import { openMainApi } from './main-api.ts'
 import { enforceRoles, requireEntries } from './rbac.ts'
 import { noteRefused } from './refused-changes.ts'
 import { registerAgentKeys } from './routes/agent-keys.ts'
 import { registerAgents } from './routes/agents.ts'
 import { registerProvisioning } from './routes/agents-provision.ts'
+import { registerAreas } from './routes/areas.ts'
 import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
 import { registerCollections } from './routes/collections.ts'
 import { registerDeadLetters } from './routes/dead-letters.ts'
 import { registerDispatchList } from './routes/dispatches.ts'
-import { registerHubRecords } from './routes/hub-records.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
 import { registerLog } from './routes/log.ts'
 import { registerLogRecords } from './routes/log-records.ts'
@@ -29,7 +31,6 @@ import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
 import { registerRequests } from './routes/requests.ts'
-import { registerRunRecords } from './routes/runs.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
 import { registerUsers } from './routes/users.ts'
@@ -48,8 +49,7 @@ const operators = [
   registerCollections,
   registerAgents,
   registerProvisioning,
-  registerHubRecords,
-  registerRunRecords,
+  registerAreas,
   registerDispatchList,
   registerLog,
   registerLogRecords,
@@ -101,6 +101,7 @@ export async function registerMainApi(
   await app.register(async (scope) => registerAsyncApi(scope, context))
   await app.register(
     async (v1) => {
+      wrapAnswers(v1, envelope)
       registerAuthAgent(v1, main)
       await v1.register(async (scope) => registerSession(scope, main))
       await v1.register(async (scope) => {
@@ -115,7 +116,7 @@ export async function registerMainApi(
         registerMe(scope)
         registerMyPassword(scope, main)
         registerAgentKeys(scope, main)
-        for (const register of operators) register(scope, main)
+        for (const register of operators) await register(scope, main)
         registerUsers(scope, main)
       })
     },

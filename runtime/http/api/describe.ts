@@ -19,8 +19,11 @@ const retryAfter = { 'Retry-After': 'Seconds to wait: `retryAfter` of the body, 
 const authenticate = { 'WWW-Authenticate': 'The kind of credential: `Bearer`.' }
 const exampleRequestId = '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11'
 
+/** What a route says of itself, where it is mounted. */
+export type RouteFacts = Omit<FastifyContextConfig, 'sample'> & { sample?: string }
+
 /** `routes`: operationId → config of its route. Changes and returns the document. */
-export function complete(document: Document, routes: ReadonlyMap<string, FastifyContextConfig>): Document {
+export function complete(document: Document, routes: ReadonlyMap<string, RouteFacts>): Document {
   const { components } = document
   Object.assign(components, { headers: {}, examples: {}, securitySchemes: {} })
   const codes = new Set<ErrorCode>()

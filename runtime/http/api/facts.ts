@@ -33,8 +33,11 @@ declare module 'fastify' {
      * need not be named. Required of described routes, if only as an empty list.
      */
     problems?: readonly ErrorCase[]
-    /** A shell command for the reference page in place of the one that is made from the schemas; see `serverMark`. */
-    sample?: string
+    /**
+     * A shell command for the reference page in place of the one that is made from the schemas; see `serverMark`. A function
+     * gets what the paths begin with where the route is mounted: '' or '/api/v1'.
+     */
+    sample?: string | ((prefix: string) => string)
     /** Kept by `describeScope`. */
     scopes?: readonly ScopeFacts[]
   }

@@ -3,6 +3,7 @@
  * and by the outbox a record of the topic admin.audit.
  */
 
+import type { FastifyRequest } from 'fastify'
 import { v7 as uuidv7 } from 'uuid'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -38,6 +39,29 @@ export interface AdminAction {
   /** An id that was written before is not written again: of what may be noted twice the first counts. */
   id?: string
 }
+
+/** What an action says of a change, besides who did it. */
+export type ChangeDetails = Partial<
+  Pick<AdminAction, 'target' | 'before' | 'after' | 'count' | 'outcome' | 'reason'>
+>
+
+/** For the code of a change: what is noted of it. */
+export interface ChangeNotes {
+  /** Notes the change as done, in its own transaction. Without a call it is noted when the change has resolved. */
+  note(tx: SqlExecutor, details?: ChangeDetails): Promise<void>
+  /** For changes that are no rows: what is noted when it has ended, in whatever way. */
+  describe(details: ChangeDetails): void
+}
+
+/**
+ * Runs a change that a request asks for. An interface that notes who changed what gives `work` the notes; at others they are
+ * undefined, and the records alone say it.
+ */
+export type RunChange = <T>(
+  request: FastifyRequest,
+  change: { action: string; target: string },
+  work: (notes?: ChangeNotes) => Promise<T>,
+) => Promise<T>
 
 /** As it is listed. */
 export interface ListedAction {

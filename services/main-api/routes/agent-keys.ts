@@ -9,7 +9,7 @@ import {
   revokeAgentKeyOperation,
 } from '#operations/agent-keys.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
@@ -63,7 +63,7 @@ export function registerAgentKeys(scope: FastifyInstance, main: MainApi): void {
         tags: ['identity'],
         summary: 'Issue an agent key',
         body: newKey,
-        response: { 201: enveloped(issued) },
+        response: { 201: issued },
       },
     },
     async (request, reply) => {
@@ -71,7 +71,7 @@ export function registerAgentKeys(scope: FastifyInstance, main: MainApi): void {
       const args = { agentId: agent_id, ...(label === undefined ? {} : { label }) }
       const made = await operate(main.context, request, issueAgentKeyOperation, args)
       reply.code(201).header('cache-control', 'no-store')
-      return answer(made)
+      return made
     },
   )
   app.get(
@@ -83,13 +83,13 @@ export function registerAgentKeys(scope: FastifyInstance, main: MainApi): void {
         tags: ['identity'],
         summary: 'The agent keys, of all agents or of one',
         querystring: Type.Object({ agent_id: Type.Optional(agentId) }, closed),
-        response: { 200: enveloped(listed) },
+        response: { 200: listed },
       },
     },
     async (request) => {
       const { agent_id } = request.query
       const args = agent_id === undefined ? {} : { agentId: agent_id }
-      return answer(await operate(main.context, request, listAgentKeysOperation, args))
+      return operate(main.context, request, listAgentKeysOperation, args)
     },
   )
   app.delete(
@@ -101,11 +101,11 @@ export function registerAgentKeys(scope: FastifyInstance, main: MainApi): void {
         tags: ['identity'],
         summary: 'Revoke an agent key and the tokens bought with it',
         params: Type.Object({ id: Type.String({ maxLength: 64 }) }, closed),
-        response: { 200: enveloped(agentKey) },
+        response: { 200: agentKey },
       },
     },
     async (request) => {
-      return answer(await operate(main.context, request, revokeAgentKeyOperation, { id: request.params.id }))
+      return operate(main.context, request, revokeAgentKeyOperation, { id: request.params.id })
     },
   )
 }

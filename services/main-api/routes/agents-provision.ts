@@ -11,7 +11,7 @@ import {
 } from '#operations/agents-remote.ts'
 import { agentIdPattern } from '#services/access/agents/agents.ts'
 import { volumeFolder, volumeName } from '../agent-volumes.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { agentFields, agentSettings } from '../schemas.ts'
@@ -71,7 +71,7 @@ export function registerProvisioning(scope: FastifyInstance, { context }: MainAp
         tags: ['agents'],
         summary: 'Make an agent with an Ed25519 key pair',
         body: newAgent,
-        response: { 201: enveloped(agentWithKey) },
+        response: { 201: agentWithKey },
       },
     },
     async (request, reply) => {
@@ -95,7 +95,7 @@ export function registerProvisioning(scope: FastifyInstance, { context }: MainAp
         description: 'The old one and the gateway keys that it opened stop working before this answers.',
         params: agentParams,
         body: rotation,
-        response: { 200: enveloped(agentWithKey) },
+        response: { 200: agentWithKey },
       },
     },
     async (request, reply) => {
@@ -127,5 +127,5 @@ export function registerProvisioning(scope: FastifyInstance, { context }: MainAp
 /** No cache on the way may keep a private key. */
 function shownOnce(reply: FastifyReply, made: RemoteAgent, volume: string | undefined) {
   reply.header('cache-control', 'no-store')
-  return answer({ ...made, ...(volume === undefined ? {} : { volume }) })
+  return { ...made, ...(volume === undefined ? {} : { volume }) }
 }

@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { deleteAgentOperation, listAgentsOperation, updateAgentOperation } from '#operations/agents.ts'
 import { showAgentOperation } from '#operations/agents-show.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { agent, agentFields, agentSettings, orNull, time } from '../schemas.ts'
@@ -81,10 +81,10 @@ export function registerAgents(scope: FastifyInstance, { context }: MainApi): vo
         operationId: 'listAgents',
         tags: ['agents'],
         summary: 'All agents, by their ids',
-        response: { 200: enveloped(agents) },
+        response: { 200: agents },
       },
     },
-    async (request) => answer(await operate(context, request, listAgentsOperation, {})),
+    (request) => operate(context, request, listAgentsOperation, {}),
   )
   routes.get(
     '/agents/:agent_id',
@@ -95,7 +95,7 @@ export function registerAgents(scope: FastifyInstance, { context }: MainApi): vo
         tags: ['agents'],
         summary: 'One agent, with its limits and what it used of them',
         params: agentParams,
-        response: { 200: enveloped(shownAgent) },
+        response: { 200: shownAgent },
       },
     },
     async (request) => {
@@ -105,7 +105,7 @@ export function registerAgents(scope: FastifyInstance, { context }: MainApi): vo
       })
       const { uid, access } = callerOf(request)
       const all = access === 'admin' || uid === shown.uid
-      return answer(all ? { ...shown, sessions, operations } : shown)
+      return all ? { ...shown, sessions, operations } : shown
     },
   )
   routes.patch(
@@ -120,12 +120,12 @@ export function registerAgents(scope: FastifyInstance, { context }: MainApi): vo
           'It acts on every instance when this answers, also on open streams and on keys that are in use.',
         params: agentParams,
         body: changes,
-        response: { 200: enveloped(agent) },
+        response: { 200: agent },
       },
     },
     async (request) => {
       const args = { agentId: request.params.agent_id, ...request.body }
-      return answer(await operate(context, request, updateAgentOperation, args))
+      return operate(context, request, updateAgentOperation, args)
     },
   )
   routes.delete(
@@ -137,13 +137,13 @@ export function registerAgents(scope: FastifyInstance, { context }: MainApi): vo
         tags: ['agents'],
         summary: 'Delete an agent; its keys and tokens end with it',
         params: agentParams,
-        response: { 200: enveloped(deletedAgent) },
+        response: { 200: deletedAgent },
       },
     },
     async (request) => {
       const { agent_id: agentId } = request.params
       const { agent_id, uid, deleted } = await operate(context, request, deleteAgentOperation, { agentId })
-      return answer({ agent_id, uid, deleted })
+      return { agent_id, uid, deleted }
     },
   )
 }

@@ -4,7 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { auditPageMax, listAuditOperation } from '#operations/audit.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
@@ -57,13 +57,13 @@ export function registerAudit(scope: FastifyInstance, { context }: MainApi): voi
         summary: 'Who did what to the platform',
         description: 'Every change through this API or the command line, done, refused or failed.',
         querystring: query,
-        response: { 200: enveloped(page) },
+        response: { 200: page },
       },
     },
     async (request) => {
       const { limit = '100', ...filter } = request.query
       const args = { limit: numberUpTo(auditPageMax, 'limit', limit), ...filter }
-      return answer(await operate(context, request, listAuditOperation, args))
+      return operate(context, request, listAuditOperation, args)
     },
   )
 }

@@ -7,7 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { agentKeyPattern, hashAgentKey } from '#services/access/agent-keys/agent-keys.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { role } from '../schemas.ts'
 
@@ -73,7 +73,7 @@ export function registerAuthAgent(scope: FastifyInstance, main: MainApi): void {
           'A key of another shape is 400; an unknown and a revoked one get the same 401. Each key may be traded 10 times a minute, ' +
           '5 times at once; an address may ask 100 times a second.',
         body,
-        response: { 200: enveloped(customToken) },
+        response: { 200: customToken },
       },
     },
     async (request, reply) => {
@@ -85,7 +85,7 @@ export function registerAuthAgent(scope: FastifyInstance, main: MainApi): void {
       const { customToken, expiresInS } = await main.identity.createCustomToken(uid, { agent_key })
       main.lastUse.note(agent_key)
       reply.header('cache-control', 'no-store')
-      return answer({ customToken, expiresIn: expiresInS, agent: { uid, slug, name, role } })
+      return { customToken, expiresIn: expiresInS, agent: { uid, slug, name, role } }
     },
   )
 }

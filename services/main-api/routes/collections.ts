@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { searchCollectionOperation, searchFilter } from '#operations/collections-search.ts'
 import { statsOperation } from '#operations/stats.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, time } from '../schemas.ts'
@@ -79,12 +79,12 @@ export function registerCollections(scope: FastifyInstance, { context }: MainApi
         operationId: 'listCollections',
         tags: ['state'],
         summary: 'The collections and their indexes',
-        response: { 200: enveloped(collections) },
+        response: { 200: collections },
       },
     },
     async (request) => {
       const { collections: listed, as_of } = await operate(context, request, statsOperation, {})
-      return answer({ collections: listed, as_of })
+      return { collections: listed, as_of }
     },
   )
   routes.post(
@@ -105,7 +105,7 @@ export function registerCollections(scope: FastifyInstance, { context }: MainApi
         summary: 'Find the points of a collection that are nearest to a text',
         params,
         body: search,
-        response: { 200: enveloped(found) },
+        response: { 200: found },
       },
     },
     async (request) => {
@@ -121,7 +121,7 @@ export function registerCollections(scope: FastifyInstance, { context }: MainApi
         args,
       )
       const shown = results.map(({ id, score, payload = {} }) => ({ id, score, payload }))
-      return answer({ results: shown, took_ms, records_scanned })
+      return { results: shown, took_ms, records_scanned }
     },
   )
 }

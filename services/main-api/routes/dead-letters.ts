@@ -11,7 +11,7 @@ import {
 } from '#operations/record-letters.ts'
 import { nameOfLetter } from '#runtime/consume/find-superseded.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, orNull, time } from '../schemas.ts'
@@ -141,12 +141,12 @@ export function registerDeadLetters(scope: FastifyInstance, { context }: MainApi
         tags: ['dead letters'],
         summary: 'What the workers gave up on',
         querystring: query,
-        response: { 200: enveloped(letters) },
+        response: { 200: letters },
       },
     },
     async (request) => {
       const { dead_letters: found } = await operate(context, request, recordLetters.list, request.query)
-      return answer({ dead_letters: found.slice(-listedMax).map(listed), count: found.length })
+      return { dead_letters: found.slice(-listedMax).map(listed), count: found.length }
     },
   )
   routes.get(
@@ -159,21 +159,21 @@ export function registerDeadLetters(scope: FastifyInstance, { context }: MainApi
         summary: 'Dead letters with their values, decoded',
         description: `The first ${shownMax} that are meant.`,
         querystring: query,
-        response: { 200: enveloped(shownLetters) },
+        response: { 200: shownLetters },
       },
     },
     async (request) => {
       const { dead_letters: meant } = await operate(context, request, recordLetters.list, request.query)
       const names = meant.slice(0, shownMax).map(({ topic, key }) => ({ topic, key }))
-      if (names.length === 0) return answer({ dead_letters: [] })
+      if (names.length === 0) return { dead_letters: [] }
       const { dead_letters: shown } = await operate(context, request, recordLetters.show, { names })
-      return answer({
+      return {
         dead_letters: shown.map(({ value, fault, ...letter }) => ({
           ...listed(letter),
           value,
           ...(fault === undefined ? {} : { fault }),
         })),
-      })
+      }
     },
   )
   for (const verb of ['replay', 'discard'] as const) {
@@ -191,10 +191,10 @@ export function registerDeadLetters(scope: FastifyInstance, { context }: MainApi
               ? 'Put records into their topics again, behind what came later'
               : 'Remove them for good',
           body: treatment,
-          response: { 200: enveloped(treated) },
+          response: { 200: treated },
         },
       },
-      async (request) => answer(await treat(request, verb, request.body)),
+      (request) => treat(request, verb, request.body),
     )
   }
 

@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { dispatchStatuses, listDispatchesOperation } from '#operations/dispatches.ts'
 import { linkNext, page, readPage } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
@@ -43,7 +43,7 @@ export function registerDispatchList(scope: FastifyInstance, { context }: MainAp
         summary: 'List dispatches, the newest first',
         description: 'Those that the caller started or that are of the caller as a user; an admin sees all.',
         querystring: Type.Object({ ...page, status: Type.Optional(status) }, closed),
-        response: { 200: enveloped(dispatches) },
+        response: { 200: dispatches },
       },
     },
     async (request, reply) => {
@@ -55,7 +55,7 @@ export function registerDispatchList(scope: FastifyInstance, { context }: MainAp
         ...readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) }),
       })
       linkNext(request, reply, found.next ?? undefined)
-      return answer(found.dispatches)
+      return found.dispatches
     },
   )
 }

@@ -20,7 +20,7 @@ import { serverMark } from '#runtime/http/api/facts.ts'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operatedBy } from '../operate.ts'
 import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
@@ -144,7 +144,7 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
         params,
         querystring: query,
         headers,
-        response: { 200: enveloped(page) },
+        response: { 200: page },
       },
     },
     async (request, reply) => {
@@ -168,13 +168,11 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
         waitMs: wait === undefined ? 0 : numberUpTo(waitSecondsMax, 'wait', wait) * 1_000,
       }
       const opened = await openRecords(platform, { topic, from, field: '/from', withheld })
-      return answer(
-        await main.streams.hold(request, reply, async (signal) => {
-          const read = await readPage(opened, { ...asked, signal })
-          await main.readTurns.take(callerOf(request).uid, read.bytes, signal)
-          return { records: read.records, next: read.next }
-        }),
-      )
+      return main.streams.hold(request, reply, async (signal) => {
+        const read = await readPage(opened, { ...asked, signal })
+        await main.readTurns.take(callerOf(request).uid, read.bytes, signal)
+        return { records: read.records, next: read.next }
+      })
     },
   )
 }

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { listTopicsOperation, partitionFactsOperation, showTopicOperation } from '#operations/topics-list.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { LookedGroup } from '../group-looks.ts'
 import { group, groups } from '../group-schemas.ts'
 import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
@@ -117,10 +117,10 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
         operationId: 'listTopics',
         tags: ['log'],
         summary: 'All topics of the platform, and what the log holds of them',
-        response: { 200: enveloped(topics) },
+        response: { 200: topics },
       },
     },
-    async (request) => answer(await operate(context, request, listTopicsOperation, {})),
+    (request) => operate(context, request, listTopicsOperation, {}),
   )
   routes.get(
     '/log/topics/:topic',
@@ -131,11 +131,10 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
         tags: ['log'],
         summary: 'One topic',
         params: topicParams,
-        response: { 200: enveloped(topic) },
+        response: { 200: topic },
       },
     },
-    async (request) =>
-      answer(await operate(context, request, showTopicOperation, { topic: request.params.topic })),
+    (request) => operate(context, request, showTopicOperation, { topic: request.params.topic }),
   )
   routes.get(
     '/log/topics/:topic/partitions',
@@ -146,11 +145,10 @@ export function registerLog(scope: FastifyInstance, { context, observed }: MainA
         tags: ['log'],
         summary: 'Where the partitions of a topic are, and how much room they take',
         params: topicParams,
-        response: { 200: enveloped(partitionFacts) },
+        response: { 200: partitionFacts },
       },
     },
-    async (request) =>
-      answer(await operate(context, request, partitionFactsOperation, { topic: request.params.topic })),
+    (request) => operate(context, request, partitionFactsOperation, { topic: request.params.topic }),
   )
   registerGroups(scope, observed)
 }
@@ -165,12 +163,12 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
         operationId: 'listGroups',
         tags: ['log'],
         summary: 'All reader groups, and how far they are behind',
-        response: { 200: enveloped(groups) },
+        response: { 200: groups },
       },
     },
     async () => {
       const read = await observed.lag.get()
-      return answer({ groups: read.groups.map(summaryOf), as_of: read.as_of })
+      return { groups: read.groups.map(summaryOf), as_of: read.as_of }
     },
   )
   routes.get(
@@ -182,14 +180,14 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
         tags: ['log'],
         summary: 'One reader group, partition by partition',
         params: groupParams,
-        response: { 200: enveloped(group) },
+        response: { 200: group },
       },
     },
     async (request) => {
       const read = await observed.lag.get()
       const found = findGroup(read.groups, request.params.group)
       const { partitions, stuck } = found
-      return answer({ ...summaryOf(found), partitions, stuck: [...stuck], as_of: read.as_of })
+      return { ...summaryOf(found), partitions, stuck: [...stuck], as_of: read.as_of }
     },
   )
   routes.get(
@@ -202,7 +200,7 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
         summary: 'The lag of a reader group over the last minutes, as this instance saw it',
         params: groupParams,
         querystring: historyQuery,
-        response: { 200: enveloped(history) },
+        response: { 200: history },
       },
     },
     async (request) => {
@@ -210,7 +208,7 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
       const { group: asked } = findGroup(known, request.params.group)
       const minutes = numberUpTo(minutesMax, 'minutes', request.query.minutes ?? '60')
       const samples = observed.lagHistory.of(asked, minutes) ?? []
-      return answer({ group: asked, every_s: sampleEveryMs / 1_000, samples })
+      return { group: asked, every_s: sampleEveryMs / 1_000, samples }
     },
   )
   routes.get(
@@ -222,7 +220,7 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
         tags: ['log'],
         summary: 'The lag of all reader groups over the last minutes, as this instance saw it',
         querystring: curvesQuery,
-        response: { 200: enveloped(curves) },
+        response: { 200: curves },
       },
     },
     async ({ query }) => {
@@ -230,7 +228,7 @@ function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): 
       const minutes = numberUpTo(minutesMax, 'minutes', query.minutes ?? '60')
       const steps = numberUpTo(stepsMax, 'steps', query.steps ?? '96')
       const names = known.map((one) => one.group)
-      return answer(lagCurves(observed.lagHistory, names, { minutes, steps, nowMs: Date.now() }))
+      return lagCurves(observed.lagHistory, names, { minutes, steps, nowMs: Date.now() })
     },
   )
 }

@@ -5,7 +5,6 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { limitsOf } from '#services/access/limits/tiers.ts'
-import { answer, enveloped } from '../envelope.ts'
 import { permissionsOf } from '../rbac.ts'
 import { orNull, role } from '../schemas.ts'
 
@@ -42,7 +41,7 @@ export function registerMe(scope: FastifyInstance): void {
         operationId: 'getMe',
         tags: ['identity'],
         summary: 'Who is calling, and what they may do',
-        response: { 200: enveloped(me) },
+        response: { 200: me },
       },
     },
     async (request) => {
@@ -60,7 +59,7 @@ export function registerMe(scope: FastifyInstance): void {
       }
       if (email !== undefined) data.email = email
       if (mustChangePassword !== undefined) data.must_change_password = mustChangePassword
-      return answer(data)
+      return data
     },
   )
 }

@@ -12,7 +12,7 @@ import { changePassword, readPasswordOf } from '#services/access/people/kept-pas
 import { checkNewPassword, passwordLengthMax, passwordLengthMin } from '#services/access/people/passwords.ts'
 import type { SignInTry } from '#services/access/people/sign-in.ts'
 import { browserCookieOf } from '../browser.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 
 const body = Type.Object(
@@ -52,7 +52,7 @@ export function registerMyPassword(scope: FastifyInstance, main: MainApi): void 
         tags: ['people'],
         summary: 'Replace the own password; all other sessions end',
         body,
-        response: { 200: enveloped(changed) },
+        response: { 200: changed },
       },
     },
     async (request) => {
@@ -71,7 +71,7 @@ export function registerMyPassword(scope: FastifyInstance, main: MainApi): void 
       const { outboxId } = await changePassword(relational, caller.uid, change, by)
       if (email === firstAdminEmail) await people.firstAdmin?.tidy()
       await waitUntilPublished(relational, outboxId)
-      return answer({ changed: true as const })
+      return { changed: true as const }
     },
   )
 

@@ -6,7 +6,7 @@ import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { recordsMax } from '#operations/follow/follow-records.ts'
 import { followRequestOperation } from '#operations/follow/follow-request.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
@@ -125,7 +125,7 @@ export function registerRequests(scope: FastifyInstance, { context }: MainApi): 
           'One request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect',
         description: `Reads at most ${recordsMax} records, the newest of each partition. An id that nothing has is no fault: its lists are empty.`,
         params,
-        response: { 200: enveloped(followed) },
+        response: { 200: followed },
       },
     },
     async (request) => {
@@ -136,7 +136,7 @@ export function registerRequests(scope: FastifyInstance, { context }: MainApi): 
       }
       running += 1
       try {
-        return answer(await operate(context, request, followRequestOperation, request.params))
+        return operate(context, request, followRequestOperation, request.params)
       } finally {
         running -= 1
       }

@@ -24,7 +24,7 @@ import {
   sessionCookie,
   startCookie,
 } from '../browser.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { role } from '../schemas.ts'
 import { registerSessionOidc } from './session-oidc.ts'
@@ -134,10 +134,10 @@ function registerWaysIn(scope: FastifyInstance, { people }: MainApi): void {
         operationId: 'listWaysIn',
         tags: ['people'],
         summary: 'How people sign in here',
-        response: { 200: enveloped(waysIn) },
+        response: { 200: waysIn },
       },
     },
-    async () => answer({ password: people.signIn !== null, oidc: people.oidc !== null }),
+    async () => ({ password: people.signIn !== null, oidc: people.oidc !== null }),
   )
 }
 
@@ -155,7 +155,7 @@ function registerSignIn(scope: FastifyInstance, main: MainApi, ownOrigin: OwnOri
           'seconds. An account at an address where it signed in before, and a browser that did (cookie `flotilla_browser`), have ' +
           'tries of their own. A wrong password and an unknown e-mail get the same answer after the same time.',
         body,
-        response: { 200: enveloped(signedIn) },
+        response: { 200: signedIn },
       },
     },
     async (request, reply) => {
@@ -187,7 +187,7 @@ function registerSignIn(scope: FastifyInstance, main: MainApi, ownOrigin: OwnOri
       reply.setCookie(sessionCookie, session.cookie, cookieOptions(origin, 'strict', sessionAgeS))
       if (by === 'password') reply.setCookie(...markBrowser(people, request, { email: person.email, origin }))
       reply.header('cache-control', 'no-store')
-      return answer(data)
+      return data
     },
   )
 }
@@ -242,7 +242,7 @@ function registerBuy(scope: FastifyInstance, main: MainApi): void {
         tags: ['people'],
         summary: 'Buy an ID token with the cookie and the half of a session',
         headers: halfHeader,
-        response: { 200: enveloped(bought) },
+        response: { 200: bought },
       },
     },
     async (request, reply) => {
@@ -251,7 +251,7 @@ function registerBuy(scope: FastifyInstance, main: MainApi): void {
         request.headers['x-session-half'],
       )
       reply.header('cache-control', 'no-store')
-      return answer(await tokenOf(main, held))
+      return await tokenOf(main, held)
     },
   )
 }
@@ -265,13 +265,13 @@ function registerSignOut(scope: FastifyInstance, main: MainApi): void {
         operationId: 'signOut',
         tags: ['people'],
         summary: 'End the session of the cookie; its ID tokens end within a second',
-        response: { 200: enveloped(signedOut) },
+        response: { 200: signedOut },
       },
     },
     async (request, reply) => {
       const ended = await main.people.sessions.end(request.cookies[sessionCookie], request.id)
       reply.clearCookie(sessionCookie, { path: cookiePath })
-      return answer({ ended })
+      return { ended }
     },
   )
 }

@@ -3,7 +3,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { answer, enveloped } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { orNull, time } from '../schemas.ts'
 
@@ -64,9 +63,9 @@ export function registerState(scope: FastifyInstance, { observed }: MainApi): vo
         summary: 'The platform at a glance',
         description:
           'Read at most once a second; `as_of` says when. While an engine is away there is no state: 503 names it.',
-        response: { 200: enveloped(brainState) },
+        response: { 200: brainState },
       },
     },
-    async () => answer(await observed.brainState.get()),
+    () => observed.brainState.get(),
   )
 }

@@ -9,7 +9,7 @@ import {
   removeUserOperation,
   setUserRoleOperation,
 } from '#operations/users.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, orNull, role, time } from '../schemas.ts'
@@ -68,10 +68,10 @@ export function registerUsers(scope: FastifyInstance, { context }: MainApi): voi
         operationId: 'listUsers',
         tags: ['people'],
         summary: 'All people, by their e-mails',
-        response: { 200: enveloped(users) },
+        response: { 200: users },
       },
     },
-    async (request) => answer(await operate(context, request, listUsersOperation, {})),
+    (request) => operate(context, request, listUsersOperation, {}),
   )
   routes.post(
     '/users',
@@ -82,7 +82,7 @@ export function registerUsers(scope: FastifyInstance, { context }: MainApi): voi
         tags: ['people'],
         summary: 'Add a person',
         body: newUser,
-        response: { 201: enveloped(added) },
+        response: { 201: added },
       },
     },
     async (request, reply) => {
@@ -90,7 +90,7 @@ export function registerUsers(scope: FastifyInstance, { context }: MainApi): voi
       const args = { ...given, ...(oidcSubject === undefined ? {} : { oidcSubject }) }
       const data = await operate(context, request, addUserOperation, args)
       reply.code(201).header('cache-control', 'no-store')
-      return answer(data)
+      return data
     },
   )
   routes.patch(
@@ -104,12 +104,12 @@ export function registerUsers(scope: FastifyInstance, { context }: MainApi): voi
         description: 'It acts on every instance when this answers; open streams of the person end.',
         params,
         body: newRole,
-        response: { 200: enveloped(user) },
+        response: { 200: user },
       },
     },
     async (request) => {
       const args = { user: request.params.user, role: request.body.role }
-      return answer(await operate(context, request, setUserRoleOperation, args))
+      return operate(context, request, setUserRoleOperation, args)
     },
   )
   routes.delete(
@@ -121,10 +121,9 @@ export function registerUsers(scope: FastifyInstance, { context }: MainApi): voi
         tags: ['people'],
         summary: 'Remove a person; sessions, tokens and open streams end',
         params,
-        response: { 200: enveloped(removed) },
+        response: { 200: removed },
       },
     },
-    async (request) =>
-      answer(await operate(context, request, removeUserOperation, { user: request.params.user })),
+    (request) => operate(context, request, removeUserOperation, { user: request.params.user }),
   )
 }

@@ -8,7 +8,7 @@ import { attemptsMax, listAttemptsOperation } from '#operations/webhooks/attempt
 import { skipHeadOperation } from '#operations/webhooks/skip.ts'
 import { readTargetSettings } from '#operations/webhooks/target-settings.ts'
 import { testTargetOperation } from '#operations/webhooks/test-event.ts'
-import { answer, closed, enveloped } from '../envelope.ts'
+import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
@@ -143,13 +143,13 @@ export function registerWebhooks(scope: FastifyInstance, { context, observed }: 
         operationId: 'listTargets',
         tags: ['webhooks'],
         summary: 'All webhook targets: what waits for them, and how their last attempt ended',
-        response: { 200: enveloped(targets) },
+        response: { 200: targets },
       },
     },
     async () => {
       // Where the file lies is no matter of callers.
       const { file: _, ...listed } = await observed.targets.get()
-      return answer(listed)
+      return listed
     },
   )
   routes.get(
@@ -162,13 +162,13 @@ export function registerWebhooks(scope: FastifyInstance, { context, observed }: 
         summary: 'The newest attempts of a target, of the last 7 days',
         params,
         querystring: query,
-        response: { 200: enveloped(attempts) },
+        response: { 200: attempts },
       },
     },
     async (request) => {
       const limit = numberUpTo(attemptsMax, 'limit', request.query.limit ?? '50')
       const args = { target: request.params.name, limit }
-      return answer(await operate(context, request, listAttemptsOperation, args))
+      return operate(context, request, listAttemptsOperation, args)
     },
   )
   registerOneTarget(scope, { context, observed })
@@ -188,7 +188,7 @@ function registerOneTarget(
         tags: ['webhooks'],
         summary: 'One webhook target: what waits for it, its head, and its settings without secrets',
         params,
-        response: { 200: enveloped(shownTarget) },
+        response: { 200: shownTarget },
       },
     },
     async ({ params: { name } }) => {
@@ -196,7 +196,7 @@ function registerOneTarget(
       const found = known.find((one) => one.target === name)
       if (!found)
         throw new AppError('not_found', `No webhook target ${name.slice(0, 64).toWellFormed()} is known.`)
-      return answer({ target: found, settings: readTargetSettings(context.env, name), as_of })
+      return { target: found, settings: readTargetSettings(context.env, name), as_of }
     },
   )
   routes.get(
@@ -207,10 +207,10 @@ function registerOneTarget(
         operationId: 'showAttemptBars',
         tags: ['webhooks'],
         summary: 'The attempts of all targets over the last hour, minute by minute',
-        response: { 200: enveloped(bars) },
+        response: { 200: bars },
       },
     },
-    async () => answer({ targets: await observed.attemptBars() }),
+    async () => ({ targets: await observed.attemptBars() }),
   )
   routes.post(
     '/webhooks/targets/:name/test',
@@ -223,13 +223,13 @@ function registerOneTarget(
         description:
           'An event that the target asks for, whose `result` says that it is a test. It is delivered like every other one, behind what waits.',
         params,
-        response: { 202: enveloped(sent) },
+        response: { 202: sent },
       },
     },
     async (request, reply) => {
       reply.code(202)
       const args = { target: request.params.name }
-      return answer(await operate(context, request, testTargetOperation, args))
+      return operate(context, request, testTargetOperation, args)
     },
   )
   routes.post(
@@ -241,10 +241,9 @@ function registerOneTarget(
         tags: ['webhooks'],
         summary: 'Give up the head of a target: it becomes a dead letter, and the next one is tried',
         params,
-        response: { 200: enveloped(skipped) },
+        response: { 200: skipped },
       },
     },
-    async (request) =>
-      answer(await operate(context, request, skipHeadOperation, { target: request.params.name })),
+    (request) => operate(context, request, skipHeadOperation, { target: request.params.name }),
   )
 }

@@ -11,7 +11,6 @@ import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from './events/feed.ts'
 import type { HubParts } from './notes.ts'
-import { hubSurface } from './surface.ts'
 
 export type HubContext = ServiceContext<
   'eventLog' | 'relational' | 'identity',
@@ -47,7 +46,11 @@ export async function openHub(context: HubContext): Promise<Hub> {
       eventLog,
       feed,
       streams: createCallerStreams({ tokens, log }),
-      surface: hubSurface(bell),
+      async change(_request, _change, work) {
+        const row = await work()
+        bell.ring()
+        return row
+      },
       log,
       close: () => scope.close(),
     }

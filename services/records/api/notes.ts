@@ -117,20 +117,20 @@ export const notes: Resource<Note, typeof creation> = {
 }
 
 export function registerNotes(scope: FastifyInstance, parts: HubParts): void {
-  const { relational, surface } = parts
+  const { relational } = parts
   registerResource(scope, parts, notes)
   registerEvents(scope, parts, notes, viewOfRecord)
-  surface.register(scope, {
+  scope.route({
     method: 'GET',
     url: '/fleet_notes/:id/thread',
     config: { problems: ['forbidden', 'not_found'] },
     schema: {
-      operationId: `get${surface.mark}NoteThread`,
+      operationId: 'getNoteThread',
       tags: ['notes'],
       summary: 'The thread of a note, the oldest first',
       params: idParams,
       querystring: closedObject(page),
-      response: { 200: surface.schemaOf(thread) },
+      response: { 200: thread },
     },
     async handler(request, reply) {
       const { thread_id } = await readNote(relational, idOf(noteKind, request))

@@ -9,6 +9,7 @@ import { answers } from '#runtime/http/answers.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
 import { around, sendRows } from '#runtime/http/send-rows.ts'
+import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
@@ -16,9 +17,10 @@ import { idOfSeed } from '#services/access/idempotency.ts'
 import { authorOf } from '#services/records/store/author.ts'
 import type { ChangeRequest } from '#services/records/store/change.ts'
 import type { RecordKind, RecordRow } from '#services/records/store/kind.ts'
+import { notedBy, targetOf } from '#services/records/store/noted.ts'
 import { beginRecords, notThere, type PageQuery, readRecord } from '#services/records/store/read.ts'
+import { type Creator, createRecord } from './creation.ts'
 import { changeHeaders, closedObject, idParams } from './schemas.ts'
-import { type Creator, createRecord, type Surface } from './surface.ts'
 import { etagOf, versionCheck } from './versions.ts'
 
 export interface Resource<Row extends RecordRow, New extends TObject = TObject> extends Creator<Row, New> {
@@ -48,7 +50,7 @@ export interface Resource<Row extends RecordRow, New extends TObject = TObject> 
 /** What the routes work with. */
 export interface ResourceParts {
   relational: Relational
-  surface: Surface
+  change: RunChange
   log: Logger
 }
 
@@ -69,17 +71,16 @@ function registerList<Row extends RecordRow, New extends TObject>(
   resource: Resource<Row, New>,
 ): void {
   const { path, tag, names, schemas } = resource
-  const { surface } = parts
-  surface.register(scope, {
+  scope.route({
     method: 'GET',
     url: path,
     config: { problems: ['forbidden'] },
     schema: {
-      operationId: `list${surface.mark}${names.many}`,
+      operationId: `list${names.many}`,
       tags: [tag],
       summary: `List ${tag}, the newest first`,
       querystring: closedObject({ ...page, ...schemas.filters }),
-      response: { 200: surface.schemaOf(schemas.list) },
+      response: { 200: schemas.list },
     },
     async handler(request, reply) {
       const { limit, cursor, ...filters } = request.query as PageParameters & Record<string, string>
@@ -93,15 +94,15 @@ function registerList<Row extends RecordRow, New extends TObject>(
 export function answerPage<Row extends RecordRow>(
   request: FastifyRequest,
   reply: FastifyReply,
-  { relational, surface }: ResourceParts,
+  { relational }: ResourceParts,
   { kind, view, textOf }: Pick<Resource<Row>, 'kind' | 'view' | 'textOf'>,
   query: PageQuery,
 ): Promise<object> {
   return answers.hold(request, reply, async () => {
     const { whole, pieces, next } = await beginRecords<Row>(relational, kind, query)
     linkNext(request, reply, next)
-    if (whole) return surface.answer(whole.map(view))
-    return sendRows(reply, { ...around(surface.answer), textOf: (row) => textOf(view(row)), pieces })
+    if (whole) return whole.map(view)
+    return sendRows(reply, { ...around(reply), textOf: (row) => textOf(view(row)), pieces })
   })
 }
 
@@ -111,7 +112,7 @@ function registerCreation<Row extends RecordRow, New extends TObject>(
   resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
-  const { relational, surface } = parts
+  const { relational, change } = parts
   async function make(request: FastifyRequest, reply: FastifyReply, seed: string | undefined) {
     const ids =
       seed === undefined
@@ -120,13 +121,20 @@ function registerCreation<Row extends RecordRow, New extends TObject>(
     const by = authorOf(callerOf(request))
     const body = request.body as Static<New>
     const headers = recordHeaders(request)
-    const row = await surface.change<Row>(request, kind, undefined, (written) =>
-      createRecord(relational, resource, { body, by, ids, headers, written }),
+    const named = { action: `${kind.name}.create`, target: kind.name }
+    const row = await change(request, named, (notes) =>
+      createRecord(relational, resource, {
+        body,
+        by,
+        ids,
+        headers,
+        written: notes && notedBy<Row>(kind, notes),
+      }),
     )
     reply.code(201)
     return { record: view(row), id: row.id, version: row.version }
   }
-  surface.register(scope, {
+  scope.route({
     method: 'POST',
     url: path,
     bodyLimit: resource.bodyBytesMax,
@@ -136,19 +144,19 @@ function registerCreation<Row extends RecordRow, New extends TObject>(
       problems: ['forbidden', ...resource.creationProblems, ...idempotencyProblems],
     },
     schema: {
-      operationId: `create${surface.mark}${names.one}`,
+      operationId: `create${names.one}`,
       tags: [tag],
       summary: `Make a ${kind.name}`,
       description: `${resource.creationText} The answer has \`Location\` and \`ETag\`. With an Idempotency-Key header a repeated request gets the first answer again.`,
       headers: idempotencyHeaders,
       body: schemas.creation,
-      response: { 201: surface.schemaOf(schemas.record) },
+      response: { 201: schemas.record },
     },
     async handler(request, reply) {
       const made = await idempotent(parts, request, reply, (seed) => make(request, reply, seed))
-      reply.header('location', `${surface.prefix}${path}/${made.id}`)
+      reply.header('location', `${placeOf(request)}/${made.id}`)
       reply.header('etag', etagOf(made.version))
-      return surface.answer(made.record)
+      return made.record
     },
   })
 }
@@ -159,23 +167,23 @@ function registerShow<Row extends RecordRow, New extends TObject>(
   resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
-  const { relational, surface } = parts
-  surface.register(scope, {
+  const { relational } = parts
+  scope.route({
     method: 'GET',
     url: `${path}/:id`,
     config: { problems: ['forbidden', 'not_found'] },
     schema: {
-      operationId: `get${surface.mark}${names.one}`,
+      operationId: `get${names.one}`,
       tags: [tag],
       summary: `Show a ${kind.name}`,
       description: 'The answer has its version as `ETag`.',
       params: idParams,
-      response: { 200: surface.schemaOf(schemas.record) },
+      response: { 200: schemas.record },
     },
     async handler(request, reply) {
       const row = await readRecord<Row>(relational, kind, idOf(kind, request))
       reply.header('etag', etagOf(row.version))
-      return surface.answer(view(row))
+      return view(row)
     },
   })
 }
@@ -186,8 +194,8 @@ function registerChange<Row extends RecordRow, New extends TObject>(
   resource: Resource<Row, New>,
 ): void {
   const { kind, path, tag, names, schemas, view } = resource
-  const { relational, surface } = parts
-  surface.register(scope, {
+  const { relational, change } = parts
+  scope.route({
     method: 'PATCH',
     url: `${path}/:id`,
     bodyLimit: resource.bodyBytesMax,
@@ -202,32 +210,38 @@ function registerChange<Row extends RecordRow, New extends TObject>(
       ],
     },
     schema: {
-      operationId: `change${surface.mark}${names.one}`,
+      operationId: `change${names.one}`,
       tags: [tag],
       summary: `Change a ${kind.name}`,
       description: resource.changeText,
       params: idParams,
       headers: changeHeaders,
       body: schemas.change,
-      response: { 200: surface.schemaOf(schemas.record) },
+      response: { 200: schemas.record },
     },
     async handler(request, reply) {
       const isVersion = versionCheck(request.headers['if-match'])
       const id = idOf(kind, request)
-      const row = await surface.change<Row>(request, kind, id, (written) =>
+      const named = { action: `${kind.name}.change`, target: targetOf(kind, id) }
+      const row = await change(request, named, (notes) =>
         resource.change(relational, {
           id,
           changes: request.body as Record<string, string>,
           by: authorOf(callerOf(request)),
           headers: recordHeaders(request),
           ...(isVersion ? { isVersion } : {}),
-          ...(written ? { written } : {}),
+          ...(notes ? { written: notedBy<Row>(kind, notes) } : {}),
         }),
       )
       reply.header('etag', etagOf(row.version))
-      return surface.answer(view(row))
+      return view(row)
     },
   })
+}
+
+/** Where the route of a request is, without a slash at its end. */
+export function placeOf({ routeOptions }: FastifyRequest): string {
+  return routeOptions.url!.replace(/\/$/, '')
 }
 
 /** Throws AppError `not_found` for what cannot be an id. */

@@ -34,8 +34,17 @@ export async function registerHub(app: FastifyInstance, context: HubContext): Pr
   })
   await app.register(async (scope) => {
     access(scope, { credential: requireKeyOrToken(hub), limits: hub.limiter })
+    alsoWithSlash(scope)
     registerNotes(scope, hub)
     registerGoals(scope, hub)
   })
   return hub
+}
+
+/** Every route is found with a slash at its end, too; the description shows the one without. */
+function alsoWithSlash(scope: FastifyInstance): void {
+  scope.addHook('onRoute', (route) => {
+    if (route.method === 'HEAD' || route.url.endsWith('/')) return
+    scope.route({ ...route, url: `${route.url}/`, schema: { ...route.schema, hide: true } })
+  })
 }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
+import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
 import { type CallerStreams, createCallerStreams } from '#services/access/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
@@ -26,6 +27,7 @@ export type RunGatewayContext = ServiceContext<
 /** What the routes that show runs need, at any interface. */
 export interface RunParts extends FollowParts {
   streams: CallerStreams
+  change: RunChange
   log: Logger
 }
 
@@ -43,37 +45,59 @@ export interface RunGateway extends StartParts, Closeable {
   waits: Waits
 }
 
-/** Close it after the last answer. */
-export async function openRunGateway(context: RunGatewayContext): Promise<RunGateway> {
-  const { engines, publisher, log, env } = context
+export interface RunsFollowed extends Closeable, Omit<StartParts, 'streams' | 'change'> {}
+
+/** What the routes of runs work with, at any interface; close it after the last answer. */
+export async function openRunsFollowed(
+  context: ServiceContext<'eventLog' | 'relational', unknown>,
+): Promise<RunsFollowed> {
+  const { engines, env, log } = context
   const { relational, eventLog } = engines
   const local = localRunsOf(relational)
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
-    const nodes = scope.add('nodes file', watchNodes({ ...nodesFileOf(env), env, log }))
+    return {
+      relational,
+      local,
+      log,
+      nodes: scope.add('nodes file', watchNodes({ ...nodesFileOf(env), env, log })),
+      feed: scope.add('feed of runs', await openFeed({ ...context, eventLog, local })),
+      looks: scope.add('looks at runs', createLooks({ relational, log })),
+      close: () => scope.close(),
+    }
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}
+
+/** Close it after the last answer. */
+export async function openRunGateway(context: RunGatewayContext): Promise<RunGateway> {
+  const { engines, publisher, log } = context
+  const { relational, eventLog } = engines
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'close-failed'),
+  )
+  try {
+    const followed = scope.add('runs', await openRunsFollowed(context))
     const identity = scope.add('identity provider', await openProvider(context))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
-    const feed = scope.add('feed', await openFeed({ ...context, eventLog, local }))
-    const looks = scope.add('looks', createLooks({ relational, log }))
     const places = createStreamPlaces()
     return {
+      ...followed,
       keys,
       tokens,
       limiter,
-      relational,
-      nodes,
-      feed,
-      looks,
       places,
       streams: createCallerStreams({ tokens, log }, places),
       waits: createWaits({ tokens }),
-      local,
-      log,
+      // Records of runs say who asked for them.
+      change: (_request, _change, work) => work(),
       close: () => scope.close(),
     }
   } catch (error) {

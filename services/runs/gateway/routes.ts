@@ -10,7 +10,6 @@ import { registerDispatch } from './routes/dispatch.ts'
 import { registerDispatches } from './routes/dispatches.ts'
 import { registerRun } from './routes/run.ts'
 import { registerRuns } from './routes/runs.ts'
-import { bareSurface } from './surface.ts'
 
 const description =
   'Messages to agents. `POST /<agent>/run` sends one to an agent and answers its events as Google ADK’s `/run` does; `POST ' +
@@ -44,8 +43,8 @@ export async function registerRunGateway(
     access(scope, { credential: requireKeyOrToken(gateway), limits: gateway.limiter })
     registerRun(scope, gateway)
     registerDispatch(scope, gateway)
-    registerRuns(scope, gateway, bareSurface)
-    registerDispatches(scope, gateway, bareSurface)
+    registerRuns(scope, gateway)
+    registerDispatches(scope, gateway)
   })
   return gateway
 }

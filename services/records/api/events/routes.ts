@@ -8,7 +8,6 @@ import { Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import type { CallerStreams } from '#services/access/limits/caller-streams.ts'
 import type { Resource } from '../resource.ts'
-import type { Surface } from '../surface.ts'
 import { readEventId } from './event-id.ts'
 import type { Feed } from './feed.ts'
 import { streamChanges } from './stream.ts'
@@ -17,7 +16,6 @@ export interface EventParts {
   eventLog: EventLog
   feed: Feed
   streams: CallerStreams
-  surface: Surface
 }
 
 const headers = Type.Object({
@@ -38,7 +36,7 @@ the stream first, then list.`
 /** `view` makes of a record what a list shows of its row. */
 export function registerEvents(
   scope: FastifyInstance,
-  { eventLog, feed, streams, surface }: EventParts,
+  { eventLog, feed, streams }: EventParts,
   { kind, path, tag, names }: Pick<Resource<never>, 'kind' | 'path' | 'tag' | 'names'>,
   view: (record: HubRecord) => object,
 ): void {
@@ -50,14 +48,14 @@ export function registerEvents(
     return made
   }
   // It would go on for ever.
-  const sample = `curl -sSN --max-time 5 "${serverMark}${surface.prefix}${path}/events" \\
+  const sample = (prefix: string) => `curl -sSN --max-time 5 "${serverMark}${prefix}${path}/events" \\
   -H "Authorization: Bearer $ID_TOKEN" || true`
-  surface.register(scope, {
+  scope.route({
     method: 'GET',
     url: `${path}/events`,
     config: { problems: ['forbidden', 'too_many_streams', 'log_unavailable'], sample },
     schema: {
-      operationId: `follow${surface.mark}${names.many}`,
+      operationId: `follow${names.many}`,
       tags: [tag],
       summary: `Follow the changes of ${tag}`,
       description,

@@ -8,17 +8,16 @@ import { dispatchRequest } from '../requests/dispatch-request.ts'
 import { bodyBytesMax } from '../requests/fields.ts'
 import { readRunRequest, runRequest } from '../requests/run-request.ts'
 import { dispatch, run } from '../schemas.ts'
-import type { RunSurface } from '../surface.ts'
 import { viewOfDispatch, viewOfRun } from '../views.ts'
 import { startDispatch } from './dispatch.ts'
 import { startRun } from './start-run.ts'
 
-export function registerCreations(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
-  registerRunCreation(scope, parts, surface)
-  registerDispatchCreation(scope, parts, surface)
+export function registerCreations(scope: FastifyInstance, parts: StartParts): void {
+  registerRunCreation(scope, parts)
+  registerDispatchCreation(scope, parts)
 }
 
-function registerRunCreation(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
+function registerRunCreation(scope: FastifyInstance, parts: StartParts): void {
   scope.route({
     method: 'POST',
     url: '/runs',
@@ -38,7 +37,7 @@ function registerRunCreation(scope: FastifyInstance, parts: StartParts, surface:
       ],
     },
     schema: {
-      operationId: `create${surface.mark}Run`,
+      operationId: 'createRun',
       tags: ['runs'],
       summary: 'Send a message to an agent',
       description:
@@ -46,20 +45,20 @@ function registerRunCreation(scope: FastifyInstance, parts: StartParts, surface:
         'Idempotency-Key header a repeated request finds the same run.',
       headers: idempotencyHeaders,
       body: runRequest,
-      response: { 202: surface.schemaOf(run) },
+      response: { 202: run },
     },
     async handler(request, reply) {
       const asked = await readRunRequest(parts, request)
-      const started = await startRun(parts, surface, request, reply, asked)
+      const started = await startRun(parts, request, reply, asked)
       started.follow.close()
       reply.code(202)
-      reply.header('location', `${surface.prefix}/runs/${started.run.runId}`)
-      return surface.answer(viewOfRun(started.run))
+      reply.header('location', `${request.routeOptions.url}/${started.run.runId}`)
+      return viewOfRun(started.run)
     },
   })
 }
 
-function registerDispatchCreation(scope: FastifyInstance, parts: StartParts, surface: RunSurface): void {
+function registerDispatchCreation(scope: FastifyInstance, parts: StartParts): void {
   scope.route({
     method: 'POST',
     url: '/dispatches',
@@ -78,7 +77,7 @@ function registerDispatchCreation(scope: FastifyInstance, parts: StartParts, sur
       ],
     },
     schema: {
-      operationId: `create${surface.mark}Dispatch`,
+      operationId: 'createDispatch',
       tags: ['dispatches'],
       summary: 'Send a message to all agents',
       description:
@@ -86,13 +85,13 @@ function registerDispatchCreation(scope: FastifyInstance, parts: StartParts, sur
         'repeated request finds the same dispatch.',
       headers: idempotencyHeaders,
       body: dispatchRequest,
-      response: { 202: surface.schemaOf(dispatch) },
+      response: { 202: dispatch },
     },
     async handler(request, reply) {
-      const made = await startDispatch(parts, surface, request, reply)
+      const made = await startDispatch(parts, request, reply)
       reply.code(202)
-      reply.header('location', `${surface.prefix}/dispatches/${made.goalId}`)
-      return surface.answer(viewOfDispatch(made))
+      reply.header('location', `${request.routeOptions.url}/${made.goalId}`)
+      return viewOfDispatch(made)
     },
   })
 }

@@ -21,7 +21,6 @@ import type { RunGateway, StartParts } from '../gateway.ts'
 import { dispatchRequest, readDispatchRequest } from '../requests/dispatch-request.ts'
 import { bodyBytesMax } from '../requests/fields.ts'
 import { dispatch, streamText } from '../schemas.ts'
-import { bareSurface, type RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { tellDispatch } from './headers.ts'
 import { answerEvents } from './stream.ts'
@@ -67,7 +66,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
       const streaming = acceptsEvents(request.headers.accept)
       const place = streaming ? gateway.places.take(callerOf(request).uid) : undefined
       try {
-        const made = await startDispatch(gateway, bareSurface, request, reply)
+        const made = await startDispatch(gateway, request, reply)
         tellDispatch(reply, made)
         if (place) {
           const follow = openFollow(gateway, dispatchOf(gateway.relational, made.goalId))
@@ -90,15 +89,14 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
 /** Accepts the dispatch, or finds the one that was accepted under the request's Idempotency-Key. */
 export async function startDispatch(
   parts: StartParts,
-  surface: RunSurface,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Dispatch> {
   let made: Dispatch | undefined
   const { goalId } = await idempotent(parts, request, reply, async (seed) => {
-    made = await surface.change(request, 'dispatch.create', 'goal', async (named) => {
+    made = await parts.change(request, { action: 'dispatch.create', target: 'goal' }, async (notes) => {
       const accepted = await accept(parts, request, seed)
-      named(`goal/${accepted.goalId}`)
+      notes?.describe({ target: `goal/${accepted.goalId}` })
       return accepted
     })
     return { goalId: made.goalId }

@@ -12,7 +12,6 @@ import type { Dispatch } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { dispatchFor } from '../requests/owned.ts'
 import { dispatch, eventStream, streamText } from '../schemas.ts'
-import type { RunSurface } from '../surface.ts'
 import { endOfDispatch, viewOfDispatch } from '../views.ts'
 import { dispatchSample } from './samples.ts'
 import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
@@ -21,41 +20,41 @@ const params = Type.Object({
   goalId: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
 })
 
-export function registerDispatches(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
-  registerShow(scope, parts, surface)
-  registerEvents(scope, parts, surface)
-  registerCancel(scope, parts, surface)
+export function registerDispatches(scope: FastifyInstance, parts: RunParts): void {
+  registerShow(scope, parts)
+  registerEvents(scope, parts)
+  registerCancel(scope, parts)
 }
 
-function registerShow(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+function registerShow(scope: FastifyInstance, { relational }: RunParts): void {
   scope.route({
     method: 'GET',
     url: '/dispatches/:goalId',
-    config: { problems: ['forbidden', 'dispatch_not_found'], sample: dispatchSample(surface, '') },
+    config: { problems: ['forbidden', 'dispatch_not_found'], sample: dispatchSample('') },
     schema: {
-      operationId: `get${surface.mark}Dispatch`,
+      operationId: 'getDispatch',
       tags: ['dispatches'],
       summary: 'Show a dispatch',
       params,
-      response: { 200: surface.schemaOf(dispatch) },
+      response: { 200: dispatch },
     },
     async handler(request) {
       const { goalId } = request.params as { goalId: string }
-      return surface.answer(viewOfDispatch(await dispatchFor(relational, callerOf(request), goalId)))
+      return viewOfDispatch(await dispatchFor(relational, callerOf(request), goalId))
     },
   })
 }
 
-function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+function registerEvents(scope: FastifyInstance, parts: RunParts): void {
   scope.route({
     method: 'GET',
     url: '/dispatches/:goalId/events',
     config: {
       problems: ['forbidden', 'dispatch_not_found', 'too_many_streams'],
-      sample: dispatchSample(surface, '/events', '-N --max-time 5'),
+      sample: dispatchSample('/events', '-N --max-time 5'),
     },
     schema: {
-      operationId: `follow${surface.mark}Dispatch`,
+      operationId: 'followDispatch',
       tags: ['dispatches'],
       summary: 'Follow the events of a dispatch',
       description: `Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. ${streamText}`,
@@ -83,7 +82,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
   })
 }
 
-function registerCancel(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+function registerCancel(scope: FastifyInstance, { relational, change }: RunParts): void {
   scope.route({
     method: 'POST',
     url: '/dispatches/:goalId/cancel',
@@ -91,25 +90,25 @@ function registerCancel(scope: FastifyInstance, { relational }: RunParts, surfac
     config: {
       operation: 'dispatch.cancel',
       problems: ['forbidden', 'dispatch_not_found'],
-      sample: dispatchSample(surface, '/cancel', '-X POST'),
+      sample: dispatchSample('/cancel', '-X POST'),
     },
     schema: {
-      operationId: `cancel${surface.mark}Dispatch`,
+      operationId: 'cancelDispatch',
       tags: ['dispatches'],
       summary: 'Cancel a dispatch',
       description:
         'With all its runs. 202: some are at work, and end within ten seconds. One that has ended stays as it is.',
       params,
-      response: { 200: surface.schemaOf(dispatch), 202: surface.schemaOf(dispatch) },
+      response: { 200: dispatch, 202: dispatch },
     },
     async handler(request, reply) {
       const { goalId } = request.params as { goalId: string }
       const found = await dispatchFor(relational, callerOf(request), goalId)
-      const canceled = await surface.change(request, 'dispatch.cancel', goalId, () =>
+      const canceled = await change(request, { action: 'dispatch.cancel', target: goalId }, () =>
         cancelDispatch(relational, found.goalId, recordHeaders(request)),
       )
       if (canceled.status === 'running') reply.code(202)
-      return surface.answer(viewOfDispatch(canceled))
+      return viewOfDispatch(canceled)
     },
   })
 }

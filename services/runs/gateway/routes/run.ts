@@ -13,7 +13,6 @@ import { bodyBytesMax } from '../requests/fields.ts'
 import { preferHeaders, wantedBy } from '../requests/prefer.ts'
 import { readRunRequest, runRequest } from '../requests/run-request.ts'
 import { joinQuery, run, runEvents, streamText } from '../schemas.ts'
-import { bareSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { tellRun } from './headers.ts'
 import { type StartedRun, startRun } from './start-run.ts'
@@ -86,7 +85,7 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
   const place = wanted.stream || wanted.waitMs > 0 ? gateway.places.take(caller.uid) : undefined
   let started: StartedRun
   try {
-    started = await startRun(gateway, bareSurface, request, reply, asked)
+    started = await startRun(gateway, request, reply, asked)
   } catch (error) {
     place?.release()
     throw error

@@ -14,7 +14,6 @@ import type { Run, RunStatus } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { runFor } from '../requests/owned.ts'
 import { eventStream, joinQuery, run, runs, status, streamText } from '../schemas.ts'
-import type { RunSurface } from '../surface.ts'
 import { endOfRun, viewOfRun } from '../views.ts'
 import { runSample } from './samples.ts'
 import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
@@ -33,26 +32,26 @@ const filters = {
 
 const params = Type.Object({ runId: Type.String({ description: 'Its id.', maxLength: 128 }) })
 
-export function registerRuns(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
-  registerList(scope, parts, surface)
-  registerShow(scope, parts, surface)
-  registerEvents(scope, parts, surface)
-  registerCancel(scope, parts, surface)
+export function registerRuns(scope: FastifyInstance, parts: RunParts): void {
+  registerList(scope, parts)
+  registerShow(scope, parts)
+  registerEvents(scope, parts)
+  registerCancel(scope, parts)
 }
 
-function registerList(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+function registerList(scope: FastifyInstance, { relational }: RunParts): void {
   scope.route({
     method: 'GET',
     url: '/runs',
     config: { problems: ['forbidden'] },
     schema: {
-      operationId: `list${surface.mark}Runs`,
+      operationId: 'listRuns',
       tags: ['runs'],
       summary: 'List runs, the newest first',
       description:
         'Those that the caller started or that are of the caller as a user; an admin sees all, reports to the orchestrator among them.',
       querystring: Type.Object({ ...page, ...filters }, { additionalProperties: false }),
-      response: { 200: surface.schemaOf(runs) },
+      response: { 200: runs },
     },
     async handler(request, reply) {
       const { limit, cursor, ...asked } = request.query as PageParameters & Record<string, string>
@@ -68,7 +67,7 @@ function registerList(scope: FastifyInstance, { relational }: RunParts, surface:
         ...(before === undefined ? {} : { cursor: String(before) }),
       })
       linkNext(request, reply, found.next === null ? undefined : Number(found.next))
-      return surface.answer(found.runs.map(viewOfRun))
+      return found.runs.map(viewOfRun)
     },
   })
 }
@@ -87,35 +86,35 @@ function queryOf({
   }
 }
 
-function registerShow(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+function registerShow(scope: FastifyInstance, { relational }: RunParts): void {
   scope.route({
     method: 'GET',
     url: '/runs/:runId',
-    config: { problems: ['forbidden', 'run_not_found'], sample: runSample(surface, '') },
+    config: { problems: ['forbidden', 'run_not_found'], sample: runSample('') },
     schema: {
-      operationId: `get${surface.mark}Run`,
+      operationId: 'getRun',
       tags: ['runs'],
       summary: 'Show a run',
       params,
-      response: { 200: surface.schemaOf(run) },
+      response: { 200: run },
     },
     async handler(request) {
       const { runId } = request.params as { runId: string }
-      return surface.answer(viewOfRun(await runFor(relational, callerOf(request), runId)))
+      return viewOfRun(await runFor(relational, callerOf(request), runId))
     },
   })
 }
 
-function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSurface): void {
+function registerEvents(scope: FastifyInstance, parts: RunParts): void {
   scope.route({
     method: 'GET',
     url: '/runs/:runId/events',
     config: {
       problems: ['forbidden', 'run_not_found', 'too_many_streams'],
-      sample: runSample(surface, '/events', '-N --max-time 5'),
+      sample: runSample('/events', '-N --max-time 5'),
     },
     schema: {
-      operationId: `follow${surface.mark}Run`,
+      operationId: 'followRun',
       tags: ['runs'],
       summary: 'Follow the events of a run',
       description: `${streamText} Those of a run that joined another one are its own alone.`,
@@ -141,7 +140,7 @@ function registerEvents(scope: FastifyInstance, parts: RunParts, surface: RunSur
   })
 }
 
-function registerCancel(scope: FastifyInstance, { relational }: RunParts, surface: RunSurface): void {
+function registerCancel(scope: FastifyInstance, { relational, change }: RunParts): void {
   scope.route({
     method: 'POST',
     url: '/runs/:runId/cancel',
@@ -149,25 +148,25 @@ function registerCancel(scope: FastifyInstance, { relational }: RunParts, surfac
     config: {
       operation: 'run.cancel',
       problems: ['forbidden', 'run_not_found'],
-      sample: runSample(surface, '/cancel', '-X POST'),
+      sample: runSample('/cancel', '-X POST'),
     },
     schema: {
-      operationId: `cancel${surface.mark}Run`,
+      operationId: 'cancelRun',
       tags: ['runs'],
       summary: 'Cancel a run',
       description:
         'With the runs that joined it. 202: it is at work, and ends within ten seconds. A run that has ended stays as it is.',
       params,
-      response: { 200: surface.schemaOf(run), 202: surface.schemaOf(run) },
+      response: { 200: run, 202: run },
     },
     async handler(request, reply) {
       const { runId } = request.params as { runId: string }
       await runFor(relational, callerOf(request), runId)
-      const canceled = await surface.change(request, 'run.cancel', runId, () =>
+      const canceled = await change(request, { action: 'run.cancel', target: runId }, () =>
         cancelRun(relational, runId, recordHeaders(request)),
       )
       if (canceled.status === 'running') reply.code(202)
-      return surface.answer(viewOfRun(canceled))
+      return viewOfRun(canceled)
     },
   })
 }

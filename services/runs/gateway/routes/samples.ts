@@ -1,34 +1,38 @@
 /** Shell commands for the reference page: those about a run or a dispatch start one first, so that they work when pasted. */
 
 import { serverMark } from '#runtime/http/api/facts.ts'
-import type { RunSurface } from '../surface.ts'
 
 const authorization = '-H "Authorization: Bearer $ID_TOKEN"'
 const newMessage = '"newMessage":{"parts":[{"text":"What do we know about the relay?"}]}'
 
-type Place = Pick<RunSurface, 'prefix'>
+/** Of a route, by what its paths begin with: '' at the run gateway. */
+type Sample = (prefix: string) => string
 
 /** `rest`: behind the address of a run. `options` of curl. */
-export function runSample({ prefix }: Place, rest: string, options = ''): string {
-  const [path, body, more] =
-    prefix === ''
-      ? ['/whale/run', `{${newMessage}}`, " \\\n  -H 'Prefer: respond-async'"]
-      : [`${prefix}/runs`, `{"appName":"WHALE",${newMessage}}`, '']
-  const start = started('RUN_ID', `${path}`, body as string, '"runId":"\\([^"]*\\)"', more as string)
-  return `${start}\n${asked(`${prefix}/runs/$RUN_ID${rest}`, options)}`
-}
+export const runSample =
+  (rest: string, options = ''): Sample =>
+  (prefix) => {
+    const [path, body, more] =
+      prefix === ''
+        ? ['/whale/run', `{${newMessage}}`, " \\\n  -H 'Prefer: respond-async'"]
+        : [`${prefix}/runs`, `{"appName":"WHALE",${newMessage}}`, '']
+    const start = started('RUN_ID', `${path}`, body as string, '"runId":"\\([^"]*\\)"', more as string)
+    return `${start}\n${asked(`${prefix}/runs/$RUN_ID${rest}`, options)}`
+  }
 
 /** As `runSample`, of a dispatch. */
-export function dispatchSample({ prefix }: Place, rest: string, options = ''): string {
-  const path = prefix === '' ? '/dispatch' : `${prefix}/dispatches`
-  const start = started(
-    'GOAL_ID',
-    path,
-    '{"message":"What do you know about the relay?"}',
-    '"goalId":\\([0-9]*\\)',
-  )
-  return `${start}\n${asked(`${prefix}/dispatches/$GOAL_ID${rest}`, options)}`
-}
+export const dispatchSample =
+  (rest: string, options = ''): Sample =>
+  (prefix) => {
+    const path = prefix === '' ? '/dispatch' : `${prefix}/dispatches`
+    const start = started(
+      'GOAL_ID',
+      path,
+      '{"message":"What do you know about the relay?"}',
+      '"goalId":\\([0-9]*\\)',
+    )
+    return `${start}\n${asked(`${prefix}/dispatches/$GOAL_ID${rest}`, options)}`
+  }
 
 function started(variable: string, path: string, body: string, found: string, more = ''): string {
   return `${variable}=$(curl -sS "${serverMark}${path}" \\

@@ -14,7 +14,6 @@ import { readRun } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import type { StartParts } from '../gateway.ts'
 import type { RunRequest } from '../requests/run-request.ts'
-import type { RunSurface } from '../surface.ts'
 
 export interface StartedRun {
   run: Run
@@ -28,7 +27,6 @@ export interface StartedRun {
 /** Throws AppError `session_busy`, `session_queue_full`, `too_many_waiting`, and what an Idempotency-Key is refused with. */
 export async function startRun(
   parts: StartParts,
-  surface: RunSurface,
   request: FastifyRequest,
   reply: FastifyReply,
   asked: RunRequest,
@@ -39,9 +37,9 @@ export async function startRun(
     request,
     reply,
     async (seed) => {
-      made = await surface.change(request, 'run.create', asked.node.slug, async (named) => {
+      made = await parts.change(request, { action: 'run.create', target: asked.node.slug }, async (notes) => {
         const started = await accept(parts, request, asked, seed)
-        named(started.run.runId)
+        notes?.describe({ target: started.run.runId })
         return started
       })
       return { runId: made.run.runId }

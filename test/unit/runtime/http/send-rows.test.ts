@@ -12,6 +12,7 @@ import {
   heldBytesPerPiece,
 } from '#runtime/http/answers.ts'
 import { around, registerLargeAnswers, sendRows } from '#runtime/http/send-rows.ts'
+import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
 import { eventually } from '../../../support/eventually.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
@@ -20,14 +21,15 @@ async function serve(handler: Handler, prepare: (app: FastifyInstance) => void =
   const app = fastify()
   app.decorateRequest('agentId', null)
   prepare(app)
+  wrapAnswers(app, { schemaOf: (data) => data, answer: (data) => ({ ok: true, data }) })
   app.get('/', handler)
   onTestFinished(() => app.close())
   return new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
 }
 
 const row = { text: 'x'.repeat(100_000) }
-const rowsAnswer = (pieces: AsyncIterable<object[]>) => ({
-  ...around((rows) => ({ ok: true, data: rows })),
+const rowsAnswer = (reply: FastifyReply, pieces: AsyncIterable<object[]>) => ({
+  ...around(reply),
   textOf: (one: object) => JSON.stringify(one),
   pieces,
 })
@@ -48,7 +50,7 @@ async function stuckAt(url: URL, asked = 1) {
 test('pieces are one JSON document, also when some or all are empty', async () => {
   const cases = [[[{ a: 1 }], [], [{ a: 2 }, { a: 'é"' }]], [[]], [], [[{ a: 1 }]]]
   let asked = 0
-  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(given(...cases[asked++]!))))
+  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(reply, given(...cases[asked++]!))))
   for (const pieces of cases) {
     const answer = await fetch(url)
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -69,7 +71,7 @@ test('a reader that does not read is not read for, and one that leaves ends the 
       ended = true
     }
   }
-  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(endless())))
+  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(reply, endless())))
   const socket = await stuckAt(url)
   // What the connection holds is full when nothing is read for some turns of the loop.
   let before = -1
@@ -89,7 +91,7 @@ test('a fault in the middle cuts the connection', async () => {
     yield [row]
     throw new Error('the engine is away')
   }
-  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(broken())))
+  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(reply, broken())))
   const answer = await fetch(url)
   expect(answer.status).toBe(200)
   await expect(answer.text()).rejects.toThrow()
@@ -101,7 +103,7 @@ test('a reader that takes nothing is cut off, and its part of the budget is free
     for (;;) yield [row]
   }
   const url = await serve((request, reply) =>
-    own.hold(request, reply, async () => sendRows(reply, rowsAnswer(endless()), own.of(reply))),
+    own.hold(request, reply, async () => sendRows(reply, rowsAnswer(reply, endless()), own.of(reply))),
   )
   // The second answer waits behind the first on the same connection.
   const socket = await stuckAt(url, 2)
@@ -127,7 +129,7 @@ test('an answer that fails gives its part back, and so does one whose caller has
       reply.raw.once('close', leaving.resolve)
       working.resolve()
       await leaving.promise
-      return sendRows(reply, rowsAnswer(given([row])), own.of(reply))
+      return sendRows(reply, rowsAnswer(reply, given([row])), own.of(reply))
     }),
   )
   const socket = connect(Number(other.port), other.hostname)

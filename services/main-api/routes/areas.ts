@@ -1,0 +1,59 @@
+/** /api/v1/fleet_notes, goals, runs and dispatches: the routes of their areas, and who changed what is noted. */
+
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { type ChangeContext, defineChange } from '#operations/change.ts'
+import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
+import { registerGoals } from '#services/records/api/goals.ts'
+import { type HubParts, registerNotes } from '#services/records/api/notes.ts'
+import type { StartParts } from '#services/runs/gateway/gateway.ts'
+import { registerCreations } from '#services/runs/gateway/routes/creations.ts'
+import { registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
+import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
+import type { MainApiContext } from '../context.ts'
+import type { MainApi } from '../main-api.ts'
+import { operate } from '../operate.ts'
+
+export async function registerAreas(
+  scope: FastifyInstance,
+  { context, feed, runs, streams }: MainApi,
+): Promise<void> {
+  const { relational, eventLog } = context.engines
+  const change = notedChange(context)
+  const records: HubParts = { relational, eventLog, feed, streams, change, log: context.log }
+  const started: StartParts = { ...runs, streams, change }
+  await scope.register(async (areas) => {
+    ofTheFleet(areas)
+    registerNotes(areas, records)
+    registerGoals(areas, records)
+    registerRuns(areas, started)
+    registerDispatches(areas, started)
+    registerCreations(areas, started)
+  })
+}
+
+/** operationIds are unique over all interfaces: `listNotes` of the hub is `listFleetNotes` here. */
+function ofTheFleet(scope: FastifyInstance): void {
+  scope.addHook('onRoute', (route) => {
+    const { operationId } = route.schema ?? {}
+    if (operationId)
+      route.schema = { ...route.schema, operationId: operationId.replace(/^[a-z]+/, '$&Fleet') }
+  })
+}
+
+const noArgs = Type.Object({})
+
+/** What it notes wakes the outbox-publisher for the record, too. */
+function notedChange(context: MainApiContext): RunChange {
+  return (request, { action, target }, work) => {
+    const change = defineChange({
+      name: action,
+      action,
+      targetOf: () => target,
+      needs: [],
+      args: noArgs,
+      run: (changing: ChangeContext) => work(changing),
+    })
+    return operate(context, request, change, {})
+  }
+}
