@@ -1,14 +1,7 @@
 /** Every operation: what a running platform does when the command line asks it over the control socket. */
 
 import { issueAgentKeyOperation, listAgentKeysOperation, revokeAgentKeyOperation } from './agent-keys.ts'
-import {
-  deleteAgentOperation,
-  listAgentsOperation,
-  provisionAgentOperation,
-  rotateAgentOperation,
-  updateAgentOperation,
-} from './agents.ts'
-import { showAgentOperation } from './agents-show.ts'
+import { agentActions } from './agents/actions.ts'
 import { copyOperation } from './backup/backup.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
@@ -42,7 +35,7 @@ import { listTargetsOperation } from './webhooks/targets.ts'
 export const operations: readonly Operation[] = [
   ...Object.values(recordLetters),
   ...Object.values(deliveryLetters),
-  deleteAgentOperation,
+  ...agentActions,
   issueAgentKeyOperation,
   listAgentKeysOperation,
   revokeAgentKeyOperation,
@@ -52,8 +45,6 @@ export const operations: readonly Operation[] = [
   resetGroupOperation,
   skipRecordOperation,
   lagOperation,
-  listAgentsOperation,
-  provisionAgentOperation,
   listNotesOperation,
   showNoteOperation,
   addNoteOperation,
@@ -71,13 +62,10 @@ export const operations: readonly Operation[] = [
   rebuildNotesOperation,
   rebuildVectorsOperation,
   rebuildRelationalOperation,
-  rotateAgentOperation,
   rotateSecretsOperation,
-  showAgentOperation,
   sinkJsonlOperation,
   sinkPostgresOperation,
   statsOperation,
-  updateAgentOperation,
   addUserOperation,
   listUsersOperation,
   removeUserOperation,

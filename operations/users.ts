@@ -15,7 +15,7 @@ import {
 import type { ProviderAccount } from '#services/access/people/provider-accounts.ts'
 import type { Person } from '#services/access/people/rows.ts'
 import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
-import { agentServices, published } from './agents.ts'
+import { agentServices, published } from './agents/agent.ts'
 import { defineChange } from './change.ts'
 import { defineOperation } from './operation.ts'
 

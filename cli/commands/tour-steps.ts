@@ -9,7 +9,8 @@ import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
 import { counted } from '#lib/counted.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { deleteAgentOperation, provisionAgentOperation } from '#operations/agents.ts'
+import { deleteAgentAction } from '#operations/agents/actions.ts'
+import { provisionAgentAction } from '#operations/agents/keys.ts'
 import { lagOperation } from '#operations/lag.ts'
 import { createLog } from '#runtime/observe/log.ts'
 import { schemasDirectory } from '#runtime/publish/codec.ts'
@@ -58,7 +59,12 @@ export async function runTour(
     const agent = await timed(
       began,
       'provision an agent',
-      () => execute(provisionAgentOperation, { agentId, role: 'tourist', volume: options.folder }, session),
+      () =>
+        execute(
+          provisionAgentAction,
+          { agent_id: agentId, role: 'tourist', volume: options.folder },
+          session,
+        ),
       ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
     )
     const { vectorUrl, runUrl } = options
@@ -96,7 +102,7 @@ async function remove({ cli, client, output, result, stored }: Began): Promise<v
     await client.waitFor(await client.delete(collection, stored, { wait: true, signal }), { signal })
   }
   const session = { env: cli.env, output, signal }
-  await execute(deleteAgentOperation, { agentId: result.agent_id }, session)
+  await execute(deleteAgentAction, { agent_id: result.agent_id }, session)
 }
 
 /** The error to report: what ended the tour, and what could not be removed. */

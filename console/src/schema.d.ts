@@ -211,7 +211,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One agent, with its limits and what it used of them */
+        /** One agent: its sessions, its last operations, its limits and what it used of them today */
         get: operations["showAgent"];
         put?: never;
         post?: never;
@@ -220,8 +220,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change what is named
-         * @description It acts on every instance when this answers, also on open streams and on keys that are in use.
+         * Change what is named; it acts on every instance when this is done
+         * @description Also on open streams and on keys that are in use.
          */
         patch: operations["updateAgent"];
         trace?: never;
@@ -235,10 +235,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Give an agent another key pair
-         * @description The old one and the gateway keys that it opened stop working before this answers.
-         */
+        /** Give an agent another key pair; the old one and all that was opened with it stop working */
         post: operations["rotateAgent"];
         delete?: never;
         options?: never;
@@ -1578,6 +1575,18 @@ export interface components {
             ok: true;
             data: components["schemas"]["ShownAgent"];
         };
+        DeletedAgent: {
+            agent_id: string;
+            uid: string;
+            /** @constant */
+            deleted: true;
+        };
+        /** @description Done. */
+        DeletedAgentAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["DeletedAgent"];
+        };
         AgentChanges: {
             /** @description What people read. */
             name?: string;
@@ -1597,18 +1606,6 @@ export interface components {
             /** @constant */
             ok: true;
             data: components["schemas"]["Agent"];
-        };
-        DeletedAgent: {
-            agent_id: string;
-            uid: string;
-            /** @constant */
-            deleted: true;
-        };
-        /** @description Done. */
-        DeletedAgentAnswer: {
-            /** @constant */
-            ok: true;
-            data: components["schemas"]["DeletedAgent"];
         };
         KeyRotation: {
             /**

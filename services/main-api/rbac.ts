@@ -2,6 +2,8 @@
 
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
+import type { Action } from '#operations/action.ts'
+import { agentActions } from '#operations/agents/actions.ts'
 import { credentialOf } from '#runtime/http/api/facts.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
@@ -32,12 +34,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/brain/state': 'viewer',
   'GET /api/v1/collections': 'viewer',
   'POST /api/v1/collections/:collection/search': 'viewer',
-  'GET /api/v1/agents': 'viewer',
-  'GET /api/v1/agents/:agent_id': 'viewer',
-  'POST /api/v1/agents': 'admin',
-  'PATCH /api/v1/agents/:agent_id': 'admin',
-  'DELETE /api/v1/agents/:agent_id': 'admin',
-  'POST /api/v1/agents/:agent_id/rotate': 'admin',
+  ...rolesOf(agentActions),
   'GET /api/v1/fleet_notes': 'viewer',
   'POST /api/v1/fleet_notes': 'member',
   'GET /api/v1/fleet_notes/:id': 'viewer',
@@ -99,6 +96,13 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/reference': 'open',
   'GET /api/v1/reference/': 'open',
   'GET /api/v1/reference/js/scalar.js': 'open',
+}
+
+/** Actions say it themselves. */
+function rolesOf(actions: readonly Action[]): Record<string, Least> {
+  return Object.fromEntries(
+    actions.flatMap(({ http, role }) => (http ? [[`${http.method} /api/v1${http.path}`, role]] : [])),
+  )
 }
 
 /** What somebody who must change their password may do. */

@@ -3,6 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
+import { agentActions } from '#operations/agents/actions.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
 import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
 import { requireToken } from '#services/access/callers/credentials.ts'
@@ -11,12 +12,11 @@ import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { registerConsole } from './console.ts'
 import type { MainApiContext } from './context.ts'
 import { envelope } from './envelope.ts'
-import { openMainApi } from './main-api.ts'
+import { type MainApi, openMainApi } from './main-api.ts'
+import { mountActions } from './mount-actions.ts'
 import { enforceRoles, requireEntries } from './rbac.ts'
 import { noteRefused } from './refused-changes.ts'
 import { registerAgentKeys } from './routes/agent-keys.ts'
-import { registerAgents } from './routes/agents.ts'
-import { registerProvisioning } from './routes/agents-provision.ts'
 import { registerAreas } from './routes/areas.ts'
 import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
@@ -47,8 +47,7 @@ const description =
 const operators = [
   registerState,
   registerCollections,
-  registerAgents,
-  registerProvisioning,
+  (scope: FastifyInstance, main: MainApi) => mountActions(scope, main, agentActions),
   registerAreas,
   registerDispatchList,
   registerLog,

@@ -3,12 +3,12 @@
 import { type Static, Type } from 'typebox'
 import { identityExchangeUrl, identitySettings } from '#engines/identity/settings.ts'
 import { loadConfig } from '#lib/config.ts'
+import { volumeSettings } from '#operations/agents/volumes.ts'
 import { defineIngress } from '#runtime/start/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
 import { checkNodesFile, nodeSettings } from '#services/runs/nodes/settings.ts'
-import { volumeSettings } from './agent-volumes.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
-import { showAgentOperation } from '#operations/agents-show.ts'
+import { showAgentAction } from '#operations/agents/actions.ts'
 import {
   deleteAgent,
   type NewAgent,
@@ -203,7 +203,7 @@ test('an agent that is made again under an old id is not shown what the old one 
     return operations.includes('search') ? operations : undefined
   })
   expect(shown).not.toContain('count')
-  const asOperators = await showAgentOperation.run(operating(gateway.platform), { agentId: 'renewed' })
+  const asOperators = await showAgentAction.run(operating(gateway.platform), { agent_id: 'renewed' })
   const names = asOperators.operations.map(({ operation }) => operation)
   expect(names).toContain('search')
   expect(names).not.toContain('count')

@@ -1,0 +1,132 @@
+/** Mounts actions as commands of a noun: their arguments, options and help follow from the declaration. */
+
+import { resolve } from 'node:path'
+import { Argument, InvalidArgumentError, Option, type Command as Program } from 'commander'
+import type { TObject, TSchema } from 'typebox'
+import type { Action, CommandLine, Shown } from '#operations/action.ts'
+import { type Cli, describe } from './cli.ts'
+import { fields, oneLine, table, visibleJson } from './output.ts'
+
+/** `noun`: a command whose verbs they are. A name of three words has a noun of its own below it, which `nouns` describes. */
+export function mountActions(
+  noun: Program,
+  cli: Cli,
+  actions: readonly Action[],
+  nouns: Readonly<Record<string, string>> = {},
+): void {
+  for (const action of actions) {
+    for (const command of action.cli ?? []) {
+      const [, ...words] = (command.words ?? action.name).split(' ')
+      const verb = words.pop()!
+      const parent = words.reduce((above, word) => nounBelow(above, word, nouns[word] ?? ''), noun)
+      mount(parent.command(verb), cli, action, command)
+    }
+  }
+}
+
+function nounBelow(above: Program, name: string, text: string): Program {
+  const known = above.commands.find((command) => command.name() === name)
+  return known ?? above.command(name).description(text)
+}
+
+function mount(program: Program, cli: Cli, action: Action, command: CommandLine<TObject, unknown>): void {
+  const { positional = [], options = {}, folders = [], example } = command
+  program.description(uncapitalised(command.summary ?? action.summary))
+  for (const name of positional) {
+    const schema = schemaAt(action.args, [name])
+    const argument = new Argument(`<${flagOf(name)}>`)
+    const choices = choicesOf(schema)
+    program.addArgument(choices ? argument.choices(choices) : argument.argParser(readerOf(schema)))
+  }
+  const read = Object.entries(options).map(([path, help]) => {
+    const places = path.split('.')
+    const option = optionOf(places, action.args, help)
+    program.addOption(option)
+    return { places, name: option.attributeName() }
+  })
+  describe(program, example).action(async (...given: unknown[]) => {
+    const typed = given[positional.length] as Record<string, unknown>
+    const args: Record<string, unknown> = {}
+    for (const [n, name] of positional.entries()) args[name] = given[n]
+    for (const { places, name } of read) put(args, places, typed[name])
+    for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
+    const result = await cli.run(action, command.read?.(args) ?? args, {
+      json: typed.json as boolean | undefined,
+      render: (found) => textOf(command.render(found)),
+    })
+    const code = command.exit?.(result) ?? 0
+    if (code > 0) cli.setExitCode(code)
+  })
+}
+
+function optionOf(
+  places: readonly string[],
+  args: TObject,
+  help: string | readonly [string, string],
+): Option {
+  const schema = schemaAt(args, places)
+  const flag = `--${flagOf(places.at(-1)!)}`
+  if (typeof help === 'string') return new Option(flag, help)
+  const [value, text] = help
+  const option = new Option(`${flag} <${value}>`, text)
+  if (places.length === 1 && args.required?.includes(places[0]!)) option.makeOptionMandatory()
+  const choices = choicesOf(schema)
+  return choices ? option.choices(choices) : option.argParser(readerOf(schema))
+}
+
+interface AnySchema {
+  type?: string
+  enum?: string[]
+  anyOf?: AnySchema[]
+  properties?: Record<string, AnySchema>
+}
+
+function schemaAt(args: TObject, places: readonly string[]): AnySchema {
+  return places.reduce<AnySchema>((schema, place) => schema.properties![place]!, args as TSchema as AnySchema)
+}
+
+const choicesOf = (schema: AnySchema) => schema.enum
+
+/** What takes a figure back that was set: null. */
+const byDefault = 'default'
+
+function readerOf({ type, anyOf }: AnySchema): (text: string) => string | number | null {
+  const types = [type, ...(anyOf ?? []).map((one) => one.type)]
+  if (!types.includes('integer')) return (text) => text
+  return (text) => (text === byDefault && types.includes('null') ? null : wholeNumber(text))
+}
+
+function wholeNumber(text: string): number {
+  const number = Number(text)
+  if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(number)) return number
+  throw new InvalidArgumentError('It must be a whole number, 0 or more.')
+}
+
+function put(args: Record<string, unknown>, [first, ...rest]: readonly string[], value: unknown): void {
+  if (value === undefined) return
+  if (rest.length === 0) {
+    args[first!] = value
+    return
+  }
+  const inner = (args[first!] ?? {}) as Record<string, unknown>
+  put(inner, rest, value)
+  args[first!] = inner
+}
+
+const flagOf = (name: string) => name.replaceAll('_', '-')
+const uncapitalised = (text: string) => `${text[0]!.toLowerCase()}${text.slice(1)}`
+
+/** Values of others cannot end a line or act on the terminal. */
+export function textOf(shown: Shown): string {
+  if (typeof shown === 'string') return oneLine(shown)
+  if ('fields' in shown) return fields({ ...shown.fields })
+  if ('documents' in shown) {
+    return shown.documents.map((one) => visibleJson(JSON.stringify(one, null, 2))).join('\n')
+  }
+  if ('head' in shown)
+    return table(
+      [...shown.head],
+      shown.rows.map((row) => [...row]),
+    )
+  return shown.map(textOf).join('\n\n')
+}

@@ -1,0 +1,121 @@
+/**
+ * What people and operators do, each declared once: the main API mounts what has `http`, the command line what has `cli`.
+ * Roles, API description, help and docs/command-line.md are made from the same declaration.
+ */
+
+import type { Static, TObject, TObjectOptions, TSchema } from 'typebox'
+import type { Environment } from '#lib/config.ts'
+import type { ErrorCode } from '#lib/error-codes.ts'
+import type { Access } from '#services/access/agents/agents.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
+import { type ChangeContext, defineChange } from './change.ts'
+import type { Operation, OperationContext } from './operation.ts'
+
+export interface Action<S extends TObject = TObject, R = unknown, I = unknown> extends Operation<S, R, I> {
+  summary: string
+  /** The least that a caller of the main API needs. */
+  role: Access
+  /** Codes that it may be refused with, besides those of every route. */
+  problems: readonly ErrorCode[]
+  http?: Http<S, R>
+  /** Several where other words do a part of it. */
+  cli?: readonly CommandLine<S, R>[]
+}
+
+type Argument<S extends TObject> = keyof S['properties'] & string
+
+/** A route of the main API. */
+export interface Http<S extends TObject, R> {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Below /api/v1. Arguments that it names are in the path, the others in the body, of GET and DELETE in the query. */
+  path: `/${string}`
+  operationId: string
+  tag: string
+  description?: string
+  /** Titled: of what is answered. */
+  answer: TSchema
+  /** Default 200. */
+  status?: 200 | 201 | 202
+  /** Arguments that requests must give in a stricter form. */
+  fields?: Partial<Record<Argument<S>, TSchema>>
+  /** Title, examples and the like of the body. */
+  body?: TObjectOptions & { title: string }
+  /** What is answered, where it is not the result itself. */
+  view?(result: R, asked: { args: Static<S>; caller: Caller; env: Environment }): unknown
+  /** `place`: the path of the route. */
+  headers?(result: R, place: string): Record<string, string>
+  /** For what many look at and nobody changes by it: one answer serves all who ask within that time. */
+  cachedMs?: number
+}
+
+/** A command: what it is given, and what is shown of the result. */
+export interface CommandLine<S extends TObject, R> {
+  /** Where they are not the action's name, and mean a part of it. */
+  words?: string
+  summary?: string
+  positional?: readonly Argument<S>[]
+  /**
+   * Argument → its help, with what its value is called before it. `filter.topic` is a member of an argument; the flag is its
+   * last word. How it is read follows from its schema.
+   */
+  options?: Readonly<Record<string, string | readonly [value: string, text: string]>>
+  /** Arguments that name folders: a running platform may have another working directory than the command. */
+  folders?: readonly Argument<S>[]
+  example: string
+  /** Throws AppError `bad_request` for what no schema says. Gives back the arguments. */
+  read?(args: Static<S>): Static<S>
+  /** Data: the command line lays it out, and makes values of others harmless. */
+  render(result: R): Shown
+  /** For what was done in part; default 0. */
+  exit?(result: R): number
+}
+
+export type Cell = string | number | null
+/** A string is one line. `documents` are shown as indented JSON. */
+export type Shown =
+  | string
+  | { fields: object }
+  | { head: readonly string[]; rows: readonly (readonly Cell[])[] }
+  | { documents: readonly unknown[] }
+  | readonly Shown[]
+
+/** A row for each value; a column is how a cell is made of it. */
+export function tableOf<T>(
+  values: readonly T[],
+  columns: Readonly<Record<string, (value: T) => Cell>>,
+): Shown {
+  const cells = Object.values(columns)
+  return { head: Object.keys(columns), rows: values.map((value) => cells.map((cell) => cell(value))) }
+}
+
+interface Declared<S extends TObject, R, I> extends Omit<Action<S, R, I>, 'run' | 'needs' | 'action'> {
+  needs?: Action['needs']
+}
+
+/** Of one that changes something: noun and verb of what is noted, and to what it was done. */
+interface Changing<S extends TObject> {
+  action: string
+  target(args: Static<S>): string
+}
+
+export function defineAction<S extends TObject, R, I = never>(
+  declared: Declared<S, R, I> & {
+    change: Changing<S>
+    run(context: ChangeContext<I>, args: Static<S>): Promise<R>
+  },
+): Action<S, R, I>
+export function defineAction<S extends TObject, R, I = never>(
+  declared: Declared<S, R, I> & { run(context: OperationContext<I>, args: Static<S>): Promise<R> },
+): Action<S, R, I>
+export function defineAction<S extends TObject, R, I>({
+  change,
+  ...declared
+}: Declared<S, R, I> & {
+  change?: Changing<S>
+  run(context: ChangeContext<I>, args: Static<S>): Promise<R>
+}): Action<S, R, I> {
+  const { run, ...rest } = { needs: [], ...declared }
+  if (!change) return { ...rest, run: (context, args) => run(context as ChangeContext<I>, args) }
+  const { action, target: targetOf } = change
+  return { ...rest, ...defineChange({ ...rest, action, targetOf, run }) }
+}

@@ -1,0 +1,104 @@
+/** Mounts actions as routes of the main API: their fields, roles, answers and description follow from the declaration. */
+
+import type { FastifyInstance } from 'fastify'
+import { type TProperties, type TSchema, Type } from 'typebox'
+import { createCached } from '#lib/cached.ts'
+import { AppError } from '#lib/errors.ts'
+import type { Action, Http } from '#operations/action.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
+import { closed } from './envelope.ts'
+import type { MainApi } from './main-api.ts'
+import { asNobody, operate } from './operate.ts'
+import { numberBetween, wholeNumber } from './schemas.ts'
+
+const cachedTimeoutMs = 30_000
+
+export function mountActions(scope: FastifyInstance, main: MainApi, actions: readonly Action[]): void {
+  for (const action of actions) if (action.http) mount(scope, main, action, action.http)
+}
+
+function mount(
+  scope: FastifyInstance,
+  { context }: MainApi,
+  action: Action,
+  http: Http<Action['args'], unknown>,
+): void {
+  const { method, path, operationId, tag, description, answer, status = 200 } = http
+  const all = { ...action.args.properties, ...http.fields } as TProperties
+  const isInPath = (name: string) => path.split('/').includes(`:${name}`)
+  const params = some(all, isInPath)
+  const rest = some(all, (name) => !isInPath(name))
+  const inQuery = method === 'GET' || method === 'DELETE'
+  const read = http.cachedMs === undefined ? undefined : cached(http.cachedMs)
+
+  function cached(keptMs: number) {
+    return createCached({
+      keptMs,
+      timeoutMs: cachedTimeoutMs,
+      late: () => new AppError('log_unavailable', 'The platform does not answer in time; try again.'),
+      read: () => action.run(asNobody(context, cachedTimeoutMs), {}),
+    })
+  }
+  scope.route({
+    method,
+    url: path,
+    config: { problems: ['forbidden', ...action.problems] },
+    schema: {
+      operationId,
+      tags: [tag],
+      summary: action.summary,
+      ...(description === undefined ? {} : { description }),
+      ...(isEmpty(params) ? {} : { params: Type.Object(params, closed) }),
+      ...(inQuery && !isEmpty(rest) ? { querystring: Type.Object(asTexts(rest), closed) } : {}),
+      ...(inQuery || isEmpty(rest) ? {} : { body: Type.Object(rest, { ...closed, ...http.body }) }),
+      response: { [status]: answer },
+    },
+    async handler(request, reply) {
+      const given = inQuery ? numbersOf(rest, request.query as object) : (request.body as object)
+      const args = { ...given, ...(request.params as object) }
+      const result = await (read ? read.get() : operate(context, request, action, args))
+      reply.code(status).headers(http.headers?.(result, request.routeOptions.url!) ?? {})
+      return http.view?.(result, { args, caller: callerOf(request), env: context.env }) ?? result
+    },
+  })
+}
+
+function some(all: TProperties, isWanted: (name: string) => boolean): TProperties {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => isWanted(name)))
+}
+
+function isEmpty(properties: TProperties): boolean {
+  return Object.keys(properties).length === 0
+}
+
+interface NumberSchema {
+  type?: string
+  minimum?: number
+  maximum?: number
+  description?: string
+  examples?: unknown[]
+}
+
+const isWhole = (schema: TSchema) => (schema as NumberSchema).type === 'integer'
+
+/** Queries are text. */
+function asTexts(properties: TProperties): TProperties {
+  const texts = Object.entries(properties).map(([name, schema]) => {
+    if (!isWhole(schema)) return [name, schema]
+    const { description = '', examples = ['1'] } = schema as NumberSchema
+    const text = wholeNumber(description, String(examples[0]))
+    return [name, Type.IsOptional(schema) ? Type.Optional(text) : text]
+  })
+  return Object.fromEntries(texts)
+}
+
+/** Throws AppError `validation_failed` for a number that is out of its range. */
+function numbersOf(properties: TProperties, query: object): object {
+  const read = Object.entries(query).map(([name, text]) => {
+    const schema = properties[name]
+    if (!schema || !isWhole(schema)) return [name, text]
+    const { minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = schema as NumberSchema
+    return [name, numberBetween(minimum, maximum, name, text)]
+  })
+  return Object.fromEntries(read)
+}
