@@ -128,5 +128,9 @@ export function textOf(shown: Shown): string {
       [...shown.head],
       shown.rows.map((row) => [...row]),
     )
-  return shown.map(textOf).join('\n\n')
+  return shown.map((one, n) => `${n === 0 ? '' : gapBehind(shown[n - 1]!)}${textOf(one)}`).join('')
+}
+
+function gapBehind(shown: Shown): string {
+  return typeof shown === 'string' ? '\n' : '\n\n'
 }

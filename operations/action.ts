@@ -6,6 +6,7 @@
 import type { Static, TObject, TObjectOptions, TSchema } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
+import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
 import type { Access } from '#services/access/agents/agents.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
 import { type ChangeContext, defineChange } from './change.ts'
@@ -44,8 +45,6 @@ export interface Http<S extends TObject, R> {
   view?(result: R, asked: { args: Static<S>; caller: Caller; env: Environment }): unknown
   /** `place`: the path of the route. */
   headers?(result: R, place: string): Record<string, string>
-  /** For what many look at and nobody changes by it: one answer serves all who ask within that time. */
-  cachedMs?: number
 }
 
 /** A command: what it is given, and what is shown of the result. */
@@ -71,7 +70,7 @@ export interface CommandLine<S extends TObject, R> {
 }
 
 export type Cell = string | number | null
-/** A string is one line. `documents` are shown as indented JSON. */
+/** A string is one line; the next part begins below it, after others there is an empty line. `documents` are shown as indented JSON. */
 export type Shown =
   | string
   | { fields: object }
@@ -96,7 +95,11 @@ interface Declared<S extends TObject, R, I> extends Omit<Action<S, R, I>, 'run' 
 interface Changing<S extends TObject> {
   action: string
   target(args: Static<S>): string
+  /** Of a trial, which changes nothing and is not noted. */
+  isTrial?(args: Static<S>): boolean
 }
+
+const unnoted: ChangeNotes = { note: async () => {}, describe() {} }
 
 export function defineAction<S extends TObject, R, I = never>(
   declared: Declared<S, R, I> & {
@@ -115,7 +118,13 @@ export function defineAction<S extends TObject, R, I>({
   run(context: ChangeContext<I>, args: Static<S>): Promise<R>
 }): Action<S, R, I> {
   const { run, ...rest } = { needs: [], ...declared }
-  if (!change) return { ...rest, run: (context, args) => run(context as ChangeContext<I>, args) }
-  const { action, target: targetOf } = change
-  return { ...rest, ...defineChange({ ...rest, action, targetOf, run }) }
+  const plainly: Action<S, R, I>['run'] = (context, args) => run({ ...context, ...unnoted }, args)
+  if (!change) return { ...rest, run: plainly }
+  const { action, target: targetOf, isTrial } = change
+  const changing = defineChange({ ...rest, action, targetOf, run })
+  return {
+    ...rest,
+    ...changing,
+    run: (context, args) => (isTrial?.(args) ? plainly(context, args) : changing.run(context, args)),
+  }
 }

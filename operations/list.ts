@@ -3,6 +3,7 @@
 import { issueAgentKeyOperation, listAgentKeysOperation, revokeAgentKeyOperation } from './agent-keys.ts'
 import { agentActions } from './agents/actions.ts'
 import { copyOperation } from './backup/backup.ts'
+import { deadLetterActions } from './dead-letters/actions.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
 import { addGoalOperation, listGoalsOperation, setGoalOperation, showGoalOperation } from './goals.ts'
@@ -14,7 +15,6 @@ import { addNoteOperation, listNotesOperation, replyNoteOperation, showNoteOpera
 import type { Operation } from './operation.ts'
 import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
 import { rebuildNotesOperation } from './rebuild-notes.ts'
-import { recordLetters } from './record-letters.ts'
 import {
   cancelRunOperation,
   listRunsOperation,
@@ -28,14 +28,13 @@ import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
 import { addUserOperation, listUsersOperation, removeUserOperation, setUserRoleOperation } from './users.ts'
-import { deliveryLetters } from './webhooks/delivery-letters.ts'
-import { forgetTargetOperation, skipHeadOperation } from './webhooks/skip.ts'
-import { listTargetsOperation } from './webhooks/targets.ts'
+import { webhookActions } from './webhooks/actions.ts'
+
+/** Those of the main API alone are not asked for here. */
+const commands = [...agentActions, ...deadLetterActions, ...webhookActions].filter(({ cli }) => cli)
 
 export const operations: readonly Operation[] = [
-  ...Object.values(recordLetters),
-  ...Object.values(deliveryLetters),
-  ...agentActions,
+  ...commands,
   issueAgentKeyOperation,
   listAgentKeysOperation,
   revokeAgentKeyOperation,
@@ -72,7 +71,4 @@ export const operations: readonly Operation[] = [
   setUserRoleOperation,
   growTopicOperation,
   tailTopicOperation,
-  forgetTargetOperation,
-  skipHeadOperation,
-  listTargetsOperation,
 ]

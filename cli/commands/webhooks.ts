@@ -1,12 +1,11 @@
 /** `flotilla webhooks`: the targets, what waits for them, and what was given up. */
 
 import type { Command as Program } from 'commander'
+import { webhookActions } from '#operations/webhooks/actions.ts'
 import type { Cli } from '../cli.ts'
+import { mountActions } from '../mount-actions.ts'
 import { registerWebhooksCheck } from './webhooks-check.ts'
-import { registerWebhooksDeadLetters } from './webhooks-dead-letters.ts'
 import { registerWebhooksFire } from './webhooks-fire.ts'
-import { registerWebhooksSkip } from './webhooks-skip.ts'
-import { registerWebhooksTargets } from './webhooks-targets.ts'
 
 export function registerWebhooks(program: Program, cli: Cli): void {
   const webhooks = program
@@ -14,7 +13,5 @@ export function registerWebhooks(program: Program, cli: Cli): void {
     .description('events for receivers elsewhere: targets, fire, dead letters')
   registerWebhooksCheck(webhooks, cli)
   registerWebhooksFire(webhooks, cli)
-  registerWebhooksTargets(webhooks, cli)
-  registerWebhooksDeadLetters(webhooks, cli)
-  registerWebhooksSkip(webhooks, cli)
+  mountActions(webhooks, cli, webhookActions, { 'dead-letters': 'deliveries that were given up, and why' })
 }

@@ -756,28 +756,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the workers gave up on */
+        /** What the workers gave up on, the oldest first */
         get: operations["listDeadLetters"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/dead-letters/show": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Dead letters with their values, decoded
-         * @description The first 20 that are meant.
-         */
-        get: operations["showDeadLetters"];
         put?: never;
         post?: never;
         delete?: never;
@@ -820,6 +800,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/dead-letters/show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dead letters with their values, decoded
+         * @description The first 20 that are meant.
+         */
+        get: operations["showDeadLetters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks/targets": {
         parameters: {
             query?: never;
@@ -827,7 +827,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All webhook targets: what waits for them, and how their last attempt ended */
+        /** All webhook targets: what waits for them, since when, and how their last attempt ended */
         get: operations["listTargets"];
         put?: never;
         post?: never;
@@ -846,40 +846,6 @@ export interface paths {
         };
         /** The newest attempts of a target, of the last 7 days */
         get: operations["listAttempts"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/webhooks/targets/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** One webhook target: what waits for it, its head, and its settings without secrets */
-        get: operations["showTarget"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/webhooks/attempts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** The attempts of all targets over the last hour, minute by minute */
-        get: operations["showAttemptBars"];
         put?: never;
         post?: never;
         delete?: never;
@@ -919,6 +885,40 @@ export interface paths {
         put?: never;
         /** Give up the head of a target: it becomes a dead letter, and the next one is tried */
         post: operations["skipHead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/targets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One webhook target: what waits for it, its head, and its settings without secrets */
+        get: operations["showTarget"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The attempts of all targets over the last hour, minute by minute */
+        get: operations["showAttemptBars"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2209,37 +2209,6 @@ export interface components {
             ok: true;
             data: components["schemas"]["DeadLetters"];
         };
-        ShownDeadLetters: {
-            dead_letters: {
-                topic: string;
-                /** @description Its name: group, partition and offset of the record. */
-                key: string;
-                group: string;
-                partition: number;
-                offset: number;
-                epoch: number;
-                record_key: string | null;
-                /** @description null: a deletion. */
-                value_bytes: number | null;
-                headers: {
-                    [key: string]: string;
-                };
-                reason: string;
-                attempts: number;
-                /** Format: date-time */
-                parked_at: string;
-                /** @description Decoded; of bytes only the size. */
-                value: unknown;
-                /** @description Why it could not be decoded. */
-                fault?: string;
-            }[];
-        };
-        /** @description Done. */
-        ShownDeadLettersAnswer: {
-            /** @constant */
-            ok: true;
-            data: components["schemas"]["ShownDeadLetters"];
-        };
         DeadLetterTreatment: {
             /** @description Exactly these. */
             ids?: {
@@ -2307,6 +2276,37 @@ export interface components {
             ok: true;
             data: components["schemas"]["TreatedDeadLetters"];
         };
+        ShownDeadLetters: {
+            dead_letters: {
+                topic: string;
+                /** @description Its name: group, partition and offset of the record. */
+                key: string;
+                group: string;
+                partition: number;
+                offset: number;
+                epoch: number;
+                record_key: string | null;
+                /** @description null: a deletion. */
+                value_bytes: number | null;
+                headers: {
+                    [key: string]: string;
+                };
+                reason: string;
+                attempts: number;
+                /** Format: date-time */
+                parked_at: string;
+                /** @description Decoded; of bytes only the size. */
+                value: unknown;
+                /** @description Why it could not be decoded. */
+                fault?: string;
+            }[];
+        };
+        /** @description Done. */
+        ShownDeadLettersAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["ShownDeadLetters"];
+        };
         WebhookTargets: {
             targets: {
                 target: string;
@@ -2371,6 +2371,33 @@ export interface components {
             /** @constant */
             ok: true;
             data: components["schemas"]["WebhookAttempts"];
+        };
+        SentTestEvent: {
+            target: string;
+            sequence: number;
+            event: string;
+            idempotency_key: string;
+        };
+        /** @description Done. */
+        SentTestEventAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["SentTestEvent"];
+        };
+        SkippedHead: {
+            target: string;
+            sequence: number;
+            /**
+             * @description delivered: its last attempt was under way and succeeded. waiting: it is marked, and no courier has parked it yet.
+             * @enum {string}
+             */
+            outcome: "parked" | "delivered" | "waiting";
+        };
+        /** @description Done. */
+        SkippedHeadAnswer: {
+            /** @constant */
+            ok: true;
+            data: components["schemas"]["SkippedHead"];
         };
         WebhookTarget: {
             target: {
@@ -2446,33 +2473,6 @@ export interface components {
             /** @constant */
             ok: true;
             data: components["schemas"]["WebhookBars"];
-        };
-        SentTestEvent: {
-            target: string;
-            sequence: number;
-            event: string;
-            idempotency_key: string;
-        };
-        /** @description Done. */
-        SentTestEventAnswer: {
-            /** @constant */
-            ok: true;
-            data: components["schemas"]["SentTestEvent"];
-        };
-        SkippedHead: {
-            target: string;
-            sequence: number;
-            /**
-             * @description delivered: its last attempt was under way and succeeded. waiting: it is marked, and no courier has parked it yet.
-             * @enum {string}
-             */
-            outcome: "parked" | "delivered" | "waiting";
-        };
-        /** @description Done. */
-        SkippedHeadAnswer: {
-            /** @constant */
-            ok: true;
-            data: components["schemas"]["SkippedHead"];
         };
         AdminActions: {
             /** @description The newest first; kept for a year. */
@@ -4215,42 +4215,6 @@ export interface operations {
             };
         };
     };
-    showDeadLetters: {
-        parameters: {
-            query?: {
-                /**
-                 * @description A topic.
-                 * @example audit.events
-                 */
-                topic?: string;
-                /**
-                 * @description A record's key, or the name of one dead letter.
-                 * @example vector-writer/3/120
-                 */
-                key?: string;
-                /**
-                 * @description The reader group that gave them up.
-                 * @example audit-writer
-                 */
-                group?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ShownDeadLettersAnswer"];
-                };
-            };
-        };
-    };
     replayDeadLetters: {
         parameters: {
             query?: never;
@@ -4315,6 +4279,42 @@ export interface operations {
             };
         };
     };
+    showDeadLetters: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A topic.
+                 * @example audit.events
+                 */
+                topic?: string;
+                /**
+                 * @description A record's key, or the name of one dead letter.
+                 * @example vector-writer/3/120
+                 */
+                key?: string;
+                /**
+                 * @description The reader group that gave them up.
+                 * @example audit-writer
+                 */
+                group?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShownDeadLettersAnswer"];
+                };
+            };
+        };
+    };
     listTargets: {
         parameters: {
             query?: never;
@@ -4367,52 +4367,6 @@ export interface operations {
             };
         };
     };
-    showTarget: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /**
-                 * @description A target.
-                 * @example ops-channel
-                 */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WebhookTargetAnswer"];
-                };
-            };
-        };
-    };
-    showAttemptBars: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WebhookBarsAnswer"];
-                };
-            };
-        };
-    };
     testTarget: {
         parameters: {
             query?: never;
@@ -4461,6 +4415,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SkippedHeadAnswer"];
+                };
+            };
+        };
+    };
+    showTarget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A target.
+                 * @example ops-channel
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookTargetAnswer"];
+                };
+            };
+        };
+    };
+    showAttemptBars: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookBarsAnswer"];
                 };
             };
         };

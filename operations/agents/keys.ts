@@ -45,6 +45,12 @@ const problems = [
 ] as const
 
 const nameOfAgent = Type.Optional(Type.String({ description: 'What people read; by default the agent id.' }))
+/** A new agent has the tier's own where nothing is said. */
+const figures = {
+  quota: Type.Optional(Type.Integer({ minimum: 0 })),
+  burst: Type.Optional(Type.Integer({ minimum: 1 })),
+  concurrent: Type.Optional(Type.Integer({ minimum: 1 })),
+}
 const folder = {
   /** Absolute. Default: agents/<id> below the data directory. */
   volume: Type.Optional(Type.String()),
@@ -92,20 +98,21 @@ const keyOptions = {
 export const provisionAgentAction = defineAction({
   ...provision,
   name: 'agents provision',
-  args: Type.Object({ agent_id: agentId, name: nameOfAgent, ...agentSettings, ...folder }),
+  args: Type.Object({ agent_id: agentId, name: nameOfAgent, ...agentSettings, ...figures, ...folder }),
   async run(context: ChangeContext, { agent_id, volume, force, ...settings }) {
     const work = provisioning(context, { agent_id, ...settings })
     return (await intoFile(context, { agent_id, volume, force }, work)).shown
   },
   cli: [
     {
+      summary: 'Make an agent; its private key is written once and kept nowhere else',
       options: {
         agent_id: ['id', 'letters, digits, dots, underscores, hyphens; at most 64'],
         role: ['role', 'a free label (default: knowledge-worker)'],
         access: ['access', 'a viewer may only read (default: member)'],
-        quota: ['operations', "operations a day; default: the tier's own"],
-        burst: ['operations', "operations a second; default: the tier's own"],
-        concurrent: ['operations', "operations at once; default: the tier's own"],
+        quota: ['operations', "operations a day instead of the tier's own"],
+        burst: ['operations', "operations a second instead of the tier's own"],
+        concurrent: ['operations', "operations at once instead of the tier's own"],
         tier: ['tier', 'limits (default: agent)'],
         ...keyOptions,
       },

@@ -8,9 +8,10 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { type ListedAction, listActionsOf } from '#services/access/admin-audit/admin-audit.ts'
 import { listRuns } from '#services/runs/state/read.ts'
 import type { Run } from '#services/runs/state/types.ts'
+import { deadLetterParts } from '../dead-letters/letters.ts'
+import { listRecordLetters } from '../dead-letters/records.ts'
 import { type GroupLag, readLag } from '../lag.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
-import { recordLetters } from '../record-letters.ts'
 import { deliveriesOf, type FollowedDelivery } from './follow-deliveries.ts'
 import { type Found, findRecords, windowMs } from './follow-records.ts'
 import { type Subject, type SubjectKind, subjectOf } from './subject.ts'
@@ -197,7 +198,7 @@ async function withOutcomes(context: OperationContext, found: Found['records']):
   if (found.length === 0) return []
   const { engines, locations } = context.platform
   const lags = await readLag({ eventLog: engines.eventLog, relational: engines.relational, locations })
-  const { dead_letters: letters } = await recordLetters.list.run({ ...context, output: none }, {})
+  const letters = await listRecordLetters(deadLetterParts(context.platform), {})
   const parked = new Map(
     letters.map(({ topic, group, partition, offset, reason }) => [
       `${topic} ${group} ${partition} ${offset}`,
@@ -220,8 +221,6 @@ async function withOutcomes(context: OperationContext, found: Found['records']):
       }),
   }))
 }
-
-const none = { item() {}, progress() {} }
 
 function isPassed({ partitions }: GroupLag, partition: number, offset: number): boolean {
   const own = partitions.find((one) => one.partition === partition)

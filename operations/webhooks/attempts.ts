@@ -1,6 +1,6 @@
 /** The newest delivery attempts of a webhook target, and of every target the last one. */
 
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
@@ -12,11 +12,15 @@ import type { WebhookAttempt } from '#schemas/types.ts'
 import { createLastSeen, type LastSeen } from '#services/webhooks/fire/targets/last-seen.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
-import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
+import { defineAction } from '../action.ts'
+import type { OperatedPlatform, OperationContext } from '../operation.ts'
+import { orNull, time } from '../shapes.ts'
 import { createAttemptBars } from './attempt-bars.ts'
+import { targetInPath, targetProblems } from './target-shapes.ts'
 
 const topic = webhooksAttempts
-export const attemptsMax = 500
+const attemptsMax = 500
+const attemptsShown = 50
 /** Newest attempts of a partition, which several targets may share, that are looked through. */
 const lookedThrough = 10_000
 /** Of each partition, when the last attempts are followed. */
@@ -24,29 +28,47 @@ const readBackMax = 500
 /** Without the newest of before it goes on with what is reported from now on. */
 const readBackMsMax = 10_000
 
-export interface AttemptView {
-  target: string
-  /** `success`, `retry`, `dead_letter`; `state` is a report without a call. */
-  kind: string
-  sequence: number | null
-  attempt: number | null
-  status: number | null
-  fault: string | null
-  took_ms: number | null
-  breaker: string
-  next_attempt_at: string | null
-  occurred_at: string
-}
+export const attempt = Type.Object({
+  target: Type.String(),
+  kind: Type.String({
+    description: '`success`, `retry`, `dead_letter`; `state` is a report without a call.',
+  }),
+  sequence: orNull(Type.Integer()),
+  attempt: orNull(Type.Integer()),
+  status: orNull(Type.Integer()),
+  fault: orNull(Type.String()),
+  took_ms: orNull(Type.Number()),
+  breaker: Type.String(),
+  next_attempt_at: orNull(time),
+  occurred_at: time,
+})
+const attempts = Type.Object(
+  { attempts: Type.Array(attempt, { description: 'The newest first.' }) },
+  { title: 'WebhookAttempts' },
+)
+export type AttemptView = Static<typeof attempt>
 
-export const listAttemptsOperation = defineOperation({
+export const listAttemptsAction = defineAction({
   name: 'webhooks attempts',
-  needs: [],
+  summary: 'The newest attempts of a target, of the last 7 days',
+  role: 'viewer',
+  problems: [...targetProblems, 'not_found'],
   args: Type.Object({
-    target: Type.String(),
-    limit: Type.Integer({ minimum: 1, maximum: attemptsMax }),
+    name: Type.String(),
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: attemptsMax,
+        description: `1 to ${attemptsMax}; by default ${attemptsShown}.`,
+        examples: [20],
+      }),
+    ),
   }),
   /** The newest first. */
-  async run(context, { target, limit }): Promise<{ attempts: AttemptView[] }> {
+  async run(
+    context: OperationContext,
+    { name: target, limit = attemptsShown },
+  ): Promise<{ attempts: AttemptView[] }> {
     const { relational } = context.platform.engines
     const found: AttemptView[] = []
     await readAttempts(context, new Set([target]), (attempt) => {
@@ -57,6 +79,14 @@ export const listAttemptsOperation = defineOperation({
       throw new AppError('not_found', `No webhook target ${target.slice(0, 64).toWellFormed()} is known.`)
     }
     return { attempts: found.reverse() }
+  },
+  http: {
+    method: 'GET',
+    path: '/webhooks/targets/:name/attempts',
+    operationId: 'listAttempts',
+    tag: 'webhooks',
+    fields: { name: targetInPath },
+    answer: attempts,
   },
 })
 

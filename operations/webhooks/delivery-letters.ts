@@ -1,6 +1,6 @@
 /** Dead letters of webhooks.deliveries, as deliveries: what was given up, for which target, and how it is delivered again. */
 
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { AppError, describeError } from '#lib/errors.ts'
 import { replayHeaders } from '#runtime/consume/dead-letter-replay.ts'
 import {
@@ -13,7 +13,20 @@ import type { Codec } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { type DeadLetterOrigin, webhooksDeliveries } from '#topics/catalog.ts'
-import { deadLetterOperations, deadLetterParts, type Replay } from '../dead-letters.ts'
+import { defineAction } from '../action.ts'
+import type { ChangeContext } from '../change.ts'
+import {
+  deadLetterParts,
+  discardLetters,
+  exitOf,
+  type LetterKind,
+  listLetters,
+  type Replay,
+  replayLetters,
+  showLetters,
+  shownList,
+  shownResults,
+} from '../dead-letters/letters.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
@@ -36,14 +49,17 @@ export interface DeliveryLetter {
   received_at: string | null
 }
 
-export const deliveryLetters = deadLetterOperations({
+type DeliveryName = Pick<DeliveryLetter, 'key' | 'target' | 'sequence'>
+
+const filterFields = {
+  target: Type.Optional(Type.String()),
+  sequence: Type.Optional(Type.Integer({ minimum: 0 })),
+}
+const filter = Type.Object(filterFields)
+
+const deliveries: LetterKind<typeof filter, DeliveryLetter, DeliveryName, { body: unknown }> = {
   name: 'webhooks dead-letters',
-  filter: Type.Object({
-    target: Type.Optional(Type.String()),
-    sequence: Type.Optional(Type.Integer({ minimum: 0 })),
-  }),
-  targetOf: ({ target, sequence }) =>
-    [target ?? 'all targets', ...(sequence === undefined ? [] : [sequence])].join('/'),
+  filter,
   list: listDeliveryLetters,
   originOf: ({ origin }) => ({ topic: webhooksDeliveries.name, ...origin }),
   nameOf: ({ target, sequence, key }) => ({ target, sequence, key }),
@@ -54,7 +70,103 @@ export const deliveryLetters = deadLetterOperations({
     return { body: delivery && bodyOf(delivery) }
   },
   openReplay: openDeliveryReplay,
+}
+
+const reading = { role: 'viewer', problems: [], args: filter } as const
+const which = {
+  target: ['name', 'only those of this target'],
+  sequence: ['number', 'only the one with this X-Sequence'],
+} as const
+
+const list = defineAction({
+  ...reading,
+  name: 'webhooks dead-letters list',
+  summary: "Each target's in its order",
+  run: (context, wanted) => listLetters(deliveries, context, wanted),
+  cli: [
+    {
+      options: which,
+      example: 'flotilla webhooks dead-letters list --target audit-log',
+      render: ({ dead_letters: found }) =>
+        shownList(found, {
+          target: ({ target }) => target,
+          sequence: ({ sequence }) => sequence,
+          event: ({ event }) => event,
+          agent: ({ agent }) => agent,
+          task: ({ task_id }) => task_id?.slice(0, 40) ?? null,
+          attempts: ({ attempts }) => attempts,
+          parked: ({ parked_at }) => parked_at,
+          why: ({ reason }) => reason.slice(0, 80),
+        }),
+    },
+  ],
 })
+
+const show = defineAction({
+  ...reading,
+  name: 'webhooks dead-letters show',
+  summary: 'With their bodies, as the receiver would get them',
+  run: (context, wanted) => showLetters(deliveries, context, wanted),
+  cli: [
+    {
+      options: which,
+      example: 'flotilla webhooks dead-letters show --target audit-log --sequence 120',
+      render: ({ dead_letters: shown }) => ({ documents: shown }),
+    },
+  ],
+})
+
+const treatment = Type.Object({ ...filterFields, all: Type.Optional(Type.Boolean()) })
+
+const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
+  defineAction({
+    name: `webhooks dead-letters ${verb}`,
+    summary,
+    role: 'admin',
+    problems: [],
+    args: treatment,
+    change: {
+      action: `dead-letters.${verb}`,
+      target: ({ target, sequence }) =>
+        [target ?? 'all targets', ...(sequence === undefined ? [] : [sequence])].join('/'),
+    },
+    run: (context: ChangeContext, { all: _, ...wanted }) =>
+      (verb === 'replay' ? replayLetters : discardLetters)(deliveries, context, wanted),
+    cli: [
+      {
+        options: { ...which, all: 'those of every target' },
+        read: readTreatment,
+        example,
+        render: ({ results }) =>
+          shownResults(results, { target: ({ target }) => target, sequence: ({ sequence }) => sequence }),
+        exit: (all) => exitOf(all),
+      },
+    ],
+  })
+
+export const deliveryLetters = {
+  list,
+  show,
+  replay: treat(
+    'replay',
+    'Deliver them again, behind what waits, under their old sequences',
+    'flotilla webhooks dead-letters replay --target audit-log',
+  ),
+  discard: treat(
+    'discard',
+    'Remove them for good',
+    'flotilla webhooks dead-letters discard --target audit-log --sequence 120',
+  ),
+}
+
+function readTreatment(given: Static<typeof treatment>): Static<typeof treatment> {
+  const { target, sequence, all } = given
+  if (all && (target ?? sequence) !== undefined) {
+    throw new AppError('bad_request', '--all goes without --target and --sequence.')
+  }
+  if (all || target !== undefined) return given
+  throw new AppError('bad_request', 'Say which ones: --target (perhaps with --sequence), or --all.')
+}
 
 /** By target, then by sequence. */
 export async function listDeliveryLetters(

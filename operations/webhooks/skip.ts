@@ -2,16 +2,19 @@
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
+import { counted } from '#lib/counted.ts'
 import { AppError } from '#lib/errors.ts'
 import { removeDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/target-status.ts'
 import { deadLettersOf, webhooksDeliveries } from '#topics/catalog.ts'
-import { defineChange } from '../change.ts'
-import { deadLetterParts } from '../dead-letters.ts'
+import { defineAction } from '../action.ts'
+import type { ChangeContext } from '../change.ts'
+import { deadLetterParts } from '../dead-letters/letters.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
 import { namedTargets } from './named-targets.ts'
+import { targetInPath, targetProblems } from './target-shapes.ts'
 
 /** A courier sees the mark within two seconds; a call in flight has five. */
 const parkedWithinMs = 15_000
@@ -27,13 +30,27 @@ export interface SkipResult {
   outcome: 'parked' | 'delivered' | 'waiting'
 }
 
-export const skipHeadOperation = defineChange({
+const skipped = Type.Object(
+  {
+    target: Type.String(),
+    sequence: Type.Integer(),
+    outcome: Type.Enum(['parked', 'delivered', 'waiting'], {
+      type: 'string',
+      description:
+        'delivered: its last attempt was under way and succeeded. waiting: it is marked, and no courier has parked it yet.',
+    }),
+  },
+  { title: 'SkippedHead' },
+)
+
+export const skipHeadAction = defineAction({
   name: 'webhooks skip',
-  action: 'webhook.skip',
-  targetOf: ({ target }) => target,
-  needs: [],
-  args: Type.Object({ target: Type.String() }),
-  async run({ platform, signal, describe }, { target }): Promise<SkipResult> {
+  summary: 'Give up the head of a target: it becomes a dead letter, and the next one is tried',
+  role: 'admin',
+  problems: [...targetProblems, 'not_found', 'conflict'],
+  args: Type.Object({ name: Type.String() }),
+  change: { action: 'webhook.skip', target: ({ name }) => name },
+  async run({ platform, signal, describe }: ChangeContext, { name: target }): Promise<SkipResult> {
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
     const { partition, position } = waiting
@@ -53,6 +70,22 @@ export const skipHeadOperation = defineChange({
     const outcome = letter ? 'parked' : passed ? 'delivered' : 'waiting'
     return { target, sequence: letter?.sequence ?? position, outcome }
   },
+  http: {
+    method: 'POST',
+    path: '/webhooks/targets/:name/skip',
+    operationId: 'skipHead',
+    tag: 'webhooks',
+    fields: { name: targetInPath },
+    answer: skipped,
+  },
+  cli: [
+    {
+      positional: ['name'],
+      example: 'flotilla webhooks skip audit-log',
+      render: shownSkip,
+      exit: ({ outcome }) => (outcome === 'waiting' ? 1 : 0),
+    },
+  ],
 })
 
 export interface ForgetResult {
@@ -64,13 +97,17 @@ export interface ForgetResult {
   dead_letters: number
 }
 
-export const forgetTargetOperation = defineChange({
+export const forgetTargetAction = defineAction({
   name: 'webhooks forget',
-  action: 'webhook.forget',
-  targetOf: ({ target }) => target,
-  needs: [],
-  args: Type.Object({ target: Type.String(), force: Type.Boolean() }),
-  async run({ platform, signal, describe }, { target, force }): Promise<ForgetResult> {
+  summary: 'Free the partition of a target that is no longer in the targets file',
+  role: 'admin',
+  problems: [...targetProblems, 'not_found', 'conflict'],
+  args: Type.Object({ name: Type.String(), force: Type.Optional(Type.Boolean()) }),
+  change: { action: 'webhook.forget', target: ({ name }) => name },
+  async run(
+    { platform, signal, describe }: ChangeContext,
+    { name: target, force = false },
+  ): Promise<ForgetResult> {
     refuseNamed(platform, target)
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag > 0 && !force) {
@@ -107,7 +144,28 @@ export const forgetTargetOperation = defineChange({
       dead_letters: force ? 0 : letters.length,
     }
   },
+  cli: [
+    {
+      positional: ['name'],
+      options: { force: 'discard what waits for it and its dead letters' },
+      example: 'flotilla webhooks forget old-target',
+      render: shownForget,
+    },
+  ],
 })
+
+function shownSkip({ target, sequence, outcome }: SkipResult): string {
+  if (outcome === 'parked')
+    return `${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
+  if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
+  return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
+}
+
+function shownForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {
+  const gone = discarded > 0 ? `; discarded: ${counted(discarded, 'record')}` : ''
+  const left = kept > 0 ? `; kept: ${counted(kept, 'dead letter')}` : ''
+  return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
+}
 
 /** The row's mark never goes back. */
 async function skipThrough(platform: OperatedPlatform, target: string, offset: number): Promise<void> {

@@ -6,39 +6,13 @@ import {
   type TargetHead,
   type TargetStatus,
 } from '#services/webhooks/targets/target-status.ts'
-import { defineOperation } from '../operation.ts'
+import { defineAction, type Shown } from '../action.ts'
+import type { OperationContext } from '../operation.ts'
+import { time } from '../shapes.ts'
 import { namedTargets } from './named-targets.ts'
+import { type ListedTarget, listedTarget, targetProblems } from './target-shapes.ts'
 
-type TargetState = 'idle' | 'delivering' | 'retrying' | 'outage' | 'removed' | 'new'
-
-export interface ListedHead {
-  sequence: number
-  event: string
-  agent: string
-  task_id: string
-  webhook_id: string
-  received_at: string
-  /** So far, as far as they were reported. */
-  attempts: number
-}
-
-export interface ListedTarget {
-  target: string
-  state: TargetState
-  partition: number | null
-  lag: number
-  head_sequence: number | null
-  head_age_s: number | null
-  /** The delivery that is being tried; those behind it wait for it. */
-  head: ListedHead | null
-  breaker: string
-  next_attempt_at: string | null
-  last_status: number | null
-  last_fault: string | null
-  last_sequence: number | null
-  last_attempt: number | null
-  last_at: string | null
-}
+type TargetState = ListedTarget['state']
 
 export interface TargetsResult {
   targets: ListedTarget[]
@@ -48,11 +22,21 @@ export interface TargetsResult {
   as_of: string
 }
 
-export const listTargetsOperation = defineOperation({
+const targets = Type.Object(
+  {
+    targets: Type.Array(listedTarget),
+    couriers: Type.Integer({ description: 'That are running.' }),
+    as_of: time,
+  },
+  { title: 'WebhookTargets' },
+)
+export const listTargetsAction = defineAction({
   name: 'webhooks targets',
-  needs: [],
+  summary: 'All webhook targets: what waits for them, since when, and how their last attempt ended',
+  role: 'viewer',
+  problems: targetProblems,
   args: Type.Object({}),
-  async run({ platform, signal }): Promise<TargetsResult> {
+  async run({ platform, signal }: OperationContext): Promise<TargetsResult> {
     const { eventLog, relational } = platform.engines
     const { locations, codec } = platform
     const { path, names } = namedTargets(platform.env)
@@ -67,6 +51,16 @@ export const listTargetsOperation = defineOperation({
       as_of: new Date().toISOString(),
     }
   },
+  http: {
+    method: 'GET',
+    path: '/webhooks/targets',
+    operationId: 'listTargets',
+    tag: 'webhooks',
+    answer: targets,
+    // Where the file lies is no matter of callers.
+    view: ({ file: _, ...listed }) => listed,
+  },
+  cli: [{ example: 'flotilla webhooks targets', render: shownTargets }],
 })
 
 function listed(status: TargetStatus, names: ReadonlySet<string> | null): ListedTarget {
@@ -95,7 +89,7 @@ function listed(status: TargetStatus, names: ReadonlySet<string> | null): Listed
 function headOf(
   { sequence, event, agent, taskId, webhookId, receivedAtMs }: TargetHead,
   last: TargetStatus['last'],
-): ListedHead {
+): ListedTarget['head'] {
   return {
     sequence,
     event,
@@ -117,4 +111,34 @@ function stateOf(
   if (lag === 0) return 'idle'
   if (open) return 'outage'
   return last?.kind === 'retry' && last.sequence === head?.sequence ? 'retrying' : 'delivering'
+}
+
+function shownTargets({ targets, couriers, file }: TargetsResult): Shown {
+  const notes = [
+    ...(file.readable
+      ? []
+      : [`${file.path} cannot be read here: targets without a partition are not listed`]),
+    ...(couriers === 0 && targets.some(({ lag }) => lag > 0)
+      ? ['no courier is running: nothing is delivered']
+      : []),
+  ]
+  if (targets.length === 0) return [...notes, `no targets; they are listed in ${file.path}`]
+  const head = ['target', 'state', 'waiting', 'head', 'head age', 'breaker', 'next try', 'last', 'at']
+  const rows = targets.map((one) => [
+    one.target,
+    one.state,
+    one.lag,
+    one.head_sequence,
+    one.head_age_s === null ? null : age(one.head_age_s),
+    one.breaker,
+    one.next_attempt_at,
+    one.last_status ?? one.last_fault,
+    one.last_at,
+  ])
+  return [...notes, { head, rows }]
+}
+
+function age(totalS: number): string {
+  if (totalS < 120) return `${totalS} s`
+  return totalS < 7_200 ? `${Math.floor(totalS / 60)} min` : `${Math.floor(totalS / 3_600)} h`
 }

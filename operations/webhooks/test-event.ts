@@ -7,28 +7,33 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { createDeliveries } from '#services/webhooks/fire/events/deliveries.ts'
 import { prepareEvent } from '#services/webhooks/fire/events/event-body.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
-import { defineChange } from '../change.ts'
+import { defineAction } from '../action.ts'
+import type { ChangeContext } from '../change.ts'
 import { readTargetSettings } from './target-settings.ts'
+import { targetInPath, targetProblems } from './target-shapes.ts'
 
 /** Who the event is of, where the target wants those of all agents. */
 const testAgent = 'flotilla'
 const publishTimeoutMs = 5_000
 
-export interface SentTest {
-  target: string
-  sequence: number
-  event: string
-  idempotency_key: string
-}
-
+const sent = Type.Object(
+  {
+    target: Type.String(),
+    sequence: Type.Integer(),
+    event: Type.String(),
+    idempotency_key: Type.String(),
+  },
+  { title: 'SentTestEvent' },
+)
 /** Throws AppError `not_found`, `conflict` for a target that is not in the file, `log_unavailable`. */
-export const testTargetOperation = defineChange({
+export const testTargetAction = defineAction({
   name: 'webhooks test',
-  action: 'webhook.test',
-  targetOf: ({ target }) => target,
-  needs: [],
-  args: Type.Object({ target: Type.String() }),
-  async run({ platform, actor, requestId, describe }, { target }): Promise<SentTest> {
+  summary: 'Send a test event to one target',
+  role: 'member',
+  problems: [...targetProblems, 'not_found', 'conflict'],
+  args: Type.Object({ name: Type.String() }),
+  change: { action: 'webhook.test', target: ({ name }) => name },
+  async run({ platform, actor, requestId, describe }: ChangeContext, { name: target }) {
     const partition = (await readAssignments(platform.engines.relational)).get(target)
     if (partition === undefined) {
       throw new AppError('not_found', `No webhook target ${target.slice(0, 64).toWellFormed()} is known.`)
@@ -59,5 +64,16 @@ export const testTargetOperation = defineChange({
     const sequence = position!.offset
     describe({ after: { sequence, idempotency_key: prepared.idempotency_key } })
     return { target, sequence, event: prepared.event, idempotency_key: prepared.idempotency_key }
+  },
+  http: {
+    method: 'POST',
+    path: '/webhooks/targets/:name/test',
+    operationId: 'testTarget',
+    tag: 'webhooks',
+    description:
+      'An event that the target asks for, whose `result` says that it is a test. It is delivered like every other one, behind what waits.',
+    fields: { name: targetInPath },
+    answer: sent,
+    status: 202,
   },
 })

@@ -2,26 +2,33 @@
 
 import type { FastifyInstance } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
-import { createCached } from '#lib/cached.ts'
-import { AppError } from '#lib/errors.ts'
+import type { Cached } from '#lib/cached.ts'
 import type { Action, Http } from '#operations/action.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
+import type { MainApiContext } from './context.ts'
 import { closed } from './envelope.ts'
 import type { MainApi } from './main-api.ts'
-import { asNobody, operate } from './operate.ts'
+import { operate } from './operate.ts'
 import { numberBetween, wholeNumber } from './schemas.ts'
 
-const cachedTimeoutMs = 30_000
-
-export function mountActions(scope: FastifyInstance, main: MainApi, actions: readonly Action[]): void {
-  for (const action of actions) if (action.http) mount(scope, main, action, action.http)
+/** `cached`: by the names of actions without arguments, what many look at: one answer serves all for a moment. */
+export function mountActions(
+  scope: FastifyInstance,
+  { context }: MainApi,
+  actions: readonly Action[],
+  cached: Readonly<Record<string, Cached<unknown>>> = {},
+): void {
+  for (const action of actions) {
+    if (action.http) mount(scope, context, action, action.http, cached[action.name])
+  }
 }
 
 function mount(
   scope: FastifyInstance,
-  { context }: MainApi,
+  context: MainApiContext,
   action: Action,
   http: Http<Action['args'], unknown>,
+  cached: Cached<unknown> | undefined,
 ): void {
   const { method, path, operationId, tag, description, answer, status = 200 } = http
   const all = { ...action.args.properties, ...http.fields } as TProperties
@@ -29,16 +36,6 @@ function mount(
   const params = some(all, isInPath)
   const rest = some(all, (name) => !isInPath(name))
   const inQuery = method === 'GET' || method === 'DELETE'
-  const read = http.cachedMs === undefined ? undefined : cached(http.cachedMs)
-
-  function cached(keptMs: number) {
-    return createCached({
-      keptMs,
-      timeoutMs: cachedTimeoutMs,
-      late: () => new AppError('log_unavailable', 'The platform does not answer in time; try again.'),
-      read: () => action.run(asNobody(context, cachedTimeoutMs), {}),
-    })
-  }
   scope.route({
     method,
     url: path,
@@ -56,7 +53,7 @@ function mount(
     async handler(request, reply) {
       const given = inQuery ? numbersOf(rest, request.query as object) : (request.body as object)
       const args = { ...given, ...(request.params as object) }
-      const result = await (read ? read.get() : operate(context, request, action, args))
+      const result = await (cached ? cached.get() : operate(context, request, action, args))
       reply.code(status).headers(http.headers?.(result, request.routeOptions.url!) ?? {})
       return http.view?.(result, { args, caller: callerOf(request), env: context.env }) ?? result
     },

@@ -10,7 +10,7 @@ import { type BrainState, readBrainState } from '#operations/brain-state.ts'
 import { openGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
-import { listTargetsOperation, type TargetsResult } from '#operations/webhooks/targets.ts'
+import { listTargetsAction, type TargetsResult } from '#operations/webhooks/targets.ts'
 import { createGroupLooks, type LookedLag } from './group-looks.ts'
 import { type LagHistory, openLagHistory } from './lag-history.ts'
 
@@ -80,7 +80,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
       keptMs: targetsKeptMs,
       timeoutMs: targetsTimeoutMs,
       late,
-      read: () => listTargetsOperation.run(unnamed(platform), {}),
+      read: () => listTargetsAction.run(unnamed(platform), {}),
     }),
     attemptBars: async () => (await lastAttempts()).bars(),
     close: () => scope.close(),

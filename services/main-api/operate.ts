@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
-import type { OperatedPlatform, Operation, OperationContext } from '#operations/operation.ts'
+import type { OperatedPlatform, Operation } from '#operations/operation.ts'
 import type { Engines } from '#runtime/start/service.ts'
 import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -30,16 +30,6 @@ export function operate<S extends TObject, R, I>(
     requestId: request.id,
   }
   return operation.run(operated, args)
-}
-
-/** It only reads, for whoever asks: nobody is named. */
-export function asNobody(context: MainApiContext, withinMs: number): OperationContext {
-  return {
-    platform: operatedBy(context),
-    output: { item() {}, progress() {} },
-    signal: AbortSignal.timeout(withinMs),
-    actor: { kind: 'command_line', id: 'main-api' },
-  }
 }
 
 /** Operations name the engines that they need; the service opens those of all that its routes run. */

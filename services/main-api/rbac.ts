@@ -4,6 +4,8 @@ import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
 import { agentActions } from '#operations/agents/actions.ts'
+import { deadLetterActions } from '#operations/dead-letters/actions.ts'
+import { webhookActions } from '#operations/webhooks/actions.ts'
 import { credentialOf } from '#runtime/http/api/facts.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
@@ -34,7 +36,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/brain/state': 'viewer',
   'GET /api/v1/collections': 'viewer',
   'POST /api/v1/collections/:collection/search': 'viewer',
-  ...rolesOf(agentActions),
+  ...rolesOf([...agentActions, ...deadLetterActions, ...webhookActions]),
   'GET /api/v1/fleet_notes': 'viewer',
   'POST /api/v1/fleet_notes': 'member',
   'GET /api/v1/fleet_notes/:id': 'viewer',
@@ -66,15 +68,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/log/groups/:group': 'viewer',
   'GET /api/v1/log/groups/:group/lag': 'viewer',
   'GET /api/v1/log/lag': 'viewer',
-  'GET /api/v1/dead-letters': 'viewer',
-  'GET /api/v1/dead-letters/show': 'admin',
-  'POST /api/v1/dead-letters/replay': 'admin',
-  'POST /api/v1/dead-letters/discard': 'admin',
-  'GET /api/v1/webhooks/targets': 'viewer',
   'GET /api/v1/webhooks/targets/:name': 'viewer',
-  'GET /api/v1/webhooks/targets/:name/attempts': 'viewer',
-  'POST /api/v1/webhooks/targets/:name/test': 'member',
-  'POST /api/v1/webhooks/targets/:name/skip': 'admin',
   'GET /api/v1/webhooks/attempts': 'viewer',
   'GET /api/v1/audit': 'admin',
   'GET /api/v1/requests/:id': 'admin',

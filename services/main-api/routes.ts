@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
 import { agentActions } from '#operations/agents/actions.ts'
+import { deadLetterActions } from '#operations/dead-letters/actions.ts'
+import { webhookActions } from '#operations/webhooks/actions.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
 import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
 import { requireToken } from '#services/access/callers/credentials.ts'
@@ -22,7 +24,6 @@ import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
 import { registerCollections } from './routes/collections.ts'
-import { registerDeadLetters } from './routes/dead-letters.ts'
 import { registerDispatchList } from './routes/dispatches.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
 import { registerLog } from './routes/log.ts'
@@ -53,7 +54,9 @@ const operators = [
   registerLog,
   registerLogRecords,
   registerLogTail,
-  registerDeadLetters,
+  (scope: FastifyInstance, main: MainApi) => mountActions(scope, main, deadLetterActions),
+  (scope: FastifyInstance, main: MainApi) =>
+    mountActions(scope, main, webhookActions, { 'webhooks targets': main.observed.targets }),
   registerWebhooks,
   registerAudit,
   registerRequests,

@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { validationFailed } from '#runtime/http/validation.ts'
 
-export { orNull, role, time } from '#operations/shapes.ts'
+export { orNull, role, textField as name, time } from '#operations/shapes.ts'
 
 /** Queries are text: a whole number from 0 on. */
 export const wholeNumber = (description: string, example: string) =>
@@ -20,6 +20,3 @@ export function numberBetween(min: number, max: number, field: string, text: str
   if (number >= min && number <= max) return number
   throw validationFailed([{ path: `/${field}`, message: `must be ${min} to ${max}` }])
 }
-
-export const name = (description: string, example: string, maxLength = 512) =>
-  Type.String({ minLength: 1, maxLength, description, examples: [example] })

@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import { done, park } from '#lib/outcome.ts'
-import { recordLetters } from '#operations/record-letters.ts'
+import { recordLetters } from '#operations/dead-letters/actions.ts'
+import { deadLetterParts } from '#operations/dead-letters/letters.ts'
+import { listRecordLetters } from '#operations/dead-letters/records.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import { listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
@@ -76,7 +78,7 @@ describe('the dead letters of a topic', () => {
   test('are replayed but for one that a later record supersedes, which stays', async () => {
     const { log, harness, context, keys } = await twoParked()
     await harness.add(0, [{ key: 'b', id: 'later' }])
-    const { results } = await recordLetters.replay.run(context, filter)
+    const { results } = await recordLetters.replay.run(context, { filter })
     expect(results).toEqual([
       { topic, key: 'workers/0/1', status: 'refused', code: 'superseded', message: expect.any(String) },
       { topic, key: 'workers/0/2', status: 'replayed', partition: 0, offset: 4 },
@@ -97,7 +99,9 @@ describe('the dead letters of a topic', () => {
     const { log, context, keys } = await twoParked()
     const names = [{ topic, key: 'workers/0/1' }]
     const before = log.records(topic).length
-    const asked = await Promise.allSettled([1, 2].map(() => recordLetters.replay.run(context, { names })))
+    const asked = await Promise.allSettled(
+      [1, 2].map(() => recordLetters.replay.run(context, { ids: names })),
+    )
     expect(asked.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     const refusal = asked.find((one) => one.status === 'rejected')
     expect(refusal?.reason).toMatchObject({ code: 'dead_letter_not_found' })
@@ -107,8 +111,9 @@ describe('the dead letters of a topic', () => {
 
   test('are listed by their names and their group', async () => {
     const { context } = await twoParked()
-    const listed = async (filter: Parameters<typeof recordLetters.list.run>[1]) =>
-      (await recordLetters.list.run(context, filter)).dead_letters.map(({ recordKey }) => recordKey)
+    const parts = deadLetterParts(context.platform)
+    const listed = async (filter: Parameters<typeof listRecordLetters>[1]) =>
+      (await listRecordLetters(parts, filter)).map(({ recordKey }) => recordKey)
     expect(
       await listed({
         names: [
@@ -125,7 +130,9 @@ describe('the dead letters of a topic', () => {
   test('are not replayed any further when the log goes away', async () => {
     const { log, context, keys } = await twoParked()
     log.away = true
-    await expect(recordLetters.replay.run(context, filter)).rejects.toMatchObject({ code: 'log_unavailable' })
+    await expect(recordLetters.replay.run(context, { filter })).rejects.toMatchObject({
+      code: 'log_unavailable',
+    })
     log.away = false
     expect(await keys()).toEqual(['b', 'c'])
     expect(await newestAction()).toMatchObject({ outcome: 'failed', reason: 'log_unavailable' })
@@ -133,15 +140,17 @@ describe('the dead letters of a topic', () => {
 
   test('are discarded together; where none is meant, the operation says so', async () => {
     const { log, context, keys } = await twoParked()
-    const { results } = await recordLetters.discard.run(context, filter)
+    const { results } = await recordLetters.discard.run(context, { filter })
     expect(results).toEqual([
       { topic, key: 'workers/0/1', status: 'discarded' },
       { topic, key: 'workers/0/2', status: 'discarded' },
     ])
     expect(await keys()).toEqual([])
     expect(log.records(topic)).toHaveLength(3)
-    for (const operation of [recordLetters.show, recordLetters.replay, recordLetters.discard]) {
-      await expect(operation.run(context, filter)).rejects.toMatchObject({ code: 'dead_letter_not_found' })
+    const none = { code: 'dead_letter_not_found' }
+    await expect(recordLetters.show.run(context, filter)).rejects.toMatchObject(none)
+    for (const { run } of [recordLetters.replay, recordLetters.discard]) {
+      await expect(run(context, { filter })).rejects.toMatchObject(none)
     }
     expect(await newestAction()).toMatchObject({
       action: 'dead-letters.discard',

@@ -3,8 +3,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createReceiver } from '#client/webhook-receiver.ts'
 import { deliveryLetters } from '#operations/webhooks/delivery-letters.ts'
-import { forgetTargetOperation, skipHeadOperation } from '#operations/webhooks/skip.ts'
-import { listTargetsOperation } from '#operations/webhooks/targets.ts'
+import { forgetTargetAction, skipHeadAction } from '#operations/webhooks/skip.ts'
+import { listTargetsAction } from '#operations/webhooks/targets.ts'
 import type { WebhookSink } from '#test/support/webhook-sink.ts'
 import { eventually } from '../support/eventually.ts'
 import { openWebhookWorld, type WebhookWorld } from '../support/webhook-world.ts'
@@ -44,7 +44,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
   afterAll(() => world?.close())
 
   const statusOf = async (target: string) => {
-    const { targets } = await world.operate(listTargetsOperation, {})
+    const { targets } = await world.operate(listTargetsAction, {})
     return targets.find((one) => one.target === target)
   }
   /** What is reported of a target is a moment old: commits and attempts are gathered. */
@@ -274,12 +274,12 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       const sink = await world.sink(({ sequence }) => ({ status: sequence % 3 === 1 ? 500 : 204 }))
       const entry = { url: sink.url, backoff_ms: 5, retry: 1, on_exhausted: 'hold' }
       await world.targets({ held: entry })
-      const skipping = () => world.operate(skipHeadOperation, { target: 'held' })
+      const skipping = () => world.operate(skipHeadAction, { name: 'held' })
       await eventually('it owns a partition, in which nothing waits', async () => {
         await expect(skipping()).rejects.toMatchObject({ code: 'conflict' })
         return true
       })
-      await expect(world.operate(skipHeadOperation, { target: 'nobody' })).rejects.toMatchObject({
+      await expect(world.operate(skipHeadAction, { name: 'nobody' })).rejects.toMatchObject({
         code: 'not_found',
       })
       await world.fire(4)
@@ -289,7 +289,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       )
       expect(sink.firstSuccesses()).toEqual([0])
       await statusBecomes('held', { state: 'retrying', lag: 3, head_sequence: 1, last_status: 500 })
-      expect(await world.operate(skipHeadOperation, { target: 'held' })).toEqual({
+      expect(await world.operate(skipHeadAction, { name: 'held' })).toEqual({
         target: 'held',
         sequence: 1,
         outcome: 'parked',
@@ -299,7 +299,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       // Without a courier it is marked, and parked by the next one.
       await courier.close()
       await world.fire(2)
-      const skipped = await world.operate(skipHeadOperation, { target: 'held' })
+      const skipped = await world.operate(skipHeadAction, { name: 'held' })
       expect(skipped).toEqual({ target: 'held', sequence: 4, outcome: 'waiting' })
       await world.startCourier()
       await arrived(sink, 4)
@@ -327,9 +327,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.targets({ kept: entry(kept), gone: entry(gone) })
       await world.fire(2)
       await arrived(gone, 2)
-      await expect(
-        world.operate(forgetTargetOperation, { target: 'gone', force: true }),
-      ).rejects.toMatchObject({
+      await expect(world.operate(forgetTargetAction, { name: 'gone', force: true })).rejects.toMatchObject({
         code: 'conflict',
       })
       await gone.down()
@@ -337,13 +335,11 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await world.targets({ kept: entry(kept) })
       await expect(world.fire(1, { targets: ['gone'] })).rejects.toMatchObject({ code: 'unknown_target' })
       await statusBecomes('gone', { state: 'removed', lag: 3 })
-      await expect(
-        world.operate(forgetTargetOperation, { target: 'gone', force: false }),
-      ).rejects.toMatchObject({
+      await expect(world.operate(forgetTargetAction, { name: 'gone', force: false })).rejects.toMatchObject({
         code: 'conflict',
       })
       const { partition } = (await statusOf('gone'))!
-      const forgotten = await world.operate(forgetTargetOperation, { target: 'gone', force: true })
+      const forgotten = await world.operate(forgetTargetAction, { name: 'gone', force: true })
       expect(forgotten).toEqual({ target: 'gone', partition, discarded: 3, dead_letters: 0 })
       expect(await statusOf('gone')).toBeUndefined()
 
@@ -384,7 +380,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         },
         longMs,
       )
-      const { targets } = await world.operate(listTargetsOperation, {})
+      const { targets } = await world.operate(listTargetsAction, {})
       expect(targets.length).toBeGreaterThanOrEqual(70)
       expect(new Set(targets.map(({ partition }) => partition)).size).toBe(targets.length)
     }, 240_000)

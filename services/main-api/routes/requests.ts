@@ -6,12 +6,12 @@ import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { recordsMax } from '#operations/follow/follow-records.ts'
 import { followRequestOperation } from '#operations/follow/follow-request.ts'
+import { attempt } from '#operations/webhooks/attempts.ts'
 import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
 import { action } from './audit.ts'
-import { attempt } from './webhooks.ts'
 
 /** Each reads much of the log. */
 const atOnceMax = 2

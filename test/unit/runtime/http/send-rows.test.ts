@@ -21,11 +21,13 @@ async function serve(handler: Handler, prepare: (app: FastifyInstance) => void =
   const app = fastify()
   app.decorateRequest('agentId', null)
   prepare(app)
-  wrapAnswers(app, { schemaOf: (data) => data, answer: (data) => ({ ok: true, data }) })
   app.get('/', handler)
   onTestFinished(() => app.close())
   return new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
 }
+
+const inForm = (app: FastifyInstance) =>
+  wrapAnswers(app, { schemaOf: (data) => data, answer: (data) => ({ ok: true, data }) })
 
 const row = { text: 'x'.repeat(100_000) }
 const rowsAnswer = (reply: FastifyReply, pieces: AsyncIterable<object[]>) => ({
@@ -50,7 +52,7 @@ async function stuckAt(url: URL, asked = 1) {
 test('pieces are one JSON document, also when some or all are empty', async () => {
   const cases = [[[{ a: 1 }], [], [{ a: 2 }, { a: 'é"' }]], [[]], [], [[{ a: 1 }]]]
   let asked = 0
-  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(reply, given(...cases[asked++]!))))
+  const url = await serve((_, reply) => sendRows(reply, rowsAnswer(reply, given(...cases[asked++]!))), inForm)
   for (const pieces of cases) {
     const answer = await fetch(url)
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')

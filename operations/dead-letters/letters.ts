@@ -18,8 +18,9 @@ import { withLease } from '#runtime/leases.ts'
 import type { Position } from '#runtime/publish/messages.ts'
 import type { ChangeDetails } from '#services/access/admin-audit/admin-audit.ts'
 import type { DeadLetterOrigin } from '#topics/catalog.ts'
-import { type ChangeContext, defineChange } from './change.ts'
-import { defineOperation, type OperatedPlatform } from './operation.ts'
+import { type Cell, type Shown, tableOf } from '../action.ts'
+import type { ChangeContext } from '../change.ts'
+import type { OperatedPlatform, OperationContext } from '../operation.ts'
 
 /** `F` is the schema of the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */
 export interface LetterKind<
@@ -28,11 +29,9 @@ export interface LetterKind<
   N extends object,
   V extends object,
 > {
-  /** The name of its operations begins with it. */
+  /** The name of its actions begins with it. */
   name: string
   filter: F
-  /** What the audit calls those that a filter means. */
-  targetOf(filter: Static<F>): string
   /** Those that the filter means, in the order in which they are listed and replayed. */
   list(parts: DeadLetterParts, filter: Static<F>): Promise<L[]>
   /** The position that the letter is about. */
@@ -65,84 +64,96 @@ export function deadLetterParts(platform: OperatedPlatform): DeadLetterParts {
   return { eventLog: platform.engines.eventLog, codec: platform.codec, publisher: platform.publisher }
 }
 
-/** The four operations. Those that treat letters throw AppError `dead_letter_not_found` when the filter means none. */
-export function deadLetterOperations<
-  F extends TObject,
-  L extends { key: string },
-  N extends object,
-  V extends object,
->(kind: LetterKind<F, L, N, V>) {
-  return {
-    list: defineOperation({
-      name: `${kind.name} list`,
-      needs: [],
-      args: kind.filter,
-      async run({ platform }, filter): Promise<{ dead_letters: L[] }> {
-        return { dead_letters: await kind.list(deadLetterParts(platform), filter) }
-      },
-    }),
-    show: defineOperation({
-      name: `${kind.name} show`,
-      needs: [],
-      args: kind.filter,
-      async run({ platform }, filter): Promise<{ dead_letters: (L & V)[] }> {
-        const letters = (await meant(kind, platform, filter)).slice(0, kind.shownMax)
-        const shown: (L & V)[] = []
-        for await (const [letter, found] of withRecords(kind, platform, letters)) {
-          if (found) shown.push({ ...letter, ...(await kind.show(platform, found)) })
-        }
-        return { dead_letters: shown }
-      },
-    }),
-    replay: defineChange({
-      name: `${kind.name} replay`,
-      action: 'dead-letters.replay',
-      targetOf: kind.targetOf,
-      needs: [],
-      args: kind.filter,
-      run: (context: ChangeContext, filter): Promise<Results<N>> =>
-        oneAtATime(context.platform, async (lost) => {
-          const { platform, output, describe } = context
-          const letters = await meant(kind, platform, filter)
-          const replay = await kind.openReplay(platform)
-          const results: Results<N>['results'] = []
-          for await (const [letter, found] of withRecords(kind, platform, letters)) {
-            if (lost.aborted) throw busy()
-            results.push({ ...kind.nameOf(letter), ...(await tryReplay(replay, letter.key, found)) })
-            describe(detailsOf(results))
-            output.progress({ label: 'replaying', done: results.length, total: letters.length })
-          }
-          const [first] = results
-          const none = results.every(({ status }) => status === 'refused')
-          if (none && first?.status === 'refused') describe({ outcome: 'refused', reason: first.code })
-          return { results }
-        }),
-    }),
-    discard: defineChange({
-      name: `${kind.name} discard`,
-      action: 'dead-letters.discard',
-      targetOf: kind.targetOf,
-      needs: [],
-      args: kind.filter,
-      run: ({ platform, describe }: ChangeContext, filter): Promise<Results<N>> =>
-        oneAtATime(platform, async () => {
-          const letters = await meant(kind, platform, filter)
-          const results: Results<N>['results'] = letters.map((letter) => ({
-            ...kind.nameOf(letter),
-            status: 'discarded',
-          }))
-          describe(detailsOf(results))
-          const origins = letters.map(kind.originOf)
-          for (const [topic, own] of Map.groupBy(origins, (origin) => origin.topic)) {
-            await removeDeadLetters(platform, topic, own)
-          }
-          return { results }
-        }),
-    }),
-  }
+/** Those that the filter means. */
+export async function listLetters<F extends TObject, L extends { key: string }>(
+  kind: Pick<LetterKind<F, L, object, object>, 'list'>,
+  { platform }: OperationContext,
+  filter: Static<F>,
+): Promise<{ dead_letters: L[] }> {
+  return { dead_letters: await kind.list(deadLetterParts(platform), filter) }
 }
 
-interface Results<N> {
+/** The first ones with what they hold. Throws AppError `dead_letter_not_found` when the filter means none. */
+export async function showLetters<F extends TObject, L extends { key: string }, V extends object>(
+  kind: Omit<LetterKind<F, L, object, V>, 'nameOf' | 'openReplay'>,
+  { platform }: OperationContext,
+  filter: Static<F>,
+): Promise<{ dead_letters: (L & V)[] }> {
+  const letters = (await meant(kind, platform, filter)).slice(0, kind.shownMax)
+  const shown: (L & V)[] = []
+  for await (const [letter, found] of withRecords(kind, platform, letters)) {
+    if (found) shown.push({ ...letter, ...(await kind.show(platform, found)) })
+  }
+  return { dead_letters: shown }
+}
+
+/** Throws AppError `dead_letter_not_found` when the filter means none, `conflict` while others are treated. */
+export function replayLetters<F extends TObject, L extends { key: string }, N extends object>(
+  kind: LetterKind<F, L, N, object>,
+  { platform, output, describe }: ChangeContext,
+  filter: Static<F>,
+): Promise<Results<N>> {
+  return oneAtATime(platform, async (lost) => {
+    const letters = await meant(kind, platform, filter)
+    const replay = await kind.openReplay(platform)
+    const results: Results<N>['results'] = []
+    for await (const [letter, found] of withRecords(kind, platform, letters)) {
+      if (lost.aborted) throw busy()
+      results.push({ ...kind.nameOf(letter), ...(await tryReplay(replay, letter.key, found)) })
+      describe(detailsOf(results))
+      output.progress({ label: 'replaying', done: results.length, total: letters.length })
+    }
+    const [first] = results
+    const none = results.every(({ status }) => status === 'refused')
+    if (none && first?.status === 'refused') describe({ outcome: 'refused', reason: first.code })
+    return { results }
+  })
+}
+
+/** As `replayLetters`. */
+export function discardLetters<F extends TObject, L extends { key: string }, N extends object>(
+  kind: LetterKind<F, L, N, object>,
+  { platform, describe }: ChangeContext,
+  filter: Static<F>,
+): Promise<Results<N>> {
+  return oneAtATime(platform, async () => {
+    const letters = await meant(kind, platform, filter)
+    const results: Results<N>['results'] = letters.map((letter) => ({
+      ...kind.nameOf(letter),
+      status: 'discarded',
+    }))
+    describe(detailsOf(results))
+    const origins = letters.map(kind.originOf)
+    for (const [topic, own] of Map.groupBy(origins, (origin) => origin.topic)) {
+      await removeDeadLetters(platform, topic, own)
+    }
+    return { results }
+  })
+}
+
+type Columns<T> = Readonly<Record<string, (value: T) => Cell>>
+
+/** A list of letters, at the command line. */
+export function shownList<L>(letters: readonly L[], columns: Columns<L>): Shown {
+  return letters.length === 0 ? 'no dead letters' : tableOf(letters, columns)
+}
+
+interface Ended {
+  status: string
+  message?: string
+}
+
+/** What became of each; `names` are the columns that say which one it was. */
+export function shownResults<T extends Ended>(results: readonly T[], names: Columns<T>): Shown {
+  return tableOf(results, { ...names, '': ({ status }) => status, why: ({ message }) => message ?? '' })
+}
+
+/** The exit code where one of several letters is refused. */
+export function exitOf({ results }: { results: readonly Ended[] }): number {
+  return results.some(({ status }) => status === 'refused') ? 1 : 0
+}
+
+export interface Results<N> {
   results: (N & LetterOutcome)[]
 }
 
