@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
-import type { EventLog, GroupPositions, PartitionOwner } from '#engines/event-log/port.ts'
+import type { GroupPositions, Groups, Log, PartitionOwner } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -46,7 +46,7 @@ export interface GroupLag {
 }
 
 export interface LagParts {
-  eventLog: EventLog
+  eventLog: Log & Groups
   relational: SqlExecutor
   locations: ReadonlyMap<string, TopicLocation>
 }

@@ -76,26 +76,14 @@ export interface CommittedPosition {
   metadata: string
 }
 
-export interface EventLog extends Closeable {
+/** Appends to topics and reads them. */
+export interface Log {
   readonly driver: 'kafka' | 'embedded'
-  /** Names this process among the clients of the log: its members of groups are known by it. */
-  readonly clientId: string
-
-  /** Creates a topic; false when it exists already (then nothing is changed). */
-  createTopic(spec: TopicSpec): Promise<boolean>
-  /** What exists, or null. Values that the engine does not report are Kafka's defaults. */
-  describeTopic(name: string): Promise<TopicSpec | null>
-  listTopics(): Promise<string[]>
-  deleteTopic(name: string): Promise<void>
-  /** Raises the number of partitions (never lowers it). Later appends may use them at once. */
-  addPartitions(name: string, total: number): Promise<void>
-  /** First and next offset of every partition. */
-  offsets(topic: string): Promise<PartitionRange[]>
-  /** Where they are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
-  partitionFacts(topic: string): Promise<PartitionFacts[]>
-  /** Drops all records below `before` for good. */
-  deleteRecords(topic: string, partition: number, before: number): Promise<void>
-
+  /**
+   * Resolves when the engine answers; throws AppError `log_unavailable` otherwise, and on the embedded driver what an
+   * append would meet.
+   */
+  ping(timeoutMs?: number): Promise<void>
   /**
    * Appends records to one partition in this order and resolves with the offset of the first; the others follow it
    * directly. Resolved means durable (acks=all, fsync). Appends to one partition never overtake each other. A retry
@@ -112,21 +100,26 @@ export interface EventLog extends Closeable {
     records: NewRecord[],
     options?: { timeoutMs?: number },
   ): Promise<number>
-
   /**
    * Takes over the writer name `name`: whatever an earlier holder of the name appends from now on is refused, also
    * bytes of it that are still under way, in every partition where the new holder has appended. Throws AppError
    * `log_unavailable`.
    */
   fencedWriter(name: string): Promise<FencedWriter>
-
-  /** Joins a consumer group for one topic. Resolves at once; `listener` is called when partitions are gained. */
-  consume(options: ConsumeOptions): Promise<GroupConsumer>
+  /** First and next offset of every partition. */
+  offsets(topic: string): Promise<PartitionRange[]>
   /** Reads all partitions without a group position. */
   tail(options: TailOptions): Promise<Tail>
   /** Reads chosen partitions from chosen offsets on, outside of all groups. What does not exist is never read. */
   read(options: ReadOptions): Promise<LogReader>
+}
 
+/** Consumer groups: their members, and the positions that they commit. */
+export interface Groups {
+  /** Names this process among the clients of the log: its members of groups are known by it. */
+  readonly clientId: string
+  /** Joins a consumer group for one topic. Resolves at once; `listener` is called when partitions are gained. */
+  consume(options: ConsumeOptions): Promise<GroupConsumer>
   /** Groups that have a committed position or members; throw-away groups of tails are left out. */
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
@@ -139,13 +132,26 @@ export interface EventLog extends Closeable {
     positions: { partition: number; offset: number }[],
   ): Promise<void>
   deleteGroup(group: string): Promise<void>
-
-  /**
-   * Resolves when the engine answers; throws AppError `log_unavailable` otherwise, and on the embedded driver what an
-   * append would meet.
-   */
-  ping(timeoutMs?: number): Promise<void>
 }
+
+/** Topics: made, grown, described and removed. */
+export interface LogAdmin {
+  /** Creates a topic; false when it exists already (then nothing is changed). */
+  createTopic(spec: TopicSpec): Promise<boolean>
+  /** What exists, or null. Values that the engine does not report are Kafka's defaults. */
+  describeTopic(name: string): Promise<TopicSpec | null>
+  listTopics(): Promise<string[]>
+  deleteTopic(name: string): Promise<void>
+  /** Raises the number of partitions (never lowers it). Later appends may use them at once. */
+  addPartitions(name: string, total: number): Promise<void>
+  /** Where they are and about how much room they take. Throws AppError `not_found`, `log_unavailable`. */
+  partitionFacts(topic: string): Promise<PartitionFacts[]>
+  /** Drops all records below `before` for good. */
+  deleteRecords(topic: string, partition: number, before: number): Promise<void>
+}
+
+/** The whole of it; a service asks for the third that it needs. */
+export interface EventLog extends Log, Groups, LogAdmin, Closeable {}
 
 /** Appends under a writer name, which closing it does not give back. */
 export interface FencedWriter extends Closeable {

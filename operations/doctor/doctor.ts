@@ -1,7 +1,7 @@
 /** Checks a platform whose engines are open: do they answer, do the reader groups keep up, are the indexes sound. */
 
 import { Type } from 'typebox'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
@@ -106,7 +106,7 @@ async function checkDeadLetters(platform: OperatedPlatform): Promise<Check[]> {
   return checks.length > 0 ? checks : [{ check: 'dead letters', status: 'ok', found: 'none' }]
 }
 
-async function recordsIn(eventLog: EventLog, topic: string | undefined): Promise<number> {
+async function recordsIn(eventLog: Log, topic: string | undefined): Promise<number> {
   if (!topic) return 0
   const ranges = await eventLog.offsets(topic)
   return ranges.reduce((sum, range) => sum + range.end - range.start, 0)

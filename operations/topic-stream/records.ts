@@ -3,7 +3,7 @@
  * what is there now, or comes within a while; a stream goes on.
  */
 
-import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import {
   type FollowParts,
@@ -30,12 +30,12 @@ export interface OpenedRecords {
   next: Map<number, number>
   /** Fields of values that the reader is not shown. */
   withheld: readonly string[]
-  platform: FollowParts & { eventLog: EventLog; codec: Codec }
+  platform: FollowParts & { eventLog: Log; codec: Codec }
 }
 
 /** What it takes of the platform. */
 export interface RecordsPlatform extends Omit<FollowParts, 'eventLog'> {
-  engines: { eventLog: EventLog }
+  engines: { eventLog: Log }
   codec: Codec
 }
 

@@ -1,7 +1,7 @@
 /** Puts the record of a dead letter back into its topic, byte for byte, and never over a later record of its key. */
 
 import { randomUUID } from 'node:crypto'
-import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { readRange } from '../follow/read-range.ts'
@@ -41,7 +41,7 @@ export function replayHeaders(letter: DeadLetter): Record<string, string> {
 }
 
 interface Destination {
-  eventLog: EventLog
+  eventLog: Log
   /** Physical name. */
   topic: string
   partition: number

@@ -1,6 +1,6 @@
 /** Dead letters in the log: listed, read and removed. What their records mean is not known here. */
 
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { DeadLetter as DeadLetterValue } from '#schemas/types.ts'
 import { catalog, type DeadLetterOrigin, deadLettersOf, epochOfLetter } from '#topics/catalog.ts'
@@ -10,7 +10,7 @@ import type { Codec, Publisher } from '../publish/messages.ts'
 import { originHeader, valueLostHeader } from './parking.ts'
 
 export interface DeadLetterParts {
-  eventLog: EventLog
+  eventLog: Log
   codec: Codec
   publisher: Publisher
   /** Default: the topics of the catalogue that have dead letters. */

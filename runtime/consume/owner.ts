@@ -4,7 +4,7 @@
  */
 
 import { randomInt } from 'node:crypto'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Groups } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { murmur2 } from '#lib/murmur2.ts'
 
@@ -25,7 +25,7 @@ export function nameOwner(clientId: string): number {
  */
 export async function hasDied(
   owner: number,
-  group: { eventLog: EventLog; name: string; topic: string },
+  group: { eventLog: Groups; name: string; topic: string },
 ): Promise<boolean> {
   const { eventLog, name, topic } = group
   try {

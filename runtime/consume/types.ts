@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { Groups, Log, StoredRecord } from '#engines/event-log/port.ts'
 import type { BatchOutcome, LaneOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
@@ -12,7 +12,7 @@ import type { Codec, Message, Publisher } from '../publish/messages.ts'
 import type { LaneWakeups } from './lane-wakeups.ts'
 
 export interface ConsumerDependencies {
-  eventLog: EventLog
+  eventLog: Log & Groups
   codec: Codec
   publisher: Publisher
   log: Logger

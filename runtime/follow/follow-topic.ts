@@ -1,7 +1,7 @@
 /** The one way to follow a topic: decoded in order, nothing dropped in silence, and never long on the event loop. */
 
 import type { Logger } from 'pino'
-import type { EventLog, StoredRecord, Tail, TailOptions } from '#engines/event-log/port.ts'
+import type { Log, StoredRecord, Tail, TailOptions } from '#engines/event-log/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
 import type { Schemas } from '#schemas/types.ts'
@@ -11,7 +11,7 @@ import { type ReadMessage, readMessage } from './read-message.ts'
 import { recordBytes } from './read-records.ts'
 
 export interface FollowParts {
-  eventLog: Pick<EventLog, 'tail'>
+  eventLog: Log
   publisher: Pick<Publisher, 'locationOf'>
   log: Logger
 }

@@ -1,10 +1,10 @@
 /** Reads one record of each of some partitions, for example the oldest that waits for a group. */
 
-import type { EventLog, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, StoredRecord } from '#engines/event-log/port.ts'
 import { readRecords } from './read-records.ts'
 
 export interface ReadFirstOptions {
-  eventLog: EventLog
+  eventLog: Log
   /** Physical name. */
   topic: string
   /** Where to look, by partition: below the partition's end. */

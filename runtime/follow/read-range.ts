@@ -1,6 +1,6 @@
 /** Reads a range of one partition once, without joining a group that does work. */
 
-import type { EventLog, LogReader, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, LogReader, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 
 export interface RecordRange {
@@ -15,7 +15,7 @@ export interface RecordRange {
 
 /** Calls `visit` with each record in order. Throws AppError `log_unavailable` when it takes longer than `timeoutMs`. */
 export async function readRange(
-  eventLog: EventLog,
+  eventLog: Log,
   { topic, partition, from, to, timeoutMs }: RecordRange,
   visit: (record: StoredRecord) => void,
 ): Promise<void> {

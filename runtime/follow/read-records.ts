@@ -1,6 +1,6 @@
 /** Reads what a topic holds now, from chosen offsets, without disturbing the reader groups. */
 
-import type { EventLog, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
 
@@ -10,7 +10,7 @@ const pieceBytes = 64 * 1024
 const pieceRecords = 200
 
 export interface ReadOptions {
-  eventLog: EventLog
+  eventLog: Log
   /** Physical name. */
   topic: string
   /** The offset to begin at; where the log does not hold it any more, the first that is kept. */

@@ -3,7 +3,7 @@
  * position at which each reader group begins, before any process learns of them.
  */
 
-import type { EventLog, PartitionRange } from '#engines/event-log/port.ts'
+import type { Log, LogAdmin, PartitionRange } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
@@ -16,7 +16,7 @@ const visibleMsMax = 10_000
 const visiblePollMs = 50
 
 export interface AddedPartitionsParts {
-  eventLog: EventLog
+  eventLog: Log & LogAdmin
   relational: Relational
 }
 
@@ -107,7 +107,7 @@ function roundedUp(count: number, step: number): number {
 
 /** Partitions that were just added have no offsets yet. Resolves with all ranges, by number; throws AppError `log_unavailable`. */
 export async function untilVisible(
-  eventLog: Pick<EventLog, 'offsets'>,
+  eventLog: Log,
   name: string,
   partitions: number,
 ): Promise<PartitionRange[]> {

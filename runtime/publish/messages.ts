@@ -79,7 +79,7 @@ export interface Publisher {
   batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>): MessageBatch<K, Schemas[S]>
   /**
    * Takes over a writer name, for publishers whose records must not land behind those of their successor
-   * (`EventLog.fencedWriter`). Throws AppError `log_unavailable`.
+   * (`Log.fencedWriter`). Throws AppError `log_unavailable`.
    */
   fenced(name: string): Promise<FencedPublisher>
   /** Number of partitions of a topic now. */

@@ -1,6 +1,6 @@
 /** Publishes typed messages: encodes them, chooses partitions by their keys, appends once for each partition. */
 
-import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
+import type { Log, NewRecord } from '#engines/event-log/port.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { release } from '#lib/release.ts'
@@ -18,7 +18,7 @@ import type {
 } from './messages.ts'
 
 export interface PublisherParts {
-  eventLog: EventLog
+  eventLog: Log
   codec: Codec
   /** Where each topic lives, by name; read at every publish, so that it may be changed while running. */
   locations: ReadonlyMap<string, TopicLocation>
@@ -26,7 +26,7 @@ export interface PublisherParts {
   producerName: string
 }
 
-type Append = EventLog['append']
+type Append = Log['append']
 
 /** The messages of one batch that go to one partition, with their positions in the caller's order. */
 interface Share {

@@ -25,6 +25,7 @@ export { testTopic } from './consumer-wiring.ts'
 type Given<Options extends { handle: unknown }> = Partial<Options> & Pick<Options, 'handle'>
 
 export interface Harness extends ConsumerDependencies {
+  eventLog: EventLog
   topic: KeyedTopic<string, 'agent-change'>
   /** Lines of the log, parsed. */
   lines: Record<string, unknown>[]

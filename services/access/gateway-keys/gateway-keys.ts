@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -23,7 +23,7 @@ export interface GatewayKeys extends Closeable {
 
 export interface GatewayKeysParts {
   relational: Relational
-  eventLog: EventLog
+  eventLog: Log
   publisher: Pick<Publisher, 'locationOf'>
   log: Logger
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from 'pino'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { IdentityProvider, VerifiedToken } from '#engines/identity/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -37,7 +37,7 @@ export interface Tokens extends Closeable {
 
 export interface TokensParts {
   relational: Relational
-  eventLog: EventLog
+  eventLog: Log
   publisher: Pick<Publisher, 'locationOf'>
   identity: IdentityProvider
   log: Logger

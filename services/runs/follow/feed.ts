@@ -1,6 +1,6 @@
 /** Follows runs.events once for all answers of this instance that wait for a run. */
 
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec } from '#runtime/publish/messages.ts'
@@ -20,7 +20,7 @@ export interface Feed extends Closeable {
 export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
 export interface FeedParts extends FollowParts {
-  eventLog: EventLog
+  eventLog: Log
   local: Pick<LocalRuns, 'hear'>
   codec: Codec
 }
@@ -31,7 +31,7 @@ interface Shared {
 }
 
 /** All gateways of a process follow together: by its log. */
-const ofThisProcess = new WeakMap<EventLog, Shared>()
+const ofThisProcess = new WeakMap<Log, Shared>()
 
 export async function openFeed(parts: FeedParts): Promise<Feed> {
   const { eventLog } = parts

@@ -3,7 +3,7 @@
  */
 
 import type { Logger } from 'pino'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
@@ -31,7 +31,7 @@ export interface ProgressTail extends Closeable {
 
 export async function openProgressTail(parts: {
   index: Index
-  eventLog: EventLog
+  eventLog: Log
   codec: Codec
   publisher: Publisher
   log: Logger

@@ -15,7 +15,7 @@
  * use an old answer, because generations only rise.
  */
 
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Groups, Log } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { noticeOn } from '#runtime/notices.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
@@ -36,7 +36,7 @@ export interface Generation {
 }
 
 export interface RebuildParts {
-  eventLog: EventLog
+  eventLog: Log & Groups
   relational: Relational
   index: Index
   engine: GenerationEngine

@@ -1,7 +1,7 @@
 /** Deletes settled records of webhooks.deliveries, but for the last ones, whose event ids are needed to drop repeats. */
 
 import type { Logger } from 'pino'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log, LogAdmin } from '#engines/event-log/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { PartitionReading } from '#runtime/consume/consumer.ts'
 import { ringIdsMax } from '#runtime/consume/limits.ts'
@@ -15,7 +15,7 @@ export async function trimDelivered(
     eventLog,
     topic,
     log,
-  }: { eventLog: Pick<EventLog, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
+  }: { eventLog: Pick<Log & LogAdmin, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
   readings: readonly PartitionReading[],
   kept = ringIdsMax,
 ): Promise<number> {

@@ -1,6 +1,6 @@
 /** The state of every webhook target, for the command line and for health: what waits, since when, and how it last ended. */
 
-import type { EventLog, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Groups, Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { decodeMetadata } from '#runtime/consume/metadata.ts'
@@ -40,7 +40,7 @@ export interface TargetStatus {
 }
 
 export interface StatusParts {
-  eventLog: EventLog
+  eventLog: Log & Groups
   relational: SqlExecutor
   locations: ReadonlyMap<string, TopicLocation>
   codec: Codec

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
@@ -13,7 +13,7 @@ import type { Feed } from './feed.ts'
 import { streamChanges } from './stream.ts'
 
 export interface EventParts {
-  eventLog: EventLog
+  eventLog: Log
   feed: Feed
   streams: CallerStreams
 }

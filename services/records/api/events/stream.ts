@@ -1,6 +1,6 @@
 /** One open stream of changes: what it missed first, then what comes, and `reset` where neither can be said. */
 
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { eventIdOf, type StreamPosition } from './event-id.ts'
@@ -11,7 +11,7 @@ const waitingMax = 100
 const fetchBytesMax = 32 * 1024
 
 export interface StreamParts {
-  eventLog: EventLog
+  eventLog: Log
   feed: Feed
   stream: EventStream
   kind: HubRecord['kind']

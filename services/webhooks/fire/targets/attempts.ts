@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Log } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
@@ -22,7 +22,7 @@ export interface Attempts extends Closeable {
 }
 
 export interface AttemptsParts {
-  engines: { eventLog: EventLog }
+  engines: { eventLog: Log }
   publisher: Pick<Publisher, 'locationOf'>
   codec: Codec
   log: Logger

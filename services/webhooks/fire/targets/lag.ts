@@ -1,6 +1,6 @@
 /** How many records wait for each target, for health: read from the log on request and kept for two seconds. */
 
-import type { EventLog } from '#engines/event-log/port.ts'
+import type { Groups, Log } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
@@ -22,7 +22,7 @@ export interface Lag {
 }
 
 export function createLag(parts: {
-  eventLog: EventLog
+  eventLog: Log & Groups
   locations: ReadonlyMap<string, TopicLocation>
   assignments: Pick<Assignments, 'known'>
 }): Lag {
