@@ -10,7 +10,7 @@ import { listGenerations } from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { eventually } from '../test/support/eventually.ts'
 
-export interface IndexLoad extends Closeable {
+interface IndexLoad extends Closeable {
   /** Begins a new measurement. */
   begin(): void
   /** The longest that a record of any partition has waited for this index since `begin`, in seconds. */

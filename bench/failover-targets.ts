@@ -9,7 +9,7 @@ import { webhooksDeliveries } from '#topics/catalog.ts'
 import { eventually } from '../test/support/eventually.ts'
 import { openWebhookSink, type WebhookSink } from '../test/support/webhook-sink.ts'
 
-export interface TargetLoad extends Closeable {
+interface TargetLoad extends Closeable {
   /** The targets file, as JSON, which is YAML. */
   targetsFile: string
   /** Sends events while `work` runs. `worst`: the longest that one waited, in seconds; `repeats`: calls too many. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createClient } from '#client/client.ts'
 import startEnvironment from '../bin/start-environment.json' with { type: 'json' }
 
-export interface StageAddresses {
+interface StageAddresses {
   vectorUrl: string
   hubUrl: string
   runUrl: string

@@ -14,7 +14,7 @@ export function createRandom(seed: number): () => number {
   }
 }
 
-export interface PointSource {
+interface PointSource {
   vector(): number[]
   point(id: string): { id: string; vector: number[]; payload: Record<string, unknown> }
 }

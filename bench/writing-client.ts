@@ -6,7 +6,7 @@ import { openWorker, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { openCaller } from './load.ts'
 import { createPointSource } from './points.ts'
 
-export interface WritingTarget {
+interface WritingTarget {
   origin: string
   path: string
   headers: Record<string, string>

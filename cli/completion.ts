@@ -20,7 +20,7 @@ export interface OptionWord {
   values: readonly string[]
 }
 
-export interface CompletionParts {
+interface CompletionParts {
   /** With every command. */
   program: Program
   /** Singular nouns and the ones that they mean. */

@@ -21,7 +21,7 @@ export interface Session<I = never> {
   signal: AbortSignal
 }
 
-export interface OpenedHere {
+interface OpenedHere {
   /** Some engine is embedded, so its data directory is locked. */
   lock: boolean
   /** The services that the operation needs run here, too; with distributed engines they usually run elsewhere. */

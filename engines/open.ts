@@ -118,7 +118,7 @@ export function refuseSharing(
   )
 }
 
-export interface OpenEnginesOptions {
+interface OpenEnginesOptions {
   settings: EngineSettings
   needs: Iterable<Name>
   /** Embedded engines keep their data in folders below it. */

@@ -7,7 +7,7 @@ export interface Cached<T> {
   get(): Promise<T>
 }
 
-export interface CachedOptions<T> {
+interface CachedOptions<T> {
   keptMs: number
   timeoutMs: number
   /** Of a reading that takes longer: the next one who asks begins another. */

@@ -20,7 +20,7 @@ import { makeFolder } from './folders.ts'
 import type { Closeable } from './resource.ts'
 import { explainSystemFault } from './system-faults.ts'
 
-export interface DataDirectory extends Closeable {
+interface DataDirectory extends Closeable {
   /** Absolute. */
   readonly path: string
   /** Addresses, the control socket and whatever else belongs to the running process. */

@@ -13,7 +13,7 @@ export interface FieldError {
   message: string
 }
 
-export interface AppErrorOptions {
+interface AppErrorOptions {
   /** Overrides the code's usual HTTP status. */
   statusCode?: number
   /** Seconds after which trying again helps. */
@@ -74,7 +74,7 @@ export function isFenced(error: unknown): error is AppError {
 }
 
 /** What began it: the deepest cause of an error, or of the first of its errors. */
-export function rootCause(error: unknown, depth = 0): unknown {
+function rootCause(error: unknown, depth = 0): unknown {
   const { cause, errors } = (error ?? {}) as { cause?: unknown; errors?: unknown[] }
   const inner = cause ?? (Array.isArray(errors) ? errors[0] : undefined)
   return inner === undefined || inner === null || depth === 10 ? error : rootCause(inner, depth + 1)

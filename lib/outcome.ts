@@ -13,7 +13,7 @@ export type Outcome =
  * Batches only: the engine refused the records that answer this together. They are halved and tried again until the
  * bad one is alone; that one is parked with its reason.
  */
-export interface Split {
+interface Split {
   kind: 'split'
   reason: string
 }

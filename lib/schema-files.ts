@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** One version of a subject as it was published: its number travels with every record. */
-export interface PublishedVersion {
+interface PublishedVersion {
   id: number
   schema: unknown
 }

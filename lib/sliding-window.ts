@@ -24,7 +24,7 @@ export interface WindowLimit {
   windowMs: number
 }
 
-export interface SlidingWindows {
+interface SlidingWindows {
   /** 0 when a call of this key would be admitted now, else the milliseconds after which it would be. */
   waitMs(key: string, nowMs: number): number
   /** Counts an admitted call. */

@@ -1,6 +1,6 @@
 /** What is wrong between this process and a server with TLS, in words: waiting never helps against it. */
 
-export interface TlsFault {
+interface TlsFault {
   found: string
   advice: string
 }

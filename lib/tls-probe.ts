@@ -6,7 +6,7 @@
 import { connect } from 'node:tls'
 import type { ClientCertificate } from './client-certificate.ts'
 
-export interface TlsAddress {
+interface TlsAddress {
   host: string
   port: number
   certificate: ClientCertificate | null

@@ -2,7 +2,7 @@
 
 import { AppError } from './errors.ts'
 
-export interface TurnsOptions {
+interface TurnsOptions {
   /** Pieces of work that run at once, each by its weight. */
   atOnce: number
   /** Those of one caller. One piece runs whatever its weight. */

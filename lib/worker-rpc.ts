@@ -39,7 +39,7 @@ export class Transferred<T> {
   }
 }
 
-export type WorkerMethods<H extends Handlers> = {
+type WorkerMethods<H extends Handlers> = {
   [M in keyof H]: (
     ...args: Parameters<H[M]>
   ) => Promise<Awaited<ReturnType<H[M]>> extends Transferred<infer T> ? T : Awaited<ReturnType<H[M]>>>
@@ -54,7 +54,7 @@ export interface WorkerClient<H extends Handlers> {
   terminate(): Promise<void>
 }
 
-export interface WorkerOptions {
+interface WorkerOptions {
   /** Entry file, for example `new URL('./writer-thread.ts', import.meta.url)`. */
   entry: URL
   name: string

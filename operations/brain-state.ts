@@ -35,7 +35,7 @@ export interface NodeState {
 }
 
 /** What is followed elsewhere, because reading it each time would take long. */
-export interface BrainStateParts {
+interface BrainStateParts {
   /** Status of the last call of a webhook target; null where there was no answer, or no call. */
   lastStatusOf(target: string): number | null
 }

@@ -10,7 +10,7 @@ import { defineOperation, type OperationContext } from './operation.ts'
 /** The filter of a search at the vector gateway. */
 export { filter as searchFilter } from '#services/vectors/gateway/schemas.ts'
 
-export interface SearchArgs {
+interface SearchArgs {
   collection: string
   /** Exactly one of them. */
   text?: string

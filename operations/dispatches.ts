@@ -6,7 +6,7 @@ import { defineOperation } from './operation.ts'
 
 export const dispatchStatuses = ['running', 'completed', 'partial', 'failed', 'canceled'] as const
 
-export type DispatchSummary = Omit<ListedDispatch, 'deadline' | 'createdAt' | 'endedAt'> & {
+type DispatchSummary = Omit<ListedDispatch, 'deadline' | 'createdAt' | 'endedAt'> & {
   deadline: string
   createdAt: string
   endedAt: string | null

@@ -27,7 +27,7 @@ const appendTimeoutMs = 30_000
 /** Nothing may have been written to the old topic for this long before it is deleted. */
 const settleMs = 2_000
 
-export interface GrowParts {
+interface GrowParts {
   eventLog: EventLog
   relational: Relational
   locations: Map<string, TopicLocation>

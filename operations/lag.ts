@@ -66,7 +66,7 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
 }
 
 /** Only how far each group is behind: what can be read every few seconds at little cost. */
-export interface GroupLags extends Closeable {
+interface GroupLags extends Closeable {
   read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]>
 }
 

@@ -7,7 +7,7 @@ import type { Reader, Topic } from '#topics/topic.ts'
 import { findTopic } from './find-topic.ts'
 import { defineOperation, type OperatedPlatform } from './operation.ts'
 
-export interface TopicView {
+interface TopicView {
   topic: string
   purpose: string
   /** What its key is, in words. */
@@ -42,7 +42,7 @@ export const showTopicOperation = defineOperation({
   run: ({ platform }, { topic }): Promise<TopicView> => viewOf(platform, findTopic(topic)),
 })
 
-export interface PartitionFactsView {
+interface PartitionFactsView {
   partitions: {
     partition: number
     leader: string | null

@@ -5,7 +5,7 @@
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 
-export interface Lease {
+interface Lease {
   name: string
   holder: string
   /** Rises with every change of holder, so that late work of an earlier holder can be refused by its epoch. */

@@ -13,7 +13,7 @@ import type { Closeable } from '#lib/resource.ts'
  * Rows of the outbox were written; a row that says which generation of an index is written has changed; an operator
  * wants a record passed; a run waits for its node.
  */
-export type NoticeChannel =
+type NoticeChannel =
   | 'flotilla_outbox'
   | 'flotilla_index_generations'
   | 'flotilla_stuck_records'

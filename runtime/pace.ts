@@ -2,7 +2,7 @@
 
 import { sleep } from '#lib/backoff.ts'
 
-export interface PaceOptions {
+interface PaceOptions {
   /** Units a second while requests keep coming. */
   busyPerSecond: number
   /**
@@ -43,7 +43,7 @@ export function createPace(options: PaceOptions): Pace {
   }
 }
 
-export interface ArrivalOptions {
+interface ArrivalOptions {
   /** All records that ever arrived, for example the sum of a topic's end offsets. */
   total(): Promise<number>
   /** Requests keep coming from this rate of new records on. */

@@ -43,7 +43,7 @@ const compositionFile = 'engines/open.ts'
 const importPattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|new\s+URL\(\s*)'((?:#|\.{1,2}\/)[^']+)'/g
 
 /** The project files that `text` imports, as paths below the project; imports of packages are left out. */
-export function importsOf(file: string, text: string): string[] {
+function importsOf(file: string, text: string): string[] {
   const found: string[] = []
   for (const match of text.matchAll(importPattern)) {
     const target = match[1]!.replace(/^#(stidx|client)\//, '#packages/$1/src/')
@@ -53,7 +53,7 @@ export function importsOf(file: string, text: string): string[] {
 }
 
 /** The room that a file lies in; null for a folder that these rules do not know. */
-export function roomOf(file: string): string | null {
+function roomOf(file: string): string | null {
   const [first = '', second = '', third = ''] = file.split('/')
   // The lists of all services and all migrations.
   if (/^services\/[^/]+\.ts$/.test(file)) return 'services'

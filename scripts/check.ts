@@ -13,7 +13,6 @@ const checks = [
   'docs:topics -- --check',
   'docs:config -- --check',
   'docs:errors -- --check',
-  'console:types -- --check',
   'docs:paths',
   'words',
 ]

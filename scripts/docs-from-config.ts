@@ -11,7 +11,7 @@ import { services } from '#services/index.ts'
 import { writeOrCheck } from './made-page.ts'
 
 /** The page as Markdown. */
-export function configurationPage(all: readonly Service[]): string {
+function configurationPage(all: readonly Service[]): string {
   return [
     '# Configuration',
     '',

@@ -5,7 +5,7 @@ import { type ErrorCode, type ErrorEntry, errorCodes, isAnswered } from '#lib/er
 import { writeOrCheck } from './made-page.ts'
 
 /** The page as Markdown. */
-export function errorsPage(codes: Readonly<Record<string, ErrorEntry>>): string {
+function errorsPage(codes: Readonly<Record<string, ErrorEntry>>): string {
   const entries = Object.entries(codes)
   const answered = entries.filter(([code]) => isAnswered(code as ErrorCode))
   const others = entries.filter(([code]) => !isAnswered(code as ErrorCode))

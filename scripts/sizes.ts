@@ -2,9 +2,9 @@
 
 import { parseAst } from 'rolldown/parseAst'
 
-export const fileLinesMax = 300
-export const suiteLinesMax = 400
-export const functionLinesMax = 120
+const fileLinesMax = 300
+const suiteLinesMax = 400
+const functionLinesMax = 120
 
 interface Node {
   type: string

@@ -21,7 +21,7 @@ export interface Costs {
   byKind: Record<Kind, Spent>
 }
 
-export interface Spent {
+interface Spent {
   /** Seconds of the processor, by the name of the process. */
   processor: Record<string, number>
   /** Bytes given to disks. */

@@ -46,7 +46,7 @@ export interface Load {
 }
 
 /** Of one kind in one minute; latencies in ms of the requests that were answered well. */
-export interface MinuteOfKind {
+interface MinuteOfKind {
   minute: number
   kind: Kind
   latencies: number[]

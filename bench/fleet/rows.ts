@@ -122,7 +122,7 @@ function memoryRows({ stack, settled, end, settledAfterMinutes, minutes }: Trial
   return [{ ...live, bar: growthBar, note: heap.note }, ...rows]
 }
 
-export function heapBytes({ heaps }: PartEnd): number {
+function heapBytes({ heaps }: PartEnd): number {
   return heaps.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 

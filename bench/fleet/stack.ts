@@ -46,7 +46,7 @@ export interface Stack {
 }
 
 /** Where webhooks go, and where the agents are that runs are sent to. */
-export interface Surroundings {
+interface Surroundings {
   hookUrl: string
   nodeUrl: string
 }

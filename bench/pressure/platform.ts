@@ -31,7 +31,7 @@ const running = await startPlatform({
 })
 const { relational } = running.platform.engines
 
-export interface NewCaller {
+interface NewCaller {
   agentId: string
   access: 'member' | 'viewer'
 }

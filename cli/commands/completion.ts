@@ -6,7 +6,7 @@ import { describe } from '../cli.ts'
 import { completionScript, type OptionWord, type Shell, shells } from '../completion.ts'
 import { printJson, write } from '../output.ts'
 
-export interface Completed {
+interface Completed {
   /** The program with every command. */
   whole(): Promise<Program>
   singulars: Readonly<Record<string, string>>

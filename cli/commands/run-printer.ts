@@ -5,7 +5,7 @@ import { isFault } from '#services/runs/state/model-ends.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 import { indented, line } from '../output.ts'
 
-export interface RunPrinter {
+interface RunPrinter {
   print(item: FollowedItem): void
   /** Ends a message that is not complete. */
   end(): void

@@ -4,7 +4,7 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { Embedder } from './port.ts'
 
-export interface OpenAiOptions {
+interface OpenAiOptions {
   /** The endpoint itself (`…/embeddings`) or its base (`…/v1`, or the host alone). */
   url: string
   apiKey?: string

@@ -1,7 +1,7 @@
 /**
- * The event log: topics of partitions, records in order, consumer groups with committed positions. A position is the offset of the next record to read. Offsets are plain numbers (exact below 2^53) and rise
- * within a partition, not always by one: compaction leaves holes. The caller chooses the partition (lib/murmur2.ts).
- * Drivers only append, fetch, commit and report assignments; waiting, retrying and parking belong to runtime/.
+ * The event log: topics of partitions, records in order, groups with committed positions. A position is the offset of the next
+ * record to read. Offsets (exact below 2^53) rise within a partition, not always by one: compaction leaves holes. The caller
+ * chooses the partition (lib/murmur2.ts). Drivers append, fetch, commit and report assignments; waiting is runtime's.
  */
 
 import type { Closeable } from '#lib/resource.ts'
@@ -156,12 +156,7 @@ export interface EventLog extends Log, Groups, LogAdmin, Closeable {}
 /** Appends under a writer name, which closing it does not give back. */
 export interface FencedWriter extends Closeable {
   /** As `append` of the log; throws AppError `fenced` for good once another one took the name over. */
-  append(
-    topic: string,
-    partition: number,
-    records: NewRecord[],
-    options?: { timeoutMs?: number },
-  ): Promise<number>
+  append: Log['append']
 }
 
 export interface GroupState {

@@ -14,7 +14,7 @@ export function startOf(range: PartitionRange, from: TailOptions['from']): numbe
   return from === 'end' ? range.end : range.start
 }
 
-export interface Taking {
+interface Taking {
   /** Of one partition, in order. */
   give(partition: number, records: StoredRecord[]): void
   /** What the reader has come to, less what is not taken yet. */

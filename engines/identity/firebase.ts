@@ -10,7 +10,7 @@ import type { IdentityEngine, IdentityParts, IdentityProvider, VerifiedToken } f
 /** Google's: the admin library knows no other lifetime. */
 const customTokenTtlS = 3_600
 
-export interface FirebaseOptions {
+interface FirebaseOptions {
   projectId: string
   /** True: no credentials are needed, and signatures are not checked. */
   emulated: boolean

@@ -14,7 +14,7 @@ export const identitySettings = Type.Object({
   NODE_ENV: optionalText('`production` refuses what is for tests alone'),
 })
 
-export type IdentitySettings = Static<typeof identitySettings>
+type IdentitySettings = Static<typeof identitySettings>
 
 const exchangePath = 'identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken'
 

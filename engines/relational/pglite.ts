@@ -13,7 +13,7 @@ import { relationalUnavailable, SqlFault } from './sql-faults.ts'
 import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
 import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
 
-export interface PgliteOptions {
+interface PgliteOptions {
   /** Holds the cluster; owned by this process alone (two would destroy each other's rows without an error). */
   directory: string
   log: Logger
@@ -34,7 +34,7 @@ export interface Pglite extends Relational {
   read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<ReadResult<Row>>
 }
 
-export interface ReadResult<Row> extends SqlResult<Row> {
+interface ReadResult<Row> extends SqlResult<Row> {
   /** What the statement took of the processor. */
   busyMs: number
 }

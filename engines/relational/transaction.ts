@@ -11,7 +11,7 @@ export interface OpenTransaction {
   rollback(): Promise<void>
 }
 
-export interface TransactionGuard {
+interface TransactionGuard {
   /** Throws inside of `run`: on the embedded engine the call would wait for its own transaction for ever. */
   assertOutside(): void
   run<T>(open: () => Promise<OpenTransaction>, work: (tx: SqlTransaction) => Promise<T>): Promise<T>

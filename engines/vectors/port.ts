@@ -53,7 +53,7 @@ export type PointOperation = { id: string; position: LogPosition } & (
   | { kind: 'delete' }
 )
 
-export interface ApplyOptions {
+interface ApplyOptions {
   /** Default: the live one. */
   generation?: number
   /** Ends the call, and the request to the engine, with `vector_engine_unavailable`. */

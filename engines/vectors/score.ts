@@ -56,7 +56,7 @@ export function compareHits(a: Scored, b: Scored): number {
   return b.score - a.score || compareIds(a.id, b.id)
 }
 
-export interface Best<T> {
+interface Best<T> {
   /** False when nothing with this score can be among the best any more. */
   wants(score: number): boolean
   add(item: T): void

@@ -27,7 +27,7 @@ import { provisionAgentAction, provisionRemoteAction, rotateAgentAction, rotateR
 const inPath = { agent_id: agentInPath }
 const figure = orNull(Type.Integer({ minimum: 0 }))
 
-export const listAgentsAction = defineAction({
+const listAgentsAction = defineAction({
   name: 'agents list',
   summary: 'All agents, by their ids',
   role: 'viewer',
@@ -168,7 +168,7 @@ export const showAgentAction = defineAction({
   ],
 })
 
-export const updateAgentAction = defineAction({
+const updateAgentAction = defineAction({
   name: 'agents update',
   summary: 'Change what is named; it acts on every instance when this is done',
   role: 'admin',

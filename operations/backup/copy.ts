@@ -22,7 +22,7 @@ const leftOut: ReadonlySet<string> = new Set([
 const filesAtOnce = 16
 const sqliteFull = 13
 
-export interface CopyParts {
+interface CopyParts {
   home: string
   /** Made by the copy; removed again when it fails. */
   folder: string

@@ -67,7 +67,7 @@ async function unpack(home: string, file: string, run: ArchiveRun): Promise<Mani
 }
 
 /** Throws AppError `conflict`; a folder that an earlier restore has marked counts as empty. */
-export function demandEmpty(home: string): void {
+function demandEmpty(home: string): void {
   if (existsSync(join(home, restoringFile))) return
   const fault = dataDirectoryFault(home)
   if (fault) throw fault

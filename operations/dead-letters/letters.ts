@@ -48,7 +48,7 @@ export interface LetterKind<
 export type Replay = (letter: DeadLetter) => Promise<Position>
 
 /** What became of a letter that was replayed or discarded. */
-export type LetterOutcome =
+type LetterOutcome =
   | ({ status: 'replayed' } & Position)
   | { status: 'discarded' }
   | { status: 'refused'; code: string; message: string }

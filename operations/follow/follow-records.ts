@@ -15,7 +15,7 @@ import type { Subject, SubjectKind } from './subject.ts'
 export const recordsMax = 20_000
 export const windowMs = 60_000
 /** Of what is found: the values of more records are not kept, and then not all is shown. */
-export const foundBytesMax = 32 * 1024 * 1024
+const foundBytesMax = 32 * 1024 * 1024
 
 /** Topics of what the platform says about itself; attempts are looked up for each delivery. */
 const silent = ['vectors.progress', 'webhooks.attempts']

@@ -21,7 +21,7 @@ const runsMax = 50
 /** Of what was found, the oldest. */
 const recordsShownMax = 500
 
-export interface FollowedRecord {
+interface FollowedRecord {
   topic: string
   partition: number
   offset: number
@@ -32,7 +32,7 @@ export interface FollowedRecord {
   groups: { group: string; state: 'handled' | 'waiting' | 'dead_letter'; reason: string | null }[]
 }
 
-export interface FollowedRun {
+interface FollowedRun {
   run_id: string
   agent: string
   status: string

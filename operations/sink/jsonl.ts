@@ -11,7 +11,7 @@ import { takeFileLock } from '#lib/file-lock.ts'
 import { makeFolder } from '#lib/folders.ts'
 import type { SinkTarget } from './target.ts'
 
-export interface JsonlOptions {
+interface JsonlOptions {
   /** Absolute. */
   folder: string
   topic: string

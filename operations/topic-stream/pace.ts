@@ -1,6 +1,6 @@
 /** How many records a stream shows: never more than its number in any second, and all while fewer come. */
 
-export interface StreamPace {
+interface StreamPace {
   /** True when one more may be shown now, which then counts. */
   take(): boolean
   /** Milliseconds until one more may be shown. */

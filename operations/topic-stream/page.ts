@@ -12,7 +12,7 @@ const pageLengthMax = 4 * 1024 * 1024
 /** A page that could be full waits so long for partitions that have not answered yet. */
 const fairMs = 1_000
 
-export interface RecordsPage {
+interface RecordsPage {
   records: ShownRecord[]
   /** Behind what was given. */
   next: string

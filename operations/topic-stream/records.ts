@@ -39,7 +39,7 @@ export interface RecordsPlatform extends Omit<FollowParts, 'eventLog'> {
   codec: Codec
 }
 
-export interface OpenAt {
+interface OpenAt {
   topic: string
   from: string
   field: string
@@ -94,7 +94,7 @@ export function positionOf({ epoch, next }: OpenedRecords): string {
   return positionText({ epoch, next })
 }
 
-export interface StreamedRecords<T> {
+interface StreamedRecords<T> {
   /** What is given of a record. Rejects with what ends the stream. */
   show(record: StoredRecord): Promise<T>
   /** Resolves when there is room for another one. A reader without room for a while costs no memory of the log's. */

@@ -2,7 +2,7 @@
 
 import type { WebhookAttempt } from '#schemas/types.ts'
 
-export const barMinutes = 60
+const barMinutes = 60
 const minuteMs = 60_000
 /** As many as a targets file may name. */
 const targetsMax = 1_000

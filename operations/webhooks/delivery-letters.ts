@@ -30,7 +30,7 @@ import {
 import type { OperatedPlatform } from '../operation.ts'
 import { namedTargets } from './named-targets.ts'
 
-export interface DeliveryLetter {
+interface DeliveryLetter {
   /** `<group>/<partition>/<offset>`, with `/<epoch>` after the topic was grown: the name of the dead letter. */
   key: string
   /** The same in its parts. */

@@ -6,7 +6,7 @@ import { choicesOf } from '#runtime/start/settings.ts'
 import { type Fault, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 
-export interface NamedTargets {
+interface NamedTargets {
   path: string
   /** Null when the file cannot be read here. */
   names: ReadonlySet<string> | null

@@ -22,7 +22,7 @@ const parkedWithinMs = 15_000
 const emptiedWithinMs = 600_000
 const pollMs = 200
 
-export interface SkipResult {
+interface SkipResult {
   target: string
   /** Of the head. */
   sequence: number
@@ -88,7 +88,7 @@ export const skipHeadAction = defineAction({
   ],
 })
 
-export interface ForgetResult {
+interface ForgetResult {
   target: string
   partition: number
   /** Records that waited, or were dead letters, and are gone. */

@@ -9,7 +9,7 @@ import { type Fault, type Located, parseLocated } from '#runtime/yaml-file/locat
 import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { targetDefaults } from '#services/webhooks/targets/target-fields.ts'
 
-export interface TargetSettings {
+interface TargetSettings {
   /** Scheme and host; what follows is left out, and named variables are kept as they are. */
   url: string
   headers: string[]

@@ -17,7 +17,7 @@ export interface BatchGroup<R> {
   waitMs: number
 }
 
-export interface BatchDecision<R> {
+interface BatchDecision<R> {
   settled: R[]
   parked: { record: R; reason: string }[]
   /** Groups to be tried again, in this order. */

@@ -12,7 +12,7 @@ import { describeError } from '#lib/errors.ts'
 import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
-export interface CommitterOptions {
+interface CommitterOptions {
   partition: number
   position: number
   consumer: GroupConsumer

@@ -14,7 +14,7 @@ const countedMax = 100_000
 /** The first look at the metrics waits this long for the counts. */
 const firstCountMs = 1_000
 
-export interface DeadLetterCountsParts extends FollowParts {
+interface DeadLetterCountsParts extends FollowParts {
   metrics: Registry
 }
 

@@ -4,7 +4,7 @@ import { type BackoffOptions, backoffMs, sleep, withTimeout } from '#lib/backoff
 import { describeError } from '#lib/errors.ts'
 import { probeWaitMsMax } from './limits.ts'
 
-export interface EngineBreakerOptions {
+interface EngineBreakerOptions {
   backoff: BackoffOptions
   callTimeoutMs: number
   /** Asked while an engine is away; without it the calls themselves find out, after each wait. */

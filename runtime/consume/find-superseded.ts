@@ -9,7 +9,7 @@ import { type DeadLetterParts, type ListedDeadLetter, parkedTopic } from './dead
 const lookedAtMax = 100_000
 const rangeTimeoutMs = 20_000
 
-export interface Supersession {
+interface Supersession {
   /** Their names, as `nameOfLetter` gives them. */
   superseded: ReadonlySet<string>
   /** Letters of which it is not known: too much was written since, and none of the newest records is of their keys. */

@@ -15,7 +15,7 @@ export type CallEnd<T> = { tookMs: number } & (
 )
 
 /** What is known of a call before it begins. */
-export type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed' | 'lost'>
+type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed' | 'lost'>
 
 /** One call as its handler sees it. Its own signal is made when the handler asks for it: many never do. */
 class HandlerCall implements CallContext {

@@ -14,7 +14,7 @@ const help = 'How long handler calls took'
 const boundsSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60]
 
 /** The times of one group on one topic. */
-export class GroupTimes {
+class GroupTimes {
   readonly #labels: Record<Label, string>
   /** By bucket: calls that took longer than its bound before it. The last one has no bound. */
   readonly #counts = new Array<number>(boundsSeconds.length + 1).fill(0)

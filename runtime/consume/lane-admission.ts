@@ -9,7 +9,7 @@ import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.
 import type { LaneOptions } from './types.ts'
 import type { Window } from './window.ts'
 
-export interface LaneAdmissionParts<S extends SchemaName> {
+interface LaneAdmissionParts<S extends SchemaName> {
   host: Pick<RunnerHost, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
   options: LaneOptions<S>
   decoder: RecordDecoder<S>

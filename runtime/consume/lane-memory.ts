@@ -4,7 +4,7 @@ import type { StoredRecord } from '#engines/event-log/port.ts'
 import { copyOut } from './copied-record.ts'
 import type { Lane, LaneEntry } from './lane.ts'
 
-export interface LaneMemoryOptions {
+interface LaneMemoryOptions {
   bytesMax(): number
   /** Reads again from an offset. Nothing that was fetched for another position is delivered after it. */
   readAgainFrom(offset: number): void

@@ -14,7 +14,7 @@ export interface GroupMetrics {
   callTook(seconds: number): void
 }
 
-export interface GroupSource {
+interface GroupSource {
   /** The label. What was counted under an earlier one stays there. */
   group(): string
   topic: string

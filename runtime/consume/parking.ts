@@ -15,7 +15,7 @@ export interface Parked {
   attempts: number
 }
 
-export interface Parking {
+interface Parking {
   group: string
   topic: Topic
   publisher: Publisher

@@ -17,7 +17,7 @@ import { RecordBuffer, type Shares } from './record-buffer.ts'
 import { ResumeState } from './resume-state.ts'
 import { retryUntilDone } from './retry-until-done.ts'
 
-export interface PartitionOptions {
+interface PartitionOptions {
   group: GroupContext
   consumer: GroupConsumer
   id: number

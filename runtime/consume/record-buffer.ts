@@ -5,7 +5,7 @@ import { copyOut } from './copied-record.ts'
 import { recordOverheadBytes } from './limits.ts'
 import { Queue } from './queue.ts'
 
-export interface RecordBufferOptions {
+interface RecordBufferOptions {
   /** Bytes above which fetching stops; it goes on below a quarter of them. Asked each time. */
   bytesMax(): number
   /** The same for their number. */

@@ -10,7 +10,7 @@ import { EventIdRing } from './event-id-ring.ts'
 import { ringIdsMax, windowOffsets } from './limits.ts'
 import type { Attempts, SavedState } from './metadata.ts'
 
-export type RecordClass =
+type RecordClass =
   | 'work'
   /** Read back for its event id alone: it lies below the position. */
   | 'below'

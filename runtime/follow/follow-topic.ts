@@ -46,7 +46,7 @@ export interface FollowRecords extends FollowBase {
   onRecord(record: StoredRecord): void | Promise<void>
 }
 
-export interface FollowTopic<V> extends FollowBase {
+interface FollowTopic<V> extends FollowBase {
   /** Whether a record is worth decoding. Default: all are. */
   wanted?(record: StoredRecord): boolean
   /** In the order of its partition. The next one comes when it has resolved. */

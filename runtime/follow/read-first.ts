@@ -3,7 +3,7 @@
 import type { Log, StoredRecord } from '#engines/event-log/port.ts'
 import { readRecords } from './read-records.ts'
 
-export interface ReadFirstOptions {
+interface ReadFirstOptions {
   eventLog: Log
   /** Physical name. */
   topic: string

@@ -3,7 +3,7 @@
 import type { Log, LogReader, StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 
-export interface RecordRange {
+interface RecordRange {
   topic: string
   partition: number
   /** First offset to read. */

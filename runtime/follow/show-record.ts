@@ -17,7 +17,7 @@ export interface ShownRecord {
   fault?: string
 }
 
-export interface ShowOptions {
+interface ShowOptions {
   /** How byte fields appear: as their size (default), or as base64. */
   bytes?: 'size' | 'base64'
   /** Rejects while the registry is away, instead of showing the record with that fault. */

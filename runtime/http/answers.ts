@@ -43,7 +43,7 @@ export interface HeldAnswer {
   takenAt: number
 }
 
-export interface AnswersOptions {
+interface AnswersOptions {
   /** How long an answer waits for its turn. */
   patienceMs?: number
   /** A reader that takes nothing for so long is cut off. */

@@ -52,7 +52,7 @@ interface Connection extends Place {
   holding: Holding | null
 }
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   strangers: Strangers
   /** CIDRs of proxies, which carry the connections of many. */
   trustedProxies?: readonly string[]

@@ -8,7 +8,7 @@ const blockBytes = { least: 16 * 1024, most: 1024 * 1024 }
 /** Copied before others get their turn of the event loop. */
 const joinedAtOnceBytes = 4 * 1024 * 1024
 
-export interface GrownBytes {
+interface GrownBytes {
   /**
    * Copies the piece and gives its memory back. A block is as large as what was there before it, 1 MiB at most: what is held
    * is in proportion to what has come, however small its pieces. Throws AppError `overloaded` when there is no memory.

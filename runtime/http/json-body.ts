@@ -7,7 +7,7 @@ import { pointerPart, validationFailed } from './validation.ts'
 /** Deeper values overflow the stack of what comes later: a copy between threads, JSON.stringify. */
 const depthMax = 128
 
-export interface ParseOptions {
+interface ParseOptions {
   /** False: whoever asks checks by itself how deep the parts are that it keeps. Default true. */
   shallow?: boolean
 }

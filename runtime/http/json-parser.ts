@@ -17,7 +17,7 @@ declare module 'fastify' {
 /** Bodies beyond this size never occupy the event loop. */
 export const parsedOnLoopBytesMax = 256 * 1024
 
-export interface ParsedBody {
+interface ParsedBody {
   value: unknown
   hash: Uint8Array | null
 }

@@ -34,7 +34,7 @@ export function cursorOf(id: number): string {
 }
 
 /** Throws AppError `validation_failed` for what is not one. */
-export function readCursor(cursor: string): number {
+function readCursor(cursor: string): number {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
   const id = text.startsWith(mark) ? Number(text.slice(mark.length)) : Number.NaN
   if (Number.isSafeInteger(id) && cursorOf(id) === cursor) return id

@@ -10,7 +10,7 @@ import { answers, type HeldAnswer, pieceBytesMax, readLarge } from './answers.ts
 /** Given to the connection at once. */
 const sliceBytes = 64 * 1024
 
-export interface RowsAnswer<Row> {
+interface RowsAnswer<Row> {
   /** Text before the first row. */
   begin: string
   /** Text behind the last row; called once all have been read. */

@@ -5,7 +5,7 @@ import { pageBytesMax } from './answers.ts'
 
 /** Read at once, of rows that may have some KiB: a page of the usual limit, and whether there is one more. */
 const rowsAtOnce = 101
-export interface SizedPage<Row> {
+interface SizedPage<Row> {
   rows: Row[]
   /** False: there are rows behind them. */
   isLast: boolean

@@ -20,7 +20,7 @@ export function logLevel(env: Environment, otherwise: string): string {
   return levels.find((level) => level === env.LOG_LEVEL) ?? otherwise
 }
 
-export interface LogOptions {
+interface LogOptions {
   /** Default `info`. */
   level?: string
   /** Readable lines instead of JSON. */

@@ -15,7 +15,7 @@ const partitionsMax = 1_024
 const visibleMsMax = 10_000
 const visiblePollMs = 50
 
-export interface AddedPartitionsParts {
+interface AddedPartitionsParts {
   eventLog: Log & LogAdmin
   relational: Relational
 }

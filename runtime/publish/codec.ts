@@ -25,7 +25,7 @@ export const schemasDirectory = fileURLToPath(new URL('../../schemas/', import.m
  */
 const decodersMax = 500
 
-export interface CodecOptions {
+interface CodecOptions {
   /** Avro schema texts by name. Default: the files of schemas/. */
   schemas?: ReadonlyMap<string, string>
 }

@@ -48,7 +48,7 @@ export interface OutboxParts {
 }
 
 /** What the holder of the lease does. */
-export interface HeldOutbox {
+interface HeldOutbox {
   /** Aborts when the lease is lost. */
   readonly signal: AbortSignal
   /**
@@ -59,7 +59,7 @@ export interface HeldOutbox {
   publish(): Promise<number>
 }
 
-export interface OutboxRecord {
+interface OutboxRecord {
   topic: string
   /** The record's key as text. */
   key: string

@@ -17,7 +17,7 @@ import type {
   TopicLocation,
 } from './messages.ts'
 
-export interface PublisherParts {
+interface PublisherParts {
   eventLog: Log
   codec: Codec
   /** Where each topic lives, by name; read at every publish, so that it may be changed while running. */

@@ -23,7 +23,7 @@ const growingMs = 100
 /** query_canceled, lock_not_available, serialization_failure, deadlock_detected: another instance is working on it. */
 const passingStates = new Set(['57014', '55P03', '40001', '40P01'])
 
-export interface EnsureTopicsParts {
+interface EnsureTopicsParts {
   eventLog: EventLog
   relational: Relational
   log: Logger

@@ -13,7 +13,7 @@ import { noticeOn } from '../notices.ts'
 /** Between two notices of this instance, where writers say nothing else. */
 const pauseDefaultMs = 10
 
-export interface OutboxBell extends Closeable {
+interface OutboxBell extends Closeable {
   /** Returns at once. A notice that is lost delays its rows until the publisher looks by itself. */
   ring(): void
 }

@@ -33,7 +33,7 @@ export interface Platform extends ServiceHost, Closeable {
   choices: Record<EngineName, EngineChoice>
 }
 
-export interface OpenPlatformOptions {
+interface OpenPlatformOptions {
   env: Environment
   needs: Iterable<EngineName>
   /** Folders of the migrations of all areas. */

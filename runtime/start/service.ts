@@ -69,7 +69,7 @@ export interface Ingress extends ServiceBase {
 /** Registers the routes on an app that has the platform's errors, request ids and limits (runtime/http/app.ts). */
 export type Routes = (app: FastifyInstance, host: ServiceHost) => Promise<Closeable>
 
-export interface ListenAddress {
+interface ListenAddress {
   /** Key in addresses.json. */
   name: string
   /** Environment variable of the port. */
@@ -84,7 +84,7 @@ export interface ListenAddress {
  * An interface for callers on this machine alone: it binds 127.0.0.1 and, where there is IPv6, ::1, whatever HOST says,
  * and refuses other peers, Host headers and Origins.
  */
-export interface LoopbackAddress {
+interface LoopbackAddress {
   name: string
   /** `host:port` or a URL; a host that is not the loopback stops the start. */
   loopbackVariable: string
@@ -107,17 +107,17 @@ export type Service = Ingress | Worker
 type Typed<N extends EngineName, S extends TObject> = { needs: readonly N[]; config: S }
 
 /** Registers the routes of an ingress. */
-export type RegisterRoutes<N extends EngineName, C> = (
+type RegisterRoutes<N extends EngineName, C> = (
   app: FastifyInstance,
   context: ServiceContext<N, C>,
 ) => Promise<Closeable>
 
-export type IngressDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
+type IngressDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
   Omit<Ingress, 'kind' | 'load' | 'needs' | 'config'> & {
     load(env: Environment): Promise<RegisterRoutes<N, Static<S>>>
   }
 
-export type WorkerDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
+type WorkerDefinition<N extends EngineName, S extends TObject> = Typed<N, S> &
   Omit<Worker, 'kind' | 'start' | 'needs' | 'config'> & {
     start(context: ServiceContext<N, Static<S>>): Promise<Closeable>
   }

@@ -33,7 +33,7 @@ import { warnOfUnknown } from './unknown-variables.ts'
 
 export { portSettings, processSettings } from './ingress.ts'
 
-export interface StartOptions {
+interface StartOptions {
   /** All services of the platform. */
   services: readonly Service[]
   /** Folders of the migrations of all areas. */

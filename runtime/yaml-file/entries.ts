@@ -6,7 +6,7 @@ import { type FileReading, unknownKey } from './reading.ts'
 
 type Entries = Extract<Located, { kind: 'map' }>['entries']
 
-export interface EntriesAsked {
+interface EntriesAsked {
   /** The one key of the file, and what its entries are: `targets`. */
   key: string
   /** What the keys of the entries are: `names`. */

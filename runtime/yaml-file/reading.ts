@@ -20,7 +20,7 @@ export interface FileReading {
   secrets: Set<string>
 }
 
-export interface NumberLimits {
+interface NumberLimits {
   min: number
   max: number
   integer: boolean

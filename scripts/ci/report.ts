@@ -20,7 +20,7 @@ export interface Step {
   exitCode: number
 }
 
-export interface Sum {
+interface Sum {
   text: string
   passed: number
   failed: number

@@ -17,7 +17,7 @@ export interface ServerChild {
   kill(signal: 'SIGTERM' | 'SIGKILL', timeoutMs?: number): Promise<void>
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   logFile: string
   cwd?: string
   env?: Record<string, string | undefined>

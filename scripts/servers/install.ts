@@ -20,7 +20,7 @@ const helmVersion = '0.0.21'
 const project = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
 /** FLOTILLA_TEST_CACHE, else a folder below node_modules (kept by CI together with it). */
-export function cacheFolder(): string {
+function cacheFolder(): string {
   return resolve(
     process.env.FLOTILLA_TEST_CACHE || join(project, 'node_modules', '.cache', 'flotilla-servers'),
   )

@@ -62,7 +62,7 @@ export interface KafkaOptions {
 }
 
 /** Clients use TLS and SCRAM-SHA-512, and have the rights that access control lists give them. */
-export interface KafkaSecurity {
+interface KafkaSecurity {
   /** PEM file with a private key and its certificate for `localhost`. */
   certificate: string
   /** Name → password. None has any right at first. */

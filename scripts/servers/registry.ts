@@ -16,7 +16,7 @@ export interface LocalServer extends RunningServer {
   readonly pid: number
 }
 
-export interface RunningRegistry extends LocalServer {
+interface RunningRegistry extends LocalServer {
   kill9(): Promise<void>
   /** Resolves when it serves again, on the same port; with `kept` what it held. */
   start(): Promise<void>

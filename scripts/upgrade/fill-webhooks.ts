@@ -27,7 +27,7 @@ export function writeTargets(home: string, targets: Record<string, unknown>): vo
   writeFileSync(join(home, 'targets.yaml'), JSON.stringify({ targets }, null, 2))
 }
 
-export interface FilledWebhooks {
+interface FilledWebhooks {
   targets: FixtureTarget[]
   webhook_dead_letters: FixtureWebhookLetter[]
 }

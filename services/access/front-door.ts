@@ -7,7 +7,7 @@ import type { CredentialCheck } from './callers/credentials.ts'
 import { limitRate } from './limits/limit-rate.ts'
 import type { Limiter } from './limits/limiter.ts'
 
-export interface FrontDoor {
+interface FrontDoor {
   /** `requireGatewayKey`, `requireToken` or `requireKeyOrToken`. */
   credential: CredentialCheck
   /** What else is asked of the caller before the request counts, such as a role. */

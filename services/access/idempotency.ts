@@ -17,7 +17,7 @@ export interface Answer {
   body: string
 }
 
-export interface IdempotentRequest {
+interface IdempotentRequest {
   /** Whose key it is and for what: `<caller>/<operation>`. Keys of different scopes never meet. */
   scope: string
   /** The Idempotency-Key header. */

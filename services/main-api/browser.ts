@@ -15,7 +15,7 @@ export const sessionCookie = 'flotilla_session'
 export const startCookie = 'flotilla_oidc'
 
 /** Gives a browser that signed in before tries of its own: see known-browsers.ts. No credential. */
-export const browserCookie = 'flotilla_browser'
+const browserCookie = 'flotilla_browser'
 /** Where passwords are tried. */
 const browserCookiePath = '/api/v1'
 

@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 
 /** Where `npm run build` puts it. */
-export const builtConsole = join(import.meta.dirname, '../../console/dist')
+const builtConsole = join(import.meta.dirname, '../../console/dist')
 
 /** Nothing of other hosts, no inline style or script, and no text that becomes a script. */
 const policy = [

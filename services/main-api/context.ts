@@ -2,7 +2,7 @@
 
 import type { ServiceContext } from '#runtime/start/service.ts'
 
-export type MainApiEngines = 'eventLog' | 'relational' | 'identity' | 'vectors' | 'embedder'
+type MainApiEngines = 'eventLog' | 'relational' | 'identity' | 'vectors' | 'embedder'
 export type MainApiContext = ServiceContext<
   MainApiEngines,
   { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }

@@ -23,14 +23,14 @@ export interface Pace {
   clears_in_s: number | null
 }
 
-export type LookedPartition = PartitionLag & Pace
+type LookedPartition = PartitionLag & Pace
 export type LookedGroup = Omit<GroupLag, 'partitions'> & Pace & { partitions: LookedPartition[] }
 
 export interface LookedLag extends Omit<LagResult, 'groups'> {
   groups: LookedGroup[]
 }
 
-export interface GroupLooksParts {
+interface GroupLooksParts {
   readOldest(group: GroupLag): Promise<Map<number, OldestUnread>>
   /** The curve of the last minutes. */
   samplesOf(group: string, minutes: number): readonly LagSample[] | null

@@ -23,7 +23,7 @@ export interface LagHistory extends Closeable {
   of(group: string, minutes: number): LagSample[] | null
 }
 
-export interface LagHistoryParts {
+interface LagHistoryParts {
   read(): Promise<readonly Pick<GroupLag, 'group' | 'lag'>[]>
   log: Pick<Logger, 'warn' | 'error'>
   now?: () => number

@@ -11,7 +11,7 @@ const perMs = 60_000
 /** Beyond this many callers and routes a minute, further ones are not noted. */
 const openMax = 1_000
 
-export interface RefusedChange {
+interface RefusedChange {
   actor: Actor
   /** Method and path of the route. */
   route: string

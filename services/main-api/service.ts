@@ -1,6 +1,6 @@
 /** The main API: agents trade their keys for tokens, and whoever has a token manages the platform. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { identityExchangeUrl, identitySettings } from '#engines/identity/settings.ts'
 import { loadConfig } from '#lib/config.ts'
 import { volumeSettings } from '#operations/agents/volumes.ts'
@@ -17,8 +17,6 @@ const config = Type.Object({
   ...peopleSettings.properties,
   ...nodeSettings.properties,
 })
-
-export type MainApiConfig = Static<typeof config>
 
 export const mainApi = defineIngress({
   name: 'main-api',

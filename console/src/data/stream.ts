@@ -10,7 +10,7 @@ export interface StreamEvent {
   data: unknown
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   path: string
   signal: AbortSignal
   /** Where a stream that was read before ended. */

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'react'
 
-export type Theme = 'light' | 'dark'
+type Theme = 'light' | 'dark'
 
 const key = 'flotilla.theme'
 const preference = window.matchMedia('(prefers-color-scheme: dark)')

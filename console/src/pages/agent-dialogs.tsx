@@ -13,7 +13,7 @@ type Access = Data['Role']
 type Tier = Data['Tier']
 
 /** A key that is in no volume is shown once. */
-export function secretOf({ agent_id, private_key }: Data['AgentWithKey']): Secret | null {
+function secretOf({ agent_id, private_key }: Data['AgentWithKey']): Secret | null {
   if (private_key === undefined) return null
   return {
     title: `The private key of ${agent_id}`,

@@ -15,7 +15,7 @@ import { Status, type Tone } from '../ui/status.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago } from '../ui/time.tsx'
 
-export type Dispatched = Data['Dispatches'][number]
+type Dispatched = Data['Dispatches'][number]
 
 const statuses = ['running', 'completed', 'partial', 'failed', 'canceled'] as const
 const tones: Record<Dispatched['status'], Tone> = {

@@ -11,13 +11,13 @@ import { Empty, Failed } from '../ui/loaded.tsx'
 export const priorities = ['low', 'normal', 'high', 'urgent'] as const
 export type Priority = (typeof priorities)[number]
 
-export interface HubFilter {
+interface HubFilter {
   status?: string
   priority?: Priority
   author?: string
 }
 
-export interface HubListProps<Row> {
+interface HubListProps<Row> {
   label: string
   /** Key of the query. */
   name: string

@@ -75,7 +75,7 @@ export function Came({ followed: { runs, dispatch, deliveries } }: { followed: F
   )
 }
 
-export const attemptTones: Record<string, Tone> = { success: 'ok', retry: 'warn', dead_letter: 'bad' }
+const attemptTones: Record<string, Tone> = { success: 'ok', retry: 'warn', dead_letter: 'bad' }
 
 function AttemptLine({ attempt }: { attempt: Attempt }) {
   const { occurred_at, kind, status, fault, took_ms, attempt: number, next_attempt_at } = attempt

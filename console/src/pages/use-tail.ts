@@ -21,7 +21,7 @@ export interface TailedRecord {
 const keptMax = 200
 const paintEveryMs = 250
 
-export interface Tailing {
+interface Tailing {
   /** The newest first. */
   records: readonly TailedRecord[]
   /** That came while it was paused. */

@@ -5,7 +5,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { count, localTime, momentOf } from '../data/format.ts'
 
-export interface ChartProps {
+interface ChartProps {
   label: string
   /** The newest last. */
   samples: readonly { at: string; value: number }[]

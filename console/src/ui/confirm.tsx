@@ -5,7 +5,7 @@ import type { Problem } from '../data/problem.ts'
 import { Dialog } from './dialog.tsx'
 import { Form } from './form.tsx'
 
-export interface ConfirmProps {
+interface ConfirmProps {
   title: string
   /** What the button says. */
   action: string

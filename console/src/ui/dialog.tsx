@@ -2,7 +2,7 @@
 
 import { type ReactNode, useEffect, useId, useRef } from 'react'
 
-export interface DialogProps {
+interface DialogProps {
   title: string
   onClose: () => void
   /** False: only its own buttons close it, for what is shown once. */

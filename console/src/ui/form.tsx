@@ -4,7 +4,7 @@ import { type FormEvent, type ReactNode, useId } from 'react'
 import type { Problem } from '../data/problem.ts'
 import { Failed } from './loaded.tsx'
 
-export interface FieldProps {
+interface FieldProps {
   label: string
   name: string
   hint?: string
@@ -42,7 +42,7 @@ function Field({
   )
 }
 
-export interface TextFieldProps extends FieldProps {
+interface TextFieldProps extends FieldProps {
   type?: 'text' | 'password' | 'email' | 'number'
   initial?: string
   required?: boolean
@@ -82,7 +82,7 @@ function focus(element: HTMLElement | null): void {
   element?.focus()
 }
 
-export interface SelectFieldProps extends FieldProps {
+interface SelectFieldProps extends FieldProps {
   options: readonly (string | { value: string; label: string })[]
   initial?: string
 }
@@ -147,7 +147,7 @@ export function FilterSelect({
   )
 }
 
-export interface FormProps {
+interface FormProps {
   /** What the button says. */
   submit: string
   busy: boolean

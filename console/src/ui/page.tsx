@@ -2,7 +2,7 @@
 
 import { type ReactNode, useEffect, useRef } from 'react'
 
-export interface PageProps {
+interface PageProps {
   title: string
   /** Buttons next to the heading. */
   actions?: ReactNode

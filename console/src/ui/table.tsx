@@ -17,7 +17,7 @@ export interface Column<Row> {
   wide?: boolean
 }
 
-export interface TableProps<Row> {
+interface TableProps<Row> {
   label: string
   columns: readonly Column<Row>[]
   rows: readonly Row[]

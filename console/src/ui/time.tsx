@@ -21,7 +21,7 @@ function subscribe(listener: () => void): () => void {
   }
 }
 
-export function useNow(): number {
+function useNow(): number {
   return useSyncExternalStore(subscribe, () => now)
 }
 

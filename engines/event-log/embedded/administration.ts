@@ -34,7 +34,7 @@ export type Administration = Pick<
   | 'deleteGroup'
 >
 
-export interface AdministrationParts {
+interface AdministrationParts {
   clientId: string
   threads: Threads
   topics: Topics

@@ -9,7 +9,7 @@ import type { Clock } from './clock.ts'
 import { compactTable } from './compaction.ts'
 import type { Table, Writer } from './writer.ts'
 
-export interface Cleaner {
+interface Cleaner {
   /** One round over all partitions. Rounds never overlap. */
   sweep(): Promise<void>
   /** Compacts all but the newest record of each partition of the topic, and removes tombstones whose time is over. */

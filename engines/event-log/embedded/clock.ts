@@ -8,7 +8,7 @@ const stepMsMax = 60_000
 /** Whole milliseconds since 1970. */
 export type Clock = () => number
 
-export interface ClockOptions {
+interface ClockOptions {
   startAt: number
   /** A larger jump is believed when the wall clock has stayed there for this long. */
   believedAfterMs: number

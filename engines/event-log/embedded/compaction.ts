@@ -21,7 +21,7 @@ const sliceBytesMax = 1_048_576
 /** A round starts when at least this many records, and half as many as are already clean, are new. */
 const dirtyRecordsMin = 1_000
 
-export interface CompactionParts {
+interface CompactionParts {
   clock: Clock
   /** False when the partition was deleted meanwhile. */
   alive(table: Table): boolean

@@ -3,8 +3,6 @@
 /** For appends of no writer name; everyone may use it. */
 export const nobody = 0
 
-export type Holders = ReturnType<typeof createHolders>
-
 export function createHolders() {
   const byName = new Map<string, number>()
   const current = new Set([nobody])

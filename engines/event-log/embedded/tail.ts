@@ -8,7 +8,7 @@ import { createPartitionReader, type PartitionReader, type ReaderOptions } from 
 import type { Fetched } from './reader-thread.ts'
 import type { PartitionState, Topic } from './topics.ts'
 
-export interface TailParts {
+interface TailParts {
   fetch: ReaderOptions['fetch']
   fault(error: unknown): void
   alive(): boolean

@@ -26,7 +26,7 @@ export interface Append {
   reject(error: unknown): void
 }
 
-export interface WaitingAppends {
+interface WaitingAppends {
   /** Throws AppError `overloaded` when too much is not yet durable. */
   add(one: Append): void
   /** Takes out one whose time is over; false when it has left already. */

@@ -9,7 +9,7 @@ import { inTransaction } from '#lib/sqlite-transaction.ts'
 const freeBytesMin = 128 * 1024 * 1024
 const trialBytes = { least: 64 * 1024, most: 1024 * 1024 }
 
-export interface WriteProbe {
+interface WriteProbe {
   /** Runs a write of about `bytes` and remembers whether it got through. */
   watch<T>(bytes: number, write: () => T): T
   /** Throws what a write would meet. */

@@ -37,7 +37,7 @@ export interface AdminClient {
   deleteGroup(group: string): Promise<void>
 }
 
-export interface ClusterDescription {
+interface ClusterDescription {
   brokers: { node: number; address: string }[]
   /** In order; none when the topic does not exist. */
   partitions: DescribedPartition[]
@@ -63,7 +63,7 @@ export interface Setting {
   value: string
 }
 
-export interface GroupMember {
+interface GroupMember {
   clientId: string
   /** As the leader of the group wrote it; empty between two assignments. */
   assignment: Buffer

@@ -18,7 +18,7 @@ export interface Claim {
   partitions: number[]
 }
 
-export interface Assignment {
+interface Assignment {
   partitions: number[]
   /** Partitions are on their way from one member to another: all join again at once. */
   again: boolean

@@ -11,7 +11,7 @@ import { GroupSession, type SessionOptions } from './group-session.ts'
 import { createOwnedPartitions, type Joined, type OwnedPartition } from './owned-partitions.ts'
 import { openReader, type ReaderParts } from './reader.ts'
 
-export interface MemberOptions extends SessionOptions {
+interface MemberOptions extends SessionOptions {
   fetchBytesMax: number
 }
 

@@ -24,7 +24,7 @@ import {
 } from './fetch-call.ts'
 import type { QuietFetcher, QuietSource } from './quiet-fetcher.ts'
 
-export interface FetchSource {
+interface FetchSource {
   /** What shall be read now. */
   readable(): Reading[]
   /** The answer for a partition that was to be read at `from`; it may be read elsewhere by now. */

@@ -25,7 +25,7 @@ export interface SessionOptions {
   topic: string
 }
 
-export interface SessionListener {
+interface SessionListener {
   /** What is owned now, for the next assignment. */
   claim(): Omit<Claim, 'memberId'>
   /** The coordinator has answered with an assignment. Resolves when what it takes away is handed over. */

@@ -18,7 +18,7 @@ export interface OwnedPartition {
   announced: boolean
 }
 
-export interface OwnedPartitions {
+interface OwnedPartitions {
   get(partition: number): OwnedPartition | undefined
   /** True while this very ownership lasts. */
   holds(owned: OwnedPartition): boolean

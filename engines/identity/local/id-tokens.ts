@@ -20,7 +20,7 @@ interface Remembered {
   token: VerifiedToken
 }
 
-export interface IdTokenParts {
+interface IdTokenParts {
   keys: KeyRing
   isIssuer(name: string): boolean
   now(): number

@@ -25,7 +25,7 @@ interface StoredKey {
   retired_at?: number
 }
 
-export interface SigningKey {
+interface SigningKey {
   kid: string
   key: CryptoKey
 }
@@ -42,7 +42,7 @@ export interface KeyRing {
   rotate(): Promise<void>
 }
 
-export interface KeyRingOptions {
+interface KeyRingOptions {
   store: SigningKeyStore
   /** The longest lifetime of what they sign. */
   tokenTtlMaxMs: number

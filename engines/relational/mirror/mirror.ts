@@ -15,7 +15,7 @@ import {
 import type { Mirror } from './port.ts'
 import { prepareMirror } from './prepare.ts'
 
-export interface MirrorDriver {
+interface MirrorDriver {
   driver: Mirror['driver']
   log: Logger
   /** Opens the engine; called once, and again after it failed. */
@@ -27,7 +27,7 @@ export interface MirrorDriver {
   close(): Promise<void>
 }
 
-export interface OpenedMirror {
+interface OpenedMirror {
   write: Relational
   read: Mirror['read']
   /** Builds the vector index of a filled generation. */

@@ -25,7 +25,7 @@ const connectTimeoutMs = deadlines.engine.postgresConnectMs
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
 
-export interface ReadPool {
+interface ReadPool {
   read: Mirror['read']
   close(): Promise<void>
 }

@@ -8,7 +8,7 @@ const settleTimeoutMs = 3_000
 /** Statements that a connection has prepared: with more it is replaced by a fresh one. */
 const preparedMax = 200
 
-export interface ReadSessions {
+interface ReadSessions {
   /** Brings the connection's settings to those of the read; nothing to do when its last read had the same. */
   settle(client: pg.ClientBase, options: ReadOptions): Promise<void>
   /** False while a connection may have other settings, or every right: then it is never used again. */

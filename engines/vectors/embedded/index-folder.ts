@@ -43,7 +43,7 @@ export function openRamFolder(directory: string, dimension: number): IndexFolder
   }
 }
 
-export interface DiskFolderOptions {
+interface DiskFolderOptions {
   directory: string
   dimension: number
   nativeModule: string

@@ -46,7 +46,7 @@ export interface IndexKeeper {
   discard(): void
 }
 
-export interface IndexKeeperOptions {
+interface IndexKeeperOptions {
   name: string
   table: PointsTable
   create: () => OpenIndex

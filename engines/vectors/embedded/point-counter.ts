@@ -15,7 +15,7 @@ export const indexedConditionsMax = 64
 const countsKept = 200
 const countAgeMsMax = 5_000
 
-export interface PointCounter {
+interface PointCounter {
   count(filter: Filter, tokens: string[]): Promise<number>
   /** As `count`, or what that said in the last seconds. */
   recentCount(filter: Filter, tokens: string[]): Promise<number>

@@ -26,7 +26,7 @@ export interface Words {
   drop(): void
 }
 
-export interface WordsFile {
+interface WordsFile {
   /** The words of one collection and generation. */
   open(name: string): Words
   close(): void

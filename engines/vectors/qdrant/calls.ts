@@ -8,7 +8,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type BodyPart, encodeBody } from './vector-body.ts'
 
-export interface QdrantAddress {
+interface QdrantAddress {
   url: string
   apiKey?: string
   /** Limit of each request; null where each brings its own. */

@@ -12,7 +12,7 @@ const indexes = [
   [deletedAtField, 'integer'],
 ] as const
 
-export interface QdrantGenerations {
+interface QdrantGenerations {
   /** Makes what is missing: collections, their indexes, aliases. Safe from several processes at once. */
   prepare(): Promise<void>
   live(): Promise<number>

@@ -16,7 +16,7 @@ const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
  * difference of 1 and 1.0, and no key of the user's can collide with ours. One keyword index on the words serves
  * filters on every payload key.
  */
-export type StoredPayload = { id: string; epoch: number; offset: number } & (
+type StoredPayload = { id: string; epoch: number; offset: number } & (
   | { payload: string; tokens: string[] }
   | Deletion
 )

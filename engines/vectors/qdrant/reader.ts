@@ -34,7 +34,7 @@ const countsKept = 200
 /** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
 const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 
-export interface QdrantReader {
+interface QdrantReader {
   search(collection: string, query: SearchQuery): Promise<SearchResult>
   scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
   count(collection: string, filter: Filter | undefined): Promise<number>

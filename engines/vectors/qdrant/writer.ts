@@ -17,7 +17,7 @@ import {
   upsertBody,
 } from './points.ts'
 
-export interface QdrantWriter {
+interface QdrantWriter {
   /** `name` is that of the collection in Qdrant: an alias, or one generation. */
   apply(collection: string, name: string, operations: PointOperation[], signal?: AbortSignal): Promise<void>
   forgetDeletions(collection: string, olderThanMs: number): Promise<void>

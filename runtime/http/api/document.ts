@@ -2,7 +2,7 @@
 
 export type Schema = Record<string, unknown>
 
-export interface Media {
+interface Media {
   schema: Schema
   example?: unknown
   examples?: Record<string, unknown>

@@ -5,7 +5,7 @@ import { budgets } from '#lib/budgets.ts'
 import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
 
 /** A code with its usual status, or with one of its others. */
-export type ErrorCase = ErrorCode | { code: ErrorCode; status: number }
+type ErrorCase = ErrorCode | { code: ErrorCode; status: number }
 
 export interface Credential {
   /** Key of the security scheme. */
@@ -17,7 +17,7 @@ export interface Credential {
   variable: string
 }
 
-export interface ScopeFacts {
+interface ScopeFacts {
   /** What its requests must carry. */
   credential?: Credential
   /** Codes that each of its routes may answer. */

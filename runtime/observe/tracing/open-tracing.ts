@@ -6,7 +6,7 @@ import type { Environment } from '#lib/config.ts'
 import { tracingOptionsOf } from './settings.ts'
 import type { Tracing } from './tracing.ts'
 
-export interface TracingParts {
+interface TracingParts {
   env: Environment
   /** The services of this process, as in the `producer` header of records. */
   serviceName: string

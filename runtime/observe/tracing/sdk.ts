@@ -36,7 +36,7 @@ const batchMax = 512
 /** Of one span. */
 const linksMax = 64
 
-export interface SdkParts {
+interface SdkParts {
   options: TracingOptions
   /** `service.name` where the options name none. */
   serviceName: string

@@ -20,7 +20,7 @@ export interface Actor {
   id: string
 }
 
-export type AdminOutcome = 'done' | 'refused' | 'failed'
+type AdminOutcome = 'done' | 'refused' | 'failed'
 
 export interface AdminAction {
   actor: Actor
@@ -145,7 +145,7 @@ async function prune(tx: SqlExecutor): Promise<void> {
   )
 }
 
-export interface ActionPage {
+interface ActionPage {
   /** 1 to 1,000. */
   limit: number
   /** As `next` of the page before. */

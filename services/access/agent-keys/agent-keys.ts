@@ -7,7 +7,7 @@ import { AppError, invalidField } from '#lib/errors.ts'
 import { type Agent, changeAgent, showAgent, touchAgent } from '../agents/agents.ts'
 
 export const agentKeyPattern = /^svc_[0-9a-f]{64}$/
-export const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
+const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
 /** Of one agent, those that are revoked aside. */
 const liveKeysMax = 100
 const labelLengthMax = 64
@@ -35,7 +35,7 @@ export function hashAgentKey(key: string): string {
 }
 
 /** Called in the transaction of a change of a key. */
-export type AgentKeyNote = (tx: SqlExecutor, record: AgentKeyRecord) => Promise<void>
+type AgentKeyNote = (tx: SqlExecutor, record: AgentKeyRecord) => Promise<void>
 
 const columns = 'k.id, a.agent_id, k.label, k.created_at, k.last_used_at, k.revoked_at'
 
@@ -119,7 +119,7 @@ export async function revokeAgentKey(
 }
 
 /** Throws AppError `not_found`. */
-export async function showAgentKey(executor: SqlExecutor, id: string): Promise<AgentKeyRecord> {
+async function showAgentKey(executor: SqlExecutor, id: string): Promise<AgentKeyRecord> {
   const { rows } = agentKeyIdPattern.test(id)
     ? await executor.query<AgentKeyRecord>(
         `select ${columns} from platform.agent_keys k join platform.agents a on a.uid = k.agent_uid where k.id = $1`,

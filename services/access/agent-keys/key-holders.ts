@@ -5,9 +5,9 @@ import { AppError } from '#lib/errors.ts'
 import { agentCaller, type Caller, type CallerRow, callerColumns } from '../callers/caller.ts'
 
 /** The agent that holds a key. */
-export type KeyHolder = Caller & { agentKeyId: string }
+type KeyHolder = Caller & { agentKeyId: string }
 
-export interface KeyHolders {
+interface KeyHolders {
   /**
    * The agent behind the hash of a key (as `hashAgentKey` makes it); undefined when it is unknown or revoked. Both take the
    * same way, so that the time of the answer says nothing. Rejects with AppError `overloaded`, or with what the database

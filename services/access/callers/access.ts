@@ -21,12 +21,12 @@ export interface Access extends Closeable {
   log: Logger
 }
 
-export type AccessContext = Pick<
+type AccessContext = Pick<
   ServiceContext<'eventLog' | 'relational', unknown>,
   'engines' | 'publisher' | 'log' | 'metrics' | 'instanceId'
 >
 
-export interface AccessOptions {
+interface AccessOptions {
   /** Of the service: the beginning of its metrics' names. */
   name: string
   /** False: operations here take nothing of the agents' daily quota; burst and concurrency are shared with all. */

@@ -29,7 +29,7 @@ export interface Found {
   expiresAt?: number
 }
 
-export interface FollowedCallersParts extends FollowParts {
+interface FollowedCallersParts extends FollowParts {
   /** Their records' keys are agent ids, or uids of people. */
   topics: readonly Topic[]
   /** Asks the database; undefined when the credential is not valid. */
@@ -40,7 +40,7 @@ export interface FollowedCallersParts extends FollowParts {
   now?: () => number
 }
 
-export interface FollowedCallers extends Closeable {
+interface FollowedCallers extends Closeable {
   /**
    * The caller behind a credential (any text that names it); at once where it is remembered and the tails are current. Throws
    * (or rejects with) what `refused` makes, `overloaded`, or `relational_engine_unavailable` when only the database

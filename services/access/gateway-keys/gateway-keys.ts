@@ -21,7 +21,7 @@ export interface GatewayKeys extends Closeable {
   authenticate(authorization: string | undefined): Caller | Promise<Caller>
 }
 
-export interface GatewayKeysParts {
+interface GatewayKeysParts {
   relational: Relational
   eventLog: Log
   publisher: Pick<Publisher, 'locationOf'>

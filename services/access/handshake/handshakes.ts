@@ -27,7 +27,7 @@ export interface Challenge {
   fingerprint: string
 }
 
-export interface IssuedKey {
+interface IssuedKey {
   apiKey: string
   expiresInS: number
 }
@@ -44,7 +44,7 @@ export interface Handshakes extends HandshakeLimits, Closeable {
   wasKnown(agentId: string): boolean
 }
 
-export interface HandshakesParts {
+interface HandshakesParts {
   relational: Relational
   log: Logger
   /** Lifetime of a gateway key. */

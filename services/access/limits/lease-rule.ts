@@ -16,7 +16,7 @@ export const permitLifeMs = 800
 /** A gateway that cannot renew its slots begins nothing more in them after this time. */
 export const slotUseMs = 2_000
 /** Then they are free for others: what began in them may run for 3 s more while the shared rows cannot be had. */
-export const slotLifeMs = 5_000
+const slotLifeMs = 5_000
 export const rateWindowMs = 1_000
 /** A holder that has been silent for this long is dead: what it held of the day counts as used. */
 export const holderSilentMsMax = 10_000

@@ -54,7 +54,7 @@ interface SweepParts {
   ask(agent: LeasedAgent, giveBack: boolean): Promise<void>
 }
 
-export interface LeaseSweep {
+interface LeaseSweep {
   /** From now on the active agents are looked at, until none is left. */
   activate(agent: LeasedAgent): void
   stop(): void

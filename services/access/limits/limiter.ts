@@ -59,7 +59,7 @@ export interface Limiter extends Closeable {
   running(caller: LimitedCaller): number
 }
 
-export interface LimiterParts {
+interface LimiterParts {
   shared: SharedLimits
   /** Another one for each limiter, also within one process. */
   instance: string

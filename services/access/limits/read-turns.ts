@@ -7,8 +7,8 @@ import { sleep } from '#lib/backoff.ts'
 import { createLru } from '#lib/lru.ts'
 
 const mebibyte = 1024 * 1024
-export const callerBytesPerSecond = 8 * mebibyte
-export const allBytesPerSecond = 32 * mebibyte
+const callerBytesPerSecond = 8 * mebibyte
+const allBytesPerSecond = 32 * mebibyte
 /** After a rest so much may go at once. */
 const burstMs = 1_000
 const callersMax = 10_000

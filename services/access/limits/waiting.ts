@@ -20,7 +20,7 @@ const waitingMax = 50
 /** A refusal is believed for at least this time before the shared row is asked again. */
 const refusalMsMin = 50
 
-export interface WaitingParts<T> {
+interface WaitingParts<T> {
   now(): number
   ask(agent: LeasedAgent): Promise<void>
   /** Called as soon as nothing is lacking: before anybody else can take it. */

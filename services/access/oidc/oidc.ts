@@ -9,7 +9,7 @@ import type { BegunSignIn } from './start-cookie.ts'
 
 type Client = typeof import('openid-client')
 
-export interface OidcSettings {
+interface OidcSettings {
   issuer: string
   clientId: string
   clientSecret: string | null
@@ -25,7 +25,7 @@ export interface Oidc {
   finish(begun: BegunSignIn, search: string): Promise<FinishedSignIn>
 }
 
-export interface FinishedSignIn {
+interface FinishedSignIn {
   account: ProviderAccount
   verifiedEmail: string | null
   /** The provider says `email_verified` as the text "true", which counts for nothing. */

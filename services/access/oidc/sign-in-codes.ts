@@ -4,7 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { hashOfState } from './start-cookie.ts'
 
-export const codeTtlS = 60
+const codeTtlS = 60
 
 export async function issueCode(executor: SqlExecutor, personUid: string, state: string): Promise<string> {
   const code = randomBytes(32).toString('base64url')

@@ -6,7 +6,7 @@ import { writeOutbox } from '#runtime/publish/outbox.ts'
 import type { PersonChange } from '#schemas/types.ts'
 import { peopleChanges } from '#topics/catalog.ts'
 
-export type PersonChangeKind = PersonChange['change']
+type PersonChangeKind = PersonChange['change']
 
 /** Writes the change's outbox row and returns its id. Call it in the transaction that holds the person's row. */
 export function writePersonChange(

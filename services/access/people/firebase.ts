@@ -10,7 +10,7 @@ import { AppError } from '#lib/errors.ts'
 import { personOfAccount } from './provider-accounts.ts'
 import { type Checked, type SignInTry, wrongPassword } from './sign-in.ts'
 
-export interface FirebaseAddress {
+interface FirebaseAddress {
   webApiKey: string
   /** `host:port` of the Auth emulator. */
   emulatorHost: string | null
@@ -25,7 +25,7 @@ export interface FirebasePeople {
   exchange(customToken: string): Promise<{ idToken: string; expiresInS: number }>
 }
 
-export interface FirebasePeopleParts extends FirebaseAddress {
+interface FirebasePeopleParts extends FirebaseAddress {
   relational: Relational
   identity: AnyIdentityProvider
   /** As `providerOf` names it. */

@@ -32,7 +32,7 @@ export async function prepareFirstPassword(passwords: Passwords): Promise<OneTim
   return { password, hash: await passwords.hash(password, 'first admin') }
 }
 
-export interface FirstAdminParts {
+interface FirstAdminParts {
   relational: Relational
   home: string
   /** Called where nobody is admin yet. */

@@ -15,7 +15,7 @@ import {
   updateRow,
 } from './rows.ts'
 
-export interface NewPassword {
+interface NewPassword {
   /** What was stored when the present password was checked. */
   before: string
   /** PHC string. */

@@ -38,7 +38,7 @@ export interface People extends Closeable {
   firstAdmin: FirstAdmin | null
 }
 
-export interface PeopleParts {
+interface PeopleParts {
   relational: Relational
   identity: AnyIdentityProvider
   env: Environment

@@ -9,7 +9,7 @@ import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 
-export interface ScryptCost {
+interface ScryptCost {
   /** Of two: N = 2^ln. */
   ln: number
   r: number

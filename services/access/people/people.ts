@@ -21,7 +21,7 @@ import {
   updateRow,
 } from './rows.ts'
 
-export interface NewPerson {
+interface NewPerson {
   email: string
   /** By default the part of the e-mail before the @. */
   name?: string

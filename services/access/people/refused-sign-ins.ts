@@ -8,7 +8,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { writeAdminAction } from '../admin-audit/admin-audit.ts'
 
-export interface RefusedSignIn {
+interface RefusedSignIn {
   /** Uid of the account; null where there is none of this name. Whatever was typed as a name is not kept. */
   uid: string | null
   address: string

@@ -18,7 +18,7 @@ export const peopleSettings = Type.Object({
   ),
 })
 
-export type PeopleSettings = Static<typeof peopleSettings>
+type PeopleSettings = Static<typeof peopleSettings>
 
 export type Provider =
   | { kind: 'oidc'; issuer: string; clientId: string; clientSecret: string | null }

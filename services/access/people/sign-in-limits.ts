@@ -10,7 +10,7 @@ import { createLru } from '#lib/lru.ts'
 import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
 
 /** After `free` wrong tries each further one has to wait: `firstMs`, twice as long after each, `longestMs` at most. */
-export interface GrowingWait {
+interface GrowingWait {
   free: number
   firstMs: number
   longestMs: number

@@ -18,7 +18,7 @@ export interface SignInTry {
 }
 
 /** A try that was admitted. */
-export interface CheckedTry extends SignInTry {
+interface CheckedTry extends SignInTry {
   /** Whose turn checking the password takes. */
   turn: string
 }

@@ -9,8 +9,7 @@ import { issuerName } from './settings.ts'
 
 const keysName = 'identity-signing-keys'
 
-export interface ProviderContext
-  extends Pick<ServiceContext<'relational', unknown>, 'engines' | 'env' | 'log'> {
+interface ProviderContext extends Pick<ServiceContext<'relational', unknown>, 'engines' | 'env' | 'log'> {
   engines: ServiceContext<'relational', unknown>['engines'] & { identity: IdentityEngine }
   config: { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
 }

@@ -31,7 +31,7 @@ function isOrigin(text: string): boolean {
 }
 
 /** What a token's issuer is named, and which names are of this platform. */
-export interface IssuerName {
+interface IssuerName {
   /** Throws where neither a setting nor a port says it. */
   name(): string
   isOurs(name: string): boolean

@@ -140,7 +140,7 @@ function noKey(why: string): AppError {
   )
 }
 
-export interface Rotated {
+interface Rotated {
   /** Of the key that everything is encrypted with now. */
   key_id: string
   /** Secrets that were encrypted again. */

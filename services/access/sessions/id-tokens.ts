@@ -6,15 +6,15 @@ import type { FirebasePeople } from '../people/firebase.ts'
 import type { ProviderTokens } from './provider-tokens.ts'
 
 /** Google knows an hour alone. */
-export const sessionTokenTtlS = 600
+const sessionTokenTtlS = 600
 
-export interface SessionTokensParts {
+interface SessionTokensParts {
   identity: AnyIdentityProvider
   firebase: FirebasePeople | null
   providerTokens: ProviderTokens
 }
 
-export interface BuyingSession {
+interface BuyingSession {
   id: string
   personUid: string
   /** As it is kept; null for a session that has just begun, or began here. */

@@ -15,7 +15,7 @@ import type { Access } from '../agents/agents.ts'
 import { writePersonChange } from '../people/changes.ts'
 
 /** Without being used for so long a session is over. */
-export const sessionIdleS = 12 * 3_600
+const sessionIdleS = 12 * 3_600
 /** No session is older. */
 export const sessionAgeS = 7 * 86_400
 /** One more ends the one that was used least recently. */
@@ -23,7 +23,7 @@ const perPersonMax = 50
 const secretBytes = 32
 const sweepEveryMs = 10 * 60_000
 
-export interface NewSession {
+interface NewSession {
   /** As it was when the person proved who they are: a password that changed since begins no session. */
   person: { uid: string; version: number }
   requestId: string
@@ -35,7 +35,7 @@ export interface NewSession {
   providerToken?: (sessionId: string) => Buffer
 }
 
-export interface BegunSession {
+interface BegunSession {
   id: string
   /** Value of the cookie. */
   cookie: string
@@ -169,7 +169,7 @@ async function end(tx: SqlExecutor, cookie: string | undefined, requestId: strin
 }
 
 /** In a transaction. The person's row is locked first, so that the records of its changes are in order. */
-export async function endSession(tx: SqlExecutor, id: string, requestId: string): Promise<boolean> {
+async function endSession(tx: SqlExecutor, id: string, requestId: string): Promise<boolean> {
   const { rows } = await tx.query<ChangedPerson>(
     `select uid, role, version from platform.people
      where uid = (select person_uid from platform.sessions where id = $1) for update`,

@@ -35,7 +35,7 @@ export interface Tokens extends Closeable {
   watch(caller: Caller): Watch
 }
 
-export interface TokensParts {
+interface TokensParts {
   relational: Relational
   eventLog: Log
   publisher: Pick<Publisher, 'locationOf'>

@@ -15,7 +15,7 @@ export interface Watch {
   close(): void
 }
 
-export interface WatchesParts {
+interface WatchesParts {
   now(): number
   /** The caller as it is remembered; rejects when it may not call any more, or that cannot be known. */
   find(subject: TokenSubject): Promise<Caller>

@@ -48,7 +48,7 @@ export interface AsyncApi {
   components: { messages: Record<string, Message> }
 }
 
-export interface AsyncApiParts {
+interface AsyncApiParts {
   topics: readonly Topic[]
   /** Avro schemas by name, as JSON. */
   schemas: ReadonlyMap<string, string>
@@ -93,7 +93,7 @@ function isPublic(topic: Topic): topic is PublicTopic {
 }
 
 /** The facts of a topic, by what they are about, as Markdown. */
-export function factsOf({ public: promise }: PublicTopic): [about: string, text: string][] {
+function factsOf({ public: promise }: PublicTopic): [about: string, text: string][] {
   return [
     ['Key', `${promise.key}.`],
     ['Order', promise.order],

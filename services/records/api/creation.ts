@@ -7,7 +7,7 @@ import type { Written } from '#services/records/store/noted.ts'
 import type { RecordHeaders } from '#services/records/store/write.ts'
 
 /** Ids of what a request makes: the same however often it runs under one Idempotency-Key. */
-export interface CreationIds {
+interface CreationIds {
   creationKey?: string
   newThreadId?: string
 }
@@ -23,7 +23,7 @@ export interface Creator<Row, New extends TObject> {
   ): Promise<Row>
 }
 
-export interface Creation<Row, New extends TObject> {
+interface Creation<Row, New extends TObject> {
   body: Static<New>
   by: Author
   ids?: CreationIds

@@ -17,7 +17,7 @@ export type HubContext = ServiceContext<
   { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
 >
 
-export interface Hub extends HubParts, Closeable {
+interface Hub extends HubParts, Closeable {
   keys: GatewayKeys
   tokens: Tokens
   limiter: Limiter

@@ -42,7 +42,7 @@ export function notThere(kind: RecordKind, id: number | string): AppError {
 }
 
 /** A page whose rows are read piece by piece. */
-export interface BegunPage<Row> {
+interface BegunPage<Row> {
   /** All of it, where it fits in a piece. */
   whole: Row[] | null
   /** The first piece is there; the others are read when they are taken. */

@@ -25,7 +25,7 @@ const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
 
-export interface DispatcherOptions {
+interface DispatcherOptions {
   /** Hears of every run that ended here. */
   onEnded?(run: EndedRun): void
   /** How long `close` lets runs go on; asked when it begins. */

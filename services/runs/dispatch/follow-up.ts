@@ -2,7 +2,7 @@
 
 const pauseMs = 20
 
-export interface FollowUp {
+interface FollowUp {
   /** Has the work done in a moment, once for all that ask meanwhile. */
   soon(): void
   cancel(): void

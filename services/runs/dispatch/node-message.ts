@@ -10,12 +10,12 @@ import type { Content } from '../state/types.ts'
 const contextMessages = 20
 const contextMessageLengthMax = 4_000
 
-export interface NodeMessage {
+interface NodeMessage {
   message: Content
   customMetadata?: Record<string, unknown>
 }
 
-export interface MessageParts {
+interface MessageParts {
   relational: SqlExecutor
   /** The report that a run brings. */
   readReport(runId: string): Promise<Report | null>

@@ -4,7 +4,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import type { EndedRun } from '../state/end.ts'
 
-export interface RunMetrics {
+interface RunMetrics {
   ended(run: EndedRun): void
 }
 

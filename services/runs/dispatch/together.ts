@@ -5,7 +5,7 @@ import { isUnavailable } from '#lib/errors.ts'
 /** One item alone goes at once, so a run that is by itself never waits. */
 export type Together<T, R> = (item: T) => Promise<R>
 
-export interface TogetherOptions<T, R> {
+interface TogetherOptions<T, R> {
   /** The results in the order of the items. It does for each item what it would do for it alone. */
   write(items: T[]): Promise<R[]>
   /** Statements on their way at once. */

@@ -14,7 +14,7 @@ import { hearNotices } from '#runtime/notices.ts'
 import { runsCommands, runsControl } from '#topics/catalog.ts'
 import { cancelNotice, runsChannel } from '../state/notice.ts'
 
-export interface WakeupParts extends ConsumerDependencies {
+interface WakeupParts extends ConsumerDependencies {
   relational: Relational
 }
 

@@ -25,7 +25,7 @@ export interface FollowParts {
 }
 
 /** An event of a run, as JSON. `seq` is null for a piece of a text, which nobody keeps. */
-export interface FollowedEvent {
+interface FollowedEvent {
   seq: number | null
   runId: string
   json: string
@@ -44,7 +44,7 @@ export interface Follow<T> {
   close(): void
 }
 
-export interface Ending<T> {
+interface Ending<T> {
   /** True where it is known that it completed, without reading it. */
   completed: boolean
   read(): Promise<T>

@@ -5,7 +5,7 @@ import type { Content, SkipReason } from '../state/types.ts'
 import { findMentions, type Mention } from './find-mentions.ts'
 
 /** All for one root message: what a user or a program wrote. */
-export const mentionLimits = {
+const mentionLimits = {
   /** The root run has depth 0. */
   depthMax: 3,
   /** Agents that one message may bring in. */
@@ -35,14 +35,14 @@ export interface MentionsAsked {
 }
 
 /** What the root message has started so far. */
-export interface MentionTally {
+interface MentionTally {
   /** Runs of the tree, the root run among them. */
   runs: number
   /** By `pairKey`. */
   pairs: ReadonlyMap<string, number>
 }
 
-export interface ChosenMentions {
+interface ChosenMentions {
   join: RunNode[]
   skipped: { agent: string; reason: SkipReason }[]
 }

@@ -1,6 +1,6 @@
 /** What of a Markdown text its writer says: without quoted lines, fenced code and code spans. */
 
-export interface Range {
+interface Range {
   from: number
   to: number
 }

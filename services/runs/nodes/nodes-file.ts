@@ -23,7 +23,7 @@ const entriesAsked = { key: 'nodes', keys: 'slugs', max: 200 }
 const slugPattern = /^[a-z0-9][a-z0-9_-]{0,31}$/
 const takenSlugs: ReadonlySet<string> = new Set(['runs', 'dispatch', 'dispatches'])
 
-export type FileNodes = NodeSet & FileValues
+type FileNodes = NodeSet & FileValues
 export type WatchedNodes = WatchedYamlFile<FileNodes>
 
 const nodesFile: YamlFileKind<FileNodes> = {

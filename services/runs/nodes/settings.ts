@@ -1,6 +1,6 @@
 /** The settings of nodes: which nodes file the run gateway and the dispatcher read. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { type NamedFile, namedFile } from '#runtime/yaml-file/named-file.ts'
 import { loadNodes } from './nodes-file.ts'
@@ -14,8 +14,6 @@ export const nodeSettings = Type.Object({
     }),
   ),
 })
-
-export type NodeSettings = Static<typeof nodeSettings>
 
 /** For a service's `check`: throws AppError `invalid_configuration` with the faults of the file. */
 export function checkNodesFile(env: Environment): void {

@@ -60,7 +60,7 @@ export type CallNode = (call: NodeCall) => AsyncIterable<RunEvent>
  * - `lost`: the connection ended in the middle;
  * - `agent_error`: the node says that the agent failed.
  */
-export type NodeFaultKind = 'unavailable' | 'lost' | 'agent_error'
+type NodeFaultKind = 'unavailable' | 'lost' | 'agent_error'
 
 export class NodeFault extends Error {
   readonly kind: NodeFaultKind

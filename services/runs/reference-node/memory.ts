@@ -20,7 +20,7 @@ const collections = ['knowledgebase', 'fleet_notes'] as const
 /** Only notes of the hub: what was done to vectors is noted in the same collection. */
 const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
 /** Subjects of the notes that are written here begin so. They are no sources. */
-export const askedMark = 'Asked: '
+const askedMark = 'Asked: '
 const foundMax = 3
 /** More than are shown, because some are left out. */
 const searchedMax = 12

@@ -28,7 +28,7 @@ const receiveMs = 30_000
 /** Longer than callers keep theirs, so that they do not send into one that closes. */
 const keepAliveMs = 65_000
 
-export interface NodeServerOptions {
+interface NodeServerOptions {
   /** By the app's name. */
   agents: ReadonlyMap<string, NodeAgent>
   host: string

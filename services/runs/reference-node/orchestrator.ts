@@ -7,7 +7,7 @@ import { answersIn, type Reported, reportIdOf } from './reports.ts'
 import type { ReferenceAgent } from './roster.ts'
 import { messageText } from './searching-agent.ts'
 
-export interface OrchestratorParts {
+interface OrchestratorParts {
   agent: ReferenceAgent
   /** Answers what is no report. */
   searching: NodeAgent
@@ -42,7 +42,7 @@ export function createOrchestrator({ agent, searching, compose, onMissing }: Orc
 }
 
 /** How many answered, what several of them found, and what each one said; names in it call nobody. */
-export function conclusionOf(reports: readonly Reported[]): string {
+function conclusionOf(reports: readonly Reported[]): string {
   const answered = reports.filter(({ status }) => status === 'completed')
   const shared = [...sourcesOf(answered)]
     .filter(([, agents]) => agents.size > 1)

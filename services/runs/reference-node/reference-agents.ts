@@ -10,14 +10,14 @@ import { orchestratorSlug, type ReferenceAgent } from './roster.ts'
 import { createSearchingAgent } from './searching-agent.ts'
 import { createSharedMemory, type MemoryParts } from './shared-memory.ts'
 
-export interface ReferenceParts {
+interface ReferenceParts {
   agents: readonly ReferenceAgent[]
   memoryOf(agent: ReferenceAgent): MemoryParts
   compose: Compose | undefined
   log: Logger
 }
 
-export interface OpenAgents extends Closeable {
+interface OpenAgents extends Closeable {
   /** By slug, which is the name of the app. */
   agents: ReadonlyMap<string, NodeAgent>
 }

@@ -7,7 +7,7 @@ import type { ChatMessage, Compose } from './model.ts'
 import { quoted, quotedLines } from './quoting.ts'
 import type { ReferenceAgent } from './roster.ts'
 
-export interface AgentParts {
+interface AgentParts {
   agent: ReferenceAgent
   /** Opened with the first message. */
   memory(): Promise<Memory>

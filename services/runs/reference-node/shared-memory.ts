@@ -21,7 +21,7 @@ export interface MemoryParts {
 const waitOutLimitsMs = 30_000
 const timeoutMs = 20_000
 
-export interface SharedMemory extends Closeable {
+interface SharedMemory extends Closeable {
   /** Throws an Error in plain words. */
   open(): Promise<Memory>
 }

@@ -3,7 +3,7 @@
 import { type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { type ClaimedRun, claimedColumns } from './columns.ts'
 
-export interface ClaimRequest {
+interface ClaimRequest {
   slug: string
   /** Runs of the node at once, over all dispatchers. */
   concurrency: number
@@ -36,7 +36,7 @@ export async function claimRuns(executor: SqlExecutor, request: ClaimRequest): P
 }
 
 /** A run of which this dispatcher still has the lease. */
-export interface Renewed {
+interface Renewed {
   runId: string
   epoch: number
   canceled: boolean

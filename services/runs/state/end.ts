@@ -23,7 +23,7 @@ export interface RunEnd {
   announce?: boolean
 }
 
-export type EndCondition =
+type EndCondition =
   | { kind: 'queued' }
   /** By the dispatcher that runs it. */
   | { kind: 'held'; epoch: number }

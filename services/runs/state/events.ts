@@ -2,7 +2,7 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 
-export const eventLimits = { events: 10_000, bytes: 32 * 1024 * 1024 } as const
+const eventLimits = { events: 10_000, bytes: 32 * 1024 * 1024 } as const
 
 export interface Held {
   runId: string
@@ -10,7 +10,7 @@ export interface Held {
 }
 
 /** What the writer of an event knows: with it a statement that is sent again stores nothing twice. */
-export interface NewEvent {
+interface NewEvent {
   /** JSON. */
   event: string
   /** Durable events of the run so far. */

@@ -12,12 +12,12 @@ export interface Tally {
   pairs: ReadonlyMap<string, number>
 }
 
-export interface Chosen {
+interface Chosen {
   join: { slug: string; codename: string }[]
   skipped: { agent: string; reason: SkipReason }[]
 }
 
-export interface JoinRequest {
+interface JoinRequest {
   /** In which the message was written. */
   run: ClaimedRun
   text: string

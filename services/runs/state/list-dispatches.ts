@@ -4,7 +4,7 @@ import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { sizedPage } from '#runtime/http/sized-page.ts'
 import type { DispatchStatus, RunStatus } from './types.ts'
 
-export interface DispatchQuery {
+interface DispatchQuery {
   /** Those that this caller started, or that are of this user, by uid; without it everybody's. */
   own?: { callerUid: string; userUid: string }
   status?: DispatchStatus

@@ -14,7 +14,7 @@ export interface Probed {
   answered: boolean
 }
 
-export interface NodeChange {
+interface NodeChange {
   slug: string
   status: 'up' | 'down' | 'unknown'
   changed: boolean

@@ -8,12 +8,7 @@ export const runTriggers = ['api', 'mention', 'dispatch', 'synthesis', 'report']
 export type RunTrigger = (typeof runTriggers)[number]
 
 /** Why a run failed; the same words as the problem codes of the gateway. */
-export type RunErrorCode =
-  | 'agent_error'
-  | 'node_lost'
-  | 'node_unavailable'
-  | 'run_timeout'
-  | 'too_many_events'
+type RunErrorCode = 'agent_error' | 'node_lost' | 'node_unavailable' | 'run_timeout' | 'too_many_events'
 
 export interface RunError {
   code: RunErrorCode

@@ -14,7 +14,7 @@ export interface ByteBudget {
   begin(agentId: string): Upload
 }
 
-export interface Upload {
+interface Upload {
   /** Counts bytes that have arrived. Throws AppError `overloaded` when they are too many. */
   arrived(bytes: number): void
   /** Its bytes are parsed, or given up. */

@@ -92,7 +92,7 @@ export function hitBytesMax({ withPayload, withVector }: { withPayload?: boolean
 /** Deep enough for any record; engines refuse nesting somewhere beyond a hundred levels. */
 const depthMax = 64
 
-export type PackedPayload = { text: string } | { fault: string; path?: string }
+type PackedPayload = { text: string } | { fault: string; path?: string }
 
 export function packPayload(value: unknown): PackedPayload {
   if (value === undefined) return { text: '{}' }

@@ -22,7 +22,7 @@ const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
 type PointMessage = OutgoingMessage<{ collection: string; id: string }, VectorUpsert>
 
-export interface PointHeaders {
+interface PointHeaders {
   operation: string
   agentId: string
   /** Request id and traceparent. */

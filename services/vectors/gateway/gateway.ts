@@ -23,7 +23,7 @@ import { openProgress } from '../read/operations/progress.ts'
 import { loadPgSearch, type PgSearch } from '../read/search-pg/search.ts'
 import { createHealthProbe, type HealthProbe } from './health-probe.ts'
 
-export type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
+type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
 export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
 
 export interface Gateway extends Access {

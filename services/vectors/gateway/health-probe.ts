@@ -20,7 +20,7 @@ export interface ComponentHealth {
   latency_ms: number | null
 }
 
-export type ProbedEngine = 'vector_engine' | 'relational_engine' | 'event_log'
+type ProbedEngine = 'vector_engine' | 'relational_engine' | 'event_log'
 
 export interface Health extends Record<ProbedEngine, ComponentHealth> {
   /** How far behind this process's event loop was. */

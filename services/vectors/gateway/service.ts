@@ -1,6 +1,6 @@
 /** The vector gateway: agents prove who they are, write points into the log and search the vector engine. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { defineIngress } from '#runtime/start/service.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
@@ -14,8 +14,6 @@ const config = Type.Object({
     description: 'lifetime of a gateway key in seconds',
   }),
 })
-
-export type VectorGatewayConfig = Static<typeof config>
 
 export const vectorGateway = defineIngress({
   name: 'vector-gateway',

@@ -19,7 +19,7 @@ export interface Pending<T> {
   operation: T
 }
 
-export interface EngineCall {
+interface EngineCall {
   partition: number
   signal: AbortSignal
 }

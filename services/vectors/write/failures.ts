@@ -5,7 +5,7 @@ import { parsePointKey } from '#topics/catalog.ts'
 import type { Index } from './indexes.ts'
 import { operationHeader } from './operation.ts'
 
-export interface ParkedRecord {
+interface ParkedRecord {
   message: { key: string } | null
   position: { partition: number; offset: number }
   headers: Record<string, string>

@@ -167,7 +167,7 @@ interface PartitionProgress {
   countedThrough: number
 }
 
-export interface ProgressKeeper {
+interface ProgressKeeper {
   /**
    * Goes on in gained partitions from their last record, and publishes that record again, which nobody waits for.
    * Resolves with the first offset of each that is neither committed nor reported as applied.

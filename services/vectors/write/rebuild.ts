@@ -119,7 +119,7 @@ export async function prepareGroup(
   )
 }
 
-export interface RebuildStatus {
+interface RebuildStatus {
   state: GenerationState
   /** Offsets read so far, of those that the log holds now. */
   done: number
@@ -146,7 +146,7 @@ export async function readRebuildStatus(parts: RebuildParts, generation: number)
 }
 
 /** `appliedThrough` of a generation comes from vectors.progress. */
-export interface SwitchParts extends RebuildParts {
+interface SwitchParts extends RebuildParts {
   appliedThrough(generation: number): ReadonlyMap<number, number>
 }
 

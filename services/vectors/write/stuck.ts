@@ -14,7 +14,7 @@ import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 /** A group's records of one epoch of the topic. */
-export interface StuckOf {
+interface StuckOf {
   group: string
   epoch: number
 }
@@ -31,7 +31,7 @@ export interface StuckRecord {
 }
 
 /** A record by its place and its key. */
-export type RecordPlace = Pick<StuckRecord, 'partition' | 'offset' | 'key'>
+type RecordPlace = Pick<StuckRecord, 'partition' | 'offset' | 'key'>
 
 export interface StuckRecords extends Closeable {
   /** True when an operator wants this record passed: it is parked. */

@@ -37,7 +37,7 @@ interface Work {
   context: CallContext
 }
 
-export interface CourierParts {
+interface CourierParts {
   targets(): WebhookTargets
   /** Records of targets that no file names wait this long for one that does. */
   unknownMs: number

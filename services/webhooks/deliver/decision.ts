@@ -3,7 +3,7 @@
 import type { WebhookTarget } from '../targets/target.ts'
 import type { Verdict } from './verdict.ts'
 
-export type Decision =
+type Decision =
   | { kind: 'deliver' }
   /** Dead letter, now. */
   | { kind: 'park'; why: 'answer' | 'held_too_long' }
@@ -14,7 +14,7 @@ export type Decision =
   /** Poison that the operator wants to wait: again at growing intervals. */
   | { kind: 'hold'; retriesUsed: number; tries: number }
 
-export interface Circumstances {
+interface Circumstances {
   verdict: Verdict
   /** Tries of the event that its retries were spent on, before this one; more than `retry`: they were used up. */
   retriesUsed: number

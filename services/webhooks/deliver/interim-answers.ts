@@ -46,7 +46,7 @@ function readThrough(socket: Socket, filter: InterimFilter): void {
   }
 }
 
-export class InterimFilter {
+class InterimFilter {
   #isAtHead = true
   /** The beginning of a head that is not decided. */
   #held: Buffer | null = null

@@ -5,7 +5,7 @@ import type { WebhookDelivery } from '#schemas/types.ts'
 import { platformHeaders } from '../targets/platform-headers.ts'
 import type { WebhookTarget } from '../targets/target.ts'
 
-export interface RequestFacts {
+interface RequestFacts {
   sequence: number
   /** Null: nothing is known of it. */
   previous: number | null

@@ -12,7 +12,7 @@ import { type Attempts, openAttempts } from './targets/attempts.ts'
 import { createLag, type Lag } from './targets/lag.ts'
 import { openProbes, type Probes } from './targets/probes.ts'
 
-export type RelayEngines = 'eventLog' | 'relational'
+type RelayEngines = 'eventLog' | 'relational'
 export type RelayContext = ServiceContext<RelayEngines, WebhookSettings>
 
 export interface Relay extends Closeable {

@@ -36,7 +36,7 @@ export interface NameLookupOptions {
   hostsFile?: string
 }
 
-export interface NameLookup {
+interface NameLookup {
   lookup: LookupFunction
   /** A connection to it failed: the next lookup asks again. */
   forget(hostname: string): void

@@ -6,7 +6,7 @@ import type { Schemas } from '#schemas/types.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 
-export interface WithoutSecretsParts<S extends SchemaName> {
+interface WithoutSecretsParts<S extends SchemaName> {
   codec: Codec
   topic: Topic<S>
   /** Those of now: the targets file may have changed since the record was written. */

@@ -39,7 +39,7 @@ export interface TargetStatus {
   last: WebhookAttempt | null
 }
 
-export interface StatusParts {
+interface StatusParts {
   eventLog: Log & Groups
   relational: SqlExecutor
   locations: ReadonlyMap<string, TopicLocation>
@@ -47,7 +47,7 @@ export interface StatusParts {
   signal: AbortSignal
 }
 
-export interface TargetStatuses {
+interface TargetStatuses {
   /** Couriers that are in the group now. */
   couriers: number
   targets: TargetStatus[]

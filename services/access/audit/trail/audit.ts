@@ -22,7 +22,7 @@ declare module 'fastify' {
 const collectionShownMax = 64
 
 /** What an operation is about; its agent is the caller where nothing else is said. */
-export interface AuditSubject {
+interface AuditSubject {
   agentId?: string
   collection?: string | null
 }
@@ -41,7 +41,7 @@ export async function withAudit<T>(
   return result
 }
 
-export interface AuditedOptions {
+interface AuditedOptions {
   /** The agent of the platform that a failed request belongs to; null: of none. Default: the caller. */
   agentOf?(request: FastifyRequest, problem: AppError): string | null | Promise<string | null>
   /** Default: the `collection` that body or query name. */

@@ -21,7 +21,7 @@ export interface Ends {
   flush(): Promise<void>
 }
 
-export interface EndsParts {
+interface EndsParts {
   publish(messages: EndMessage[], partition: number): Promise<unknown>
   /** Called with how many ends are given up, and why. */
   onLost(count: number, error: unknown): void

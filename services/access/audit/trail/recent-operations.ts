@@ -19,7 +19,7 @@ const readMs = 20_000
 const freshMs = 2_000
 const answersMax = 500
 
-export interface RecentOperation {
+interface RecentOperation {
   operation: string
   collection: string | null
   /** `unknown` until the end is known; then ok, or a problem code. */

@@ -17,7 +17,7 @@ interface Tally {
   statusCode: number | null
 }
 
-export interface Refusals {
+interface Refusals {
   count(agentId: string | null, operation: string, outcome: string, statusCode: number): void
   /** Writes the summaries of the minute that has begun. */
   close(): void

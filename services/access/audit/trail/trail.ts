@@ -19,7 +19,7 @@ const otherPartitionTimeoutMs = deadlines.request.auditElsewhereMs
 /** A partition that did not answer is passed over for this long. */
 const avoidMs = 5_000
 
-export interface AuditedRequest {
+interface AuditedRequest {
   agentId: string
   operation: string
   collection: string | null
@@ -43,7 +43,7 @@ export interface AuditTrail extends Closeable {
   lost(): number
 }
 
-export interface AuditTrailParts {
+interface AuditTrailParts {
   publisher: Pick<Publisher, 'publish' | 'partitions'>
   /** Called when a record is given up. */
   onLost(error: unknown): void

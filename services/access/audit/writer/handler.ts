@@ -86,7 +86,7 @@ function messageOf(
   }
 }
 
-export interface AuditNote {
+interface AuditNote {
   id: string
   /** What is embedded. */
   text: string

@@ -14,7 +14,7 @@ const pageSize = 200
 /** Between two pages, so that searches and writes come first. */
 const pagePauseMs = 200
 
-export interface RetentionParts {
+interface RetentionParts {
   vectors: Pick<VectorStore, 'scroll'>
   publisher: Pick<Publisher, 'publish'>
   retentionDays: number

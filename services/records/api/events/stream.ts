@@ -10,7 +10,7 @@ import type { Feed, FeedRecord } from './feed.ts'
 const waitingMax = 100
 const fetchBytesMax = 32 * 1024
 
-export interface StreamParts {
+interface StreamParts {
   eventLog: Log
   feed: Feed
   stream: EventStream

@@ -33,7 +33,7 @@ export const dispatchRequest = bothSpellings(
   { title: 'DispatchRequest', description: 'What is not known is ignored.' },
 )
 
-export interface DispatchRequest {
+interface DispatchRequest {
   userId: string
   /** Undefined: a new one. */
   sessionId: string | undefined

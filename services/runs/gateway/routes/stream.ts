@@ -20,7 +20,7 @@ export const streamHeaders = Type.Object({
 
 const streamOptions = { quiet: true, retryMs: 2_000, heartbeat: 'ping' } as const
 
-export interface Streamed<T> {
+interface Streamed<T> {
   follow: Follow<T>
   after: number
   fresh?: boolean

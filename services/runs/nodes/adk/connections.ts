@@ -10,7 +10,7 @@ const idleMs = 4_000
 /** Behind the limit of a run: the dispatcher ends it first. */
 const beyondRunMs = 10_000
 
-export interface NodeRequest {
+interface NodeRequest {
   method: 'GET' | 'POST'
   /** Below the node's url, encoded. */
   path: string

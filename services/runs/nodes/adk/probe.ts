@@ -7,7 +7,7 @@ import { unavailable } from './faults.ts'
 const probeMs = 2_000
 const answerBytesMax = 1024 * 1024
 
-export type ProbeNode = (node: RunNode, signal: AbortSignal) => Promise<void>
+type ProbeNode = (node: RunNode, signal: AbortSignal) => Promise<void>
 
 /** `send` is of tests. */
 export function createProbeNode(send: SendToNode = createConnections()): ProbeNode {

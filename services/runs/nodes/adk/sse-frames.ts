@@ -7,7 +7,7 @@
 const frameBytesMax = 4 * 1024 * 1024
 
 /** The data of one frame, or how large it was when that was too much. */
-export type Frame = { data: string } | { bytes: number }
+type Frame = { data: string } | { bytes: number }
 
 const lineFeed = 0x0a
 const carriageReturn = 0x0d

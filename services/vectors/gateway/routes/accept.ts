@@ -6,7 +6,7 @@ import type { Position } from '#runtime/publish/messages.ts'
 import type { Reservation } from '../../read/operations/backlog.ts'
 import type { Gateway } from '../gateway.ts'
 
-export interface Acceptance {
+interface Acceptance {
   collection: string
   /** Points or ids of the request. */
   points: number

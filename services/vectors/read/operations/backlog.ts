@@ -28,7 +28,7 @@ export interface Backlog {
   points(agentId: string): number
 }
 
-export interface BacklogParts {
+interface BacklogParts {
   appliedThrough(partition: number): number
   onApplied(listener: (partition: number, through: number) => void): void
   now?(): number

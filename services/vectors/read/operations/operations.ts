@@ -16,7 +16,7 @@ export type OperationState =
   | { status: 'failed'; error: string }
 
 /** The vector engine, or the relational mirror. */
-export type ReadIndex = 'vectors' | 'relational'
+type ReadIndex = 'vectors' | 'relational'
 
 export interface Operations {
   /** The id of an operation whose records are at these positions. */
@@ -33,7 +33,7 @@ export interface Operations {
   after(id: string, index?: ReadIndex): Promise<void>
 }
 
-export interface OperationsParts {
+interface OperationsParts {
   relational: Relational
   publisher: Pick<Publisher, 'locationOf'>
   progress: IndexProgress & Pick<Progress, 'mirrored'>

@@ -23,7 +23,7 @@ interface Counted {
 
 type Parts = Pick<StatementParts, 'table' | 'filter'>
 /** `read` is used where the figure must be asked for. */
-export type EligibleRows = (parts: Parts, read: ReadRows) => Promise<number>
+type EligibleRows = (parts: Parts, read: ReadRows) => Promise<number>
 
 /** With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
 export function createEligibleRows(): EligibleRows {

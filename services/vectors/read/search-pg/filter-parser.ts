@@ -9,7 +9,7 @@ export interface SqlNode {
   fields: Record<string, unknown>
 }
 
-export type FilterParser = (text: string) => SqlNode
+type FilterParser = (text: string) => SqlNode
 
 /**
  * Up to this length no nesting comes near the limit of the parser's stack, and any condition is parsed in milliseconds.

@@ -154,7 +154,7 @@ export async function loadPgSearch(
   }
 }
 
-export interface QuickLimit {
+interface QuickLimit {
   ms: number
   /** More for each MiB of the table. */
   msPerMb: number

@@ -19,7 +19,7 @@ export interface Key {
   id: string
 }
 
-export interface NearestKeys {
+interface NearestKeys {
   /** Of the nearest rows, at most `limit`. */
   keys: Key[]
   /** All rows that match. */

@@ -22,7 +22,7 @@ export interface SearchTable {
   bytes: number
 }
 
-export interface SearchTables {
+interface SearchTables {
   /** Throws AppError `table_not_found`. */
   get(name: string): Promise<SearchTable>
   /** What was read is out of date: the next `get` reads again. */

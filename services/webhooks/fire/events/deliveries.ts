@@ -31,7 +31,7 @@ export interface Deliveries {
 }
 
 /** What is needed of the platform's publisher. */
-export interface DeliveryPublisher {
+interface DeliveryPublisher {
   publish(
     topic: typeof webhooksDeliveries,
     messages: DeliveryMessage[],

@@ -21,7 +21,7 @@ export interface Attempts extends Closeable {
   last(target: string): LastSeen | null
 }
 
-export interface AttemptsParts {
+interface AttemptsParts {
   engines: { eventLog: Log }
   publisher: Pick<Publisher, 'locationOf'>
   codec: Codec
