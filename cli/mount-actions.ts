@@ -42,13 +42,15 @@ function mount(program: Program, cli: Cli, action: Action, command: CommandLine<
     const places = path.split('.')
     const option = optionOf(places, action.args, help)
     program.addOption(option)
-    return { places, name: option.attributeName() }
+    return { places, name: option.attributeName(), none: noneOf(schemaAt(action.args, places)) }
   })
   describe(program, example).action(async (...given: unknown[]) => {
     const typed = given[positional.length] as Record<string, unknown>
     const args: Record<string, unknown> = {}
     for (const [n, name] of positional.entries()) args[name] = given[n]
-    for (const { places, name } of read) put(args, places, typed[name])
+    for (const { places, name, none } of read) {
+      put(args, places, typed[name] === none ? null : typed[name])
+    }
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
@@ -87,13 +89,17 @@ function schemaAt(args: TObject, places: readonly string[]): AnySchema {
 
 const choicesOf = (schema: AnySchema) => schema.enum
 
-/** What takes a figure back that was set: null. */
-const byDefault = 'default'
+const typesOf = ({ type, anyOf = [] }: AnySchema) => [type, ...anyOf.map((one) => one.type)]
 
-function readerOf({ type, anyOf }: AnySchema): (text: string) => string | number | null {
-  const types = [type, ...(anyOf ?? []).map((one) => one.type)]
-  if (!types.includes('integer')) return (text) => text
-  return (text) => (text === byDefault && types.includes('null') ? null : wholeNumber(text))
+/** The word for null, which takes back what was set; commander takes null itself for nothing. */
+function noneOf(schema: AnySchema): string | symbol {
+  return typesOf(schema).includes('null') ? 'default' : Symbol('no word')
+}
+
+function readerOf(schema: AnySchema): (text: string) => string | number {
+  if (!typesOf(schema).includes('integer')) return (text) => text
+  const none = noneOf(schema)
+  return (text) => (text === none ? text : wholeNumber(text))
 }
 
 function wholeNumber(text: string): number {

@@ -44,6 +44,11 @@ async function guess(browser: Browser, times: number, email: (n: number) => stri
   return checked
 }
 
+async function untilRefused(browser: Browser, email: string): Promise<void> {
+  for (let n = 0; n < 50; n++) if ((await enter(browser, wrong(email))).status === 429) return
+  throw new Error('no guess was refused')
+}
+
 /** What an address may try, whatever the time that it takes: windows of a minute may move on under it. */
 function expectTries(checked: number, usual: number): void {
   expect(checked).toBeGreaterThan(0)
@@ -107,12 +112,16 @@ test('a forged cookie, one of another account and one without the password give 
   expect(await guess(eves, 20, () => bea.email)).toBeLessThanOrEqual(1)
   for (const value of [`${stolen.slice(0, -2)}AA`, 'x', '', eves.cookies.get('flotilla_browser')!.value]) {
     const headers = { cookie: `flotilla_browser=${value}` }
-    // What became free meanwhile is used up.
-    await guess(here(), 3, () => bea.email)
-    const answer = await tried(() =>
-      here().ask('/api/v1/session', { body: wrong(bea.email), headers, cookies: false }),
-    )
-    expect([value, ...codes(answer)]).toEqual([value, 429, 'rate_limited'])
+    // A known browser would have five tries of its own; these have what becomes free while time passes.
+    const answers: unknown[] = []
+    for (let n = 0; n < 4; n++) {
+      await untilRefused(here(), bea.email)
+      const answer = await tried(() =>
+        here().ask('/api/v1/session', { body: wrong(bea.email), headers, cookies: false }),
+      )
+      answers.push(codes(answer))
+    }
+    expect([value, answers]).toEqual([value, expect.arrayContaining([[429, 'rate_limited']])])
   }
   // Stolen it is worth the five tries of a pair, at this account alone.
   const thief = newBrowser(platform, { cookie: `flotilla_browser=${stolen}` })
