@@ -1,9 +1,8 @@
 /** Every operation: what a running platform does when the command line asks it over the control socket. */
 
+import { actions } from './actions.ts'
 import { issueAgentKeyOperation, listAgentKeysOperation, revokeAgentKeyOperation } from './agent-keys.ts'
-import { agentActions } from './agents/actions.ts'
 import { copyOperation } from './backup/backup.ts'
-import { deadLetterActions } from './dead-letters/actions.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
 import { addGoalOperation, listGoalsOperation, setGoalOperation, showGoalOperation } from './goals.ts'
@@ -28,10 +27,9 @@ import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
 import { addUserOperation, listUsersOperation, removeUserOperation, setUserRoleOperation } from './users.ts'
-import { webhookActions } from './webhooks/actions.ts'
 
 /** Those of the main API alone are not asked for here. */
-const commands = [...agentActions, ...deadLetterActions, ...webhookActions].filter(({ cli }) => cli)
+const commands = actions.filter(({ cli }) => cli)
 
 export const operations: readonly Operation[] = [
   ...commands,

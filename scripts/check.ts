@@ -13,6 +13,7 @@ const checks = [
   'docs:topics -- --check',
   'docs:config -- --check',
   'docs:errors -- --check',
+  'docs:actions -- --check',
   'docs:paths',
   'words',
 ]

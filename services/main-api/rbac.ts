@@ -3,9 +3,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
-import { agentActions } from '#operations/agents/actions.ts'
-import { deadLetterActions } from '#operations/dead-letters/actions.ts'
-import { webhookActions } from '#operations/webhooks/actions.ts'
+import { actions } from '#operations/actions.ts'
 import { credentialOf } from '#runtime/http/api/facts.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
@@ -36,7 +34,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/brain/state': 'viewer',
   'GET /api/v1/collections': 'viewer',
   'POST /api/v1/collections/:collection/search': 'viewer',
-  ...rolesOf([...agentActions, ...deadLetterActions, ...webhookActions]),
+  ...rolesOf(actions),
   'GET /api/v1/fleet_notes': 'viewer',
   'POST /api/v1/fleet_notes': 'member',
   'GET /api/v1/fleet_notes/:id': 'viewer',
@@ -93,9 +91,9 @@ export const rbac: Readonly<Record<string, Least>> = {
 }
 
 /** Actions say it themselves. */
-function rolesOf(actions: readonly Action[]): Record<string, Least> {
+function rolesOf(all: readonly Action[]): Record<string, Least> {
   return Object.fromEntries(
-    actions.flatMap(({ http, role }) => (http ? [[`${http.method} /api/v1${http.path}`, role]] : [])),
+    all.flatMap(({ http, role }) => (http ? [[`${http.method} /api/v1${http.path}`, role]] : [])),
   )
 }
 

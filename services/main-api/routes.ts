@@ -3,9 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Closeable } from '#lib/resource.ts'
-import { agentActions } from '#operations/agents/actions.ts'
-import { deadLetterActions } from '#operations/dead-letters/actions.ts'
-import { webhookActions } from '#operations/webhooks/actions.ts'
+import { actions } from '#operations/actions.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
 import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
 import { requireToken } from '#services/access/callers/credentials.ts'
@@ -48,15 +46,13 @@ const description =
 const operators = [
   registerState,
   registerCollections,
-  (scope: FastifyInstance, main: MainApi) => mountActions(scope, main, agentActions),
+  (scope: FastifyInstance, main: MainApi) =>
+    mountActions(scope, main, actions, { 'webhooks targets': main.observed.targets }),
   registerAreas,
   registerDispatchList,
   registerLog,
   registerLogRecords,
   registerLogTail,
-  (scope: FastifyInstance, main: MainApi) => mountActions(scope, main, deadLetterActions),
-  (scope: FastifyInstance, main: MainApi) =>
-    mountActions(scope, main, webhookActions, { 'webhooks targets': main.observed.targets }),
   registerWebhooks,
   registerAudit,
   registerRequests,
