@@ -1,6 +1,5 @@
 /** Every bench, in the order in which they are listed. */
 
-import { clientBench } from '../packages/client/bench/client.ts'
 import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
@@ -30,7 +29,6 @@ export const benches: readonly Bench[] = [
   consumerBench,
   producerBench,
   localSearchBench,
-  clientBench,
   webhooksBench,
   hubBench,
   runsBench,

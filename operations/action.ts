@@ -43,7 +43,7 @@ export interface Http<S extends TObject, R> {
   body?: TObjectOptions & { title: string }
   /** What is answered, where it is not the result itself. */
   view?(result: R, asked: { args: Static<S>; caller: Caller; env: Environment }): unknown
-  /** `place`: the path of the route. */
+  /** `place`: the path that was asked for. */
   headers?(result: R, place: string): Record<string, string>
 }
 

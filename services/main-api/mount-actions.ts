@@ -54,7 +54,7 @@ function mount(
       const given = inQuery ? numbersOf(rest, request.query as object) : (request.body as object)
       const args = { ...given, ...(request.params as object) }
       const result = await (cached ? cached.get() : operate(context, request, action, args))
-      reply.code(status).headers(http.headers?.(result, request.routeOptions.url!) ?? {})
+      reply.code(status).headers(http.headers?.(result, request.url.replace(/\?.*/, '')) ?? {})
       return http.view?.(result, { args, caller: callerOf(request), env: context.env }) ?? result
     },
   })
