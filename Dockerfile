@@ -7,7 +7,7 @@ COPY packages packages
 COPY console console
 COPY scripts/build.js scripts/build.js
 # What builds the packages and the console is not needed after it. The runtime is that of the image.
-RUN npm ci --include=dev && npm run build && npm prune --omit=dev && npm cache clean --force && rm -rf node_modules/node-linux-* node_modules/node-bin-*
+RUN npm ci --include=dev && node scripts/build.js && npm prune --omit=dev && npm cache clean --force && rm -rf node_modules/node-linux-* node_modules/node-bin-*
 
 FROM node:24-bookworm-slim
 WORKDIR /app
