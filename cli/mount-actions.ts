@@ -34,7 +34,9 @@ function mount(program: Program, cli: Cli, action: Action, command: CommandLine<
   program.description(uncapitalised(command.summary ?? action.summary))
   for (const name of positional) {
     const schema = schemaAt(action.args, [name])
-    const argument = new Argument(`<${flagOf(name)}>`)
+    const word = flagOf(name)
+    const isRequired = action.args.required?.includes(name) ?? false
+    const argument = new Argument(isRequired ? `<${word}>` : `[${word}]`)
     const choices = choicesOf(schema)
     program.addArgument(choices ? argument.choices(choices) : argument.argParser(readerOf(schema)))
   }
@@ -47,7 +49,7 @@ function mount(program: Program, cli: Cli, action: Action, command: CommandLine<
   describe(program, example).action(async (...given: unknown[]) => {
     const typed = given[positional.length] as Record<string, unknown>
     const args: Record<string, unknown> = {}
-    for (const [n, name] of positional.entries()) args[name] = given[n]
+    for (const [n, name] of positional.entries()) if (given[n] !== undefined) args[name] = given[n]
     for (const { places, name, none } of read) {
       put(args, places, typed[name] === none ? null : typed[name])
     }

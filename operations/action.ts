@@ -41,6 +41,8 @@ export interface Http<S extends TObject, R> {
   fields?: Partial<Record<Argument<S>, TSchema>>
   /** Title, examples and the like of the body. */
   body?: TObjectOptions & { title: string }
+  /** A shell command for the reference page, in place of the one that is made from the fields. */
+  sample?: string
   /** What is answered, where it is not the result itself. */
   view?(result: R, asked: { args: Static<S>; caller: Caller; env: Environment }): unknown
   /** `place`: the path that was asked for. */

@@ -1,7 +1,6 @@
 /** Every operation: what a running platform does when the command line asks it over the control socket. */
 
 import { actions } from './actions.ts'
-import { issueAgentKeyOperation, listAgentKeysOperation, revokeAgentKeyOperation } from './agent-keys.ts'
 import { copyOperation } from './backup/backup.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
@@ -26,16 +25,12 @@ import { rotateSecretsOperation } from './secrets.ts'
 import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
 import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
-import { addUserOperation, listUsersOperation, removeUserOperation, setUserRoleOperation } from './users.ts'
 
 /** Those of the main API alone are not asked for here. */
 const commands = actions.filter(({ cli }) => cli)
 
 export const operations: readonly Operation[] = [
   ...commands,
-  issueAgentKeyOperation,
-  listAgentKeysOperation,
-  revokeAgentKeyOperation,
   copyOperation,
   doctorOperation,
   exportOperation,
@@ -63,10 +58,6 @@ export const operations: readonly Operation[] = [
   sinkJsonlOperation,
   sinkPostgresOperation,
   statsOperation,
-  addUserOperation,
-  listUsersOperation,
-  removeUserOperation,
-  setUserRoleOperation,
   growTopicOperation,
   tailTopicOperation,
 ]

@@ -20,7 +20,10 @@ function usageOf(action: Action, { words = action.name, positional = [], options
     const usage = typeof help === 'string' ? flag : `${flag} ${help[0].toUpperCase()}`
     return required.includes(path) ? usage : `[${usage}]`
   })
-  const given = positional.map((name) => name.toUpperCase().replaceAll('_', '-'))
+  const given = positional.map((name) => {
+    const word = name.toUpperCase().replaceAll('_', '-')
+    return required.includes(name) ? word : `[${word}]`
+  })
   return ['flotilla', words, ...given, ...flags].join(' ')
 }
 

@@ -39,7 +39,10 @@ function mount(
   scope.route({
     method,
     url: path,
-    config: { problems: ['forbidden', ...action.problems] },
+    config: {
+      problems: ['forbidden', ...action.problems],
+      ...(http.sample === undefined ? {} : { sample: http.sample }),
+    },
     schema: {
       operationId,
       tags: [tag],

@@ -16,13 +16,6 @@ export const rbac: Readonly<Record<string, Least>> = {
   'POST /api/v1/auth/agent': 'open',
   'GET /api/v1/me': 'viewer',
   'PUT /api/v1/me/password': 'viewer',
-  'POST /api/v1/agent-keys': 'admin',
-  'GET /api/v1/agent-keys': 'admin',
-  'DELETE /api/v1/agent-keys/:id': 'admin',
-  'GET /api/v1/users': 'admin',
-  'POST /api/v1/users': 'admin',
-  'PATCH /api/v1/users/:user': 'admin',
-  'DELETE /api/v1/users/:user': 'admin',
 
   'GET /api/v1/session': 'open',
   'POST /api/v1/session': 'open',

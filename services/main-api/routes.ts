@@ -16,7 +16,6 @@ import { type MainApi, openMainApi } from './main-api.ts'
 import { mountActions } from './mount-actions.ts'
 import { enforceRoles, requireEntries } from './rbac.ts'
 import { noteRefused } from './refused-changes.ts'
-import { registerAgentKeys } from './routes/agent-keys.ts'
 import { registerAreas } from './routes/areas.ts'
 import { registerAsyncApi } from './routes/asyncapi.ts'
 import { registerAudit } from './routes/audit.ts'
@@ -32,7 +31,6 @@ import { registerMyPassword } from './routes/my-password.ts'
 import { registerRequests } from './routes/requests.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
-import { registerUsers } from './routes/users.ts'
 import { registerWebhooks } from './routes/webhooks.ts'
 import { registerWellKnown } from './routes/well-known.ts'
 
@@ -113,9 +111,7 @@ export async function registerMainApi(
         })
         registerMe(scope)
         registerMyPassword(scope, main)
-        registerAgentKeys(scope, main)
         for (const register of operators) await register(scope, main)
-        registerUsers(scope, main)
       })
     },
     { prefix: '/api/v1' },

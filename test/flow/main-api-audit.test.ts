@@ -168,7 +168,7 @@ describe('a change by the command line', () => {
     'agents update': { agent_id: 'nobody', role: 'x' },
     'agents rotate': { agent_id: 'nobody' },
     'agents delete': { agent_id: 'nobody' },
-    'agent-keys issue': { agentId: 'nobody' },
+    'agent-keys issue': { agent_id: 'nobody' },
     'agent-keys revoke': { id: 'ak_none' },
     'users add': { email: 'no mail' },
     'users role': { user: 'nobody@x', role: 'viewer' },
