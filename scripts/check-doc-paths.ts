@@ -21,8 +21,9 @@ const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
   encoding: 'utf8',
 }).split('\n')
 const pages = files.filter((file) => /^(docs\/)?[^/]+\.md$/.test(file))
+// Published migrations never change, whatever moves.
 const sources = files.filter(
-  (file) => /\.(ts|tsx|js|cjs|mjs|sql)$/.test(file) && !/(^|\/)fixtures\//.test(file),
+  (file) => /\.(ts|tsx|js|cjs|mjs|sql)$/.test(file) && !/(^|\/)(fixtures|migrations)\//.test(file),
 )
 
 const names = new Set(files.map((file) => basename(file)))

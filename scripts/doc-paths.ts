@@ -13,12 +13,12 @@ const parts = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|(\/\*[\
 const sqlParts = /'(?:''|[^'])*'|(--[^\n]*|\/\*[\s\S]*?\*\/)/g
 
 /** Made by a build or an install: not there in a fresh clone. */
-const made = /(^|\/)(dist|node_modules)(\/|$)/
+const made = /(^|\/)(dist|node_modules)(\/|$)|^console\/src\/schema\.d\.ts$/
 /** Any name may be in its place. */
 const placeholder = /(^|\/)[A-Z]+$/
 
 export function pathsOfPage(text: string): string[] {
-  return [...text.matchAll(inBackticks)].map(([, path = '']) => path)
+  return [...text.matchAll(inBackticks)].map(([, path = '']) => path).filter((path) => !made.test(path))
 }
 
 /** The comments of a source file, whose name says its language. */

@@ -17,7 +17,7 @@ import {
 import { withLease } from '#runtime/leases.ts'
 import type { Position } from '#runtime/publish/messages.ts'
 import type { ChangeDetails } from '#services/access/admin-audit/admin-audit.ts'
-import type { DeadLetterOrigin } from '#topics/catalog.ts'
+import type { DeadLetterOrigin } from '#topics/dead-letters.ts'
 import { type Cell, type Shown, tableOf } from '../action.ts'
 import type { ChangeContext } from '../change.ts'
 import type { OperatedPlatform, OperationContext } from '../operation.ts'

@@ -14,7 +14,8 @@ import {
   vectorsIndex,
 } from '#services/vectors/write/indexes.ts'
 import { listGenerations } from '#services/vectors/write/rebuild.ts'
-import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
+import { catalog } from '#topics/catalog.ts'
+import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import { readLag } from '../lag.ts'
 import { defineOperation, type OperatedPlatform } from '../operation.ts'
 import type { Check } from './check.ts'

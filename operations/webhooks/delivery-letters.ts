@@ -12,7 +12,8 @@ import {
 import type { Codec } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
-import { type DeadLetterOrigin, webhooksDeliveries } from '#topics/catalog.ts'
+import { webhooksDeliveries } from '#topics/catalog.ts'
+import type { DeadLetterOrigin } from '#topics/dead-letters.ts'
 import { defineAction } from '../action.ts'
 import type { ChangeContext } from '../change.ts'
 import {

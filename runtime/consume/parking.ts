@@ -3,7 +3,7 @@
 import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { deadLettersOf } from '#topics/catalog.ts'
+import { deadLettersOf } from '#topics/dead-letters.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Publisher } from '../publish/messages.ts'
 import { retryUntilDone } from './retry-until-done.ts'

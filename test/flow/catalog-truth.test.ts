@@ -11,7 +11,8 @@ import type { Service, ServiceHost } from '#runtime/start/service.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { call } from '#test/support/gateway-call.ts'
 import { openRunsPlatform, type RunsPlatform } from '#test/support/runs-platform.ts'
-import { catalog, deadLetterSuffix } from '#topics/catalog.ts'
+import { catalog } from '#topics/catalog.ts'
+import { deadLetterSuffix } from '#topics/dead-letters.ts'
 
 /** `<service> writes <topic>`, `<service> follows <topic>`, `<service> works through <topic> as <group>`. */
 const seen = new Set<string>()

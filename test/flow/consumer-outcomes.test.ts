@@ -9,7 +9,8 @@ import { createPublisher } from '#runtime/publish/publisher.ts'
 import { entries, isCommitted, started } from '#test/support/consumer-commits.ts'
 import type { Work } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { deadLettersOf, vectorsCommands } from '#topics/catalog.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { deadLettersOf } from '#topics/dead-letters.ts'
 
 /** An engine that answers nothing while it hangs: a call of it ends with its signal. */
 function createEngine() {

@@ -14,7 +14,7 @@ import {
   startBatchConsumer,
   startLaneConsumer,
 } from '#runtime/consume/consumer.ts'
-import { deadLettersOf } from '#topics/catalog.ts'
+import { deadLettersOf } from '#topics/dead-letters.ts'
 import type { KeyedTopic } from '#topics/topic.ts'
 import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'
 

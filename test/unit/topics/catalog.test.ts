@@ -4,14 +4,8 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
 import { services } from '#services/index.ts'
-import {
-  catalog,
-  deadLettersOf,
-  epochOfLetter,
-  parsePointKey,
-  topicByName,
-  vectorsCommands,
-} from '#topics/catalog.ts'
+import { catalog, parsePointKey, topicByName, vectorsCommands } from '#topics/catalog.ts'
+import { deadLettersOf, epochOfLetter } from '#topics/dead-letters.ts'
 import { fence } from '#topics/rules.ts'
 import { topicsPage } from '../../../scripts/docs-from-catalog.ts'
 
