@@ -40,7 +40,7 @@ export const startRunOperation = defineChange({
   async run(context: ChangeContext, { agent, streaming = false, ...given }): Promise<RunView> {
     const { env, engines } = context.platform
     const { slug, codename } = nodeNamed(nodesOf(env), agent)
-    const run = await acceptRun(engines.relational, {
+    const { run } = await acceptRun(engines.relational, {
       runId: newRunId(),
       slug,
       agent: codename,

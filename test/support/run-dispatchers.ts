@@ -108,12 +108,12 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
       return dispatcher
     },
     async accept(text, given = {}) {
-      const run = await acceptRun(relational, newRun({ message: said(text), ...given }))
+      const { run } = await acceptRun(relational, newRun({ message: said(text), ...given }))
       for (const dispatcher of dispatchers) dispatcher.run(run.slug, null)
       return run
     },
-    acceptAtOnce: (dispatcher, text, given = {}) =>
-      acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher),
+    acceptAtOnce: async (dispatcher, text, given = {}) =>
+      (await acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher)).run,
     ended(runId) {
       const ended = async () => {
         const run = await readRun(relational, runId)

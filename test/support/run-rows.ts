@@ -24,8 +24,8 @@ export function newRun(given: Partial<NewRun> = {}): NewRun {
   }
 }
 
-export function accept(relational: Relational, given: Partial<NewRun> = {}): Promise<Run> {
-  return acceptRun(relational, newRun(given))
+export async function accept(relational: Relational, given: Partial<NewRun> = {}): Promise<Run> {
+  return (await acceptRun(relational, newRun(given))).run
 }
 
 export async function claim(

@@ -45,13 +45,23 @@ export class SessionBusyError extends AppError {
   }
 }
 
+/** `isNew`: it did not exist before. */
+export interface Accepted {
+  run: Run
+  isNew: boolean
+}
+
 /**
  * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
  * where nothing else waits. Throws AppError `user_mismatch` when the session has runs of another user of this name,
  * SessionBusyError, AppError `session_queue_full` when ten runs of callers wait in its lane, or `too_many_waiting` when a
  * hundred of this caller wait at its node.
  */
-export async function acceptRun(relational: Relational, run: NewRun, local?: LocalDispatcher): Promise<Run> {
+export async function acceptRun(
+  relational: Relational,
+  run: NewRun,
+  local?: LocalDispatcher,
+): Promise<Accepted> {
   const { onBusy = 'enqueue', ...row } = run
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
@@ -67,10 +77,10 @@ export async function acceptRun(relational: Relational, run: NewRun, local?: Loc
     if (made.claimed) local?.begin(made.claimed, askedAt)
     else if (local) local.run(run.slug, null)
     if (!made.claimed && !notify) wakeDispatchers(relational, run.slug)
-    return made.run
+    return { run: made.run, isNew: true }
   }
   const known = await readRun(relational, run.runId)
-  if (known) return known
+  if (known) return { run: known, isNew: false }
   throw refusal(made, run.agent)
 }
 

@@ -79,9 +79,9 @@ async function accept(
       ...(customMetadata ? { customMetadata } : {}),
       onBusy,
     }
-    const run = await acceptRun(parts.relational, given, parts.local.dispatcher)
-    // Under a seed an earlier request may have made it, and died.
-    return { run, follow, fresh: seed === undefined, join }
+    // Under a seed an earlier request may have made it, and died. Of a new one the rows need not be read, which have no pieces.
+    const { run, isNew } = await acceptRun(parts.relational, given, parts.local.dispatcher)
+    return { run, follow, fresh: isNew, join }
   } catch (error) {
     follow.close()
     if (!(error instanceof SessionBusyError)) throw error

@@ -51,9 +51,10 @@ export function describeRows(open: () => Promise<Relational>): void {
   describe('accepting', () => {
     test('the same id is the same run', async () => {
       const run = newRun()
-      const made = await acceptRun(relational, run)
+      const { run: made, isNew } = await acceptRun(relational, run)
+      expect(isNew).toBe(true)
       expect(made).toMatchObject({ status: 'queued', rootRunId: run.runId, attempt: 0, lastEventId: 0 })
-      expect(await acceptRun(relational, run)).toEqual(made)
+      expect(await acceptRun(relational, run)).toEqual({ run: made, isNew: false })
       expect(await outbox('runs.commands')).toEqual([{ command: 'start', run_id: run.runId, slug: 'whale' }])
     })
 
@@ -67,7 +68,7 @@ export function describeRows(open: () => Promise<Relational>): void {
         run: (slug: string) => void woken.push(slug),
       }
       const atOnce = async (given: Partial<NewRun> = {}) =>
-        (await readRun(relational, (await acceptRun(relational, newRun(given), local)).runId))!.status
+        (await readRun(relational, (await acceptRun(relational, newRun(given), local)).run.runId))!.status
       // Its node has no row yet, which claims lock.
       expect(await atOnce()).toBe('queued')
       await ensureNodes(relational, [{ slug: 'whale', codename: 'WHALE' }])
