@@ -31,10 +31,9 @@ export async function acceptPoints(
 ): Promise<AcceptedAnswer> {
   const positions = await publish()
   reservation.accepted(positions)
-  const operation_id = gateway.operations.idOf(operation, positions)
-  const state = wait
-    ? await gateway.operations.wait(gateway.operations.parse(operation_id))
-    : ({ status: 'accepted' } as const)
+  const made = gateway.operations.of(operation, positions)
+  const operation_id = gateway.operations.idOf(made)
+  const state = wait ? await gateway.operations.wait(made) : ({ status: 'accepted' } as const)
   if (state.status === 'failed') {
     throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
   }

@@ -19,8 +19,9 @@ export type OperationState =
 type ReadIndex = 'vectors' | 'relational'
 
 export interface Operations {
-  /** The id of an operation whose records are at these positions. */
-  idOf(number: string, positions: readonly Position[]): string
+  /** The operation whose records are at these positions. */
+  of(number: string, positions: readonly Position[]): Operation
+  idOf(operation: Operation): string
   /**
    * Throws AppError `invalid_operation_id` for a forged id or one of another installation, `operation_not_found` for
    * one of another epoch of the log.
@@ -73,7 +74,8 @@ export function createOperations(parts: OperationsParts): Operations {
   }
 
   return {
-    idOf: (number, positions) => ids.encode({ number, epoch: epoch(), last: lastPositions(positions) }),
+    of: (number, positions) => ({ number, epoch: epoch(), last: lastPositions(positions) }),
+    idOf: ids.encode,
     parse,
     async state(operation) {
       const applied = operation.last.every(

@@ -153,14 +153,14 @@ function operationsOver(failures: number, rows: { error: string }[], through = 1
 
 test('without failed records the database is not asked', async () => {
   const { operations, queries } = operationsOver(0, [])
-  const id = operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
+  const id = operations.idOf(operations.of(newOperationNumber(), [{ partition: 0, offset: 5 }]))
   expect(await operations.state(operations.parse(id))).toEqual({ status: 'applied' })
   expect(queries).toEqual([])
 })
 
 test('an operation fails when it has a failure row', async () => {
   const { operations } = operationsOver(1, [{ error: 'the engine refused it' }])
-  const id = operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
+  const id = operations.idOf(operations.of(newOperationNumber(), [{ partition: 0, offset: 5 }]))
   expect(await operations.state(operations.parse(id))).toEqual({
     status: 'failed',
     error: 'the engine refused it',
@@ -170,14 +170,14 @@ test('an operation fails when it has a failure row', async () => {
 
 test('what is not applied in time is 503 not_yet_applied with a wait', async () => {
   const { operations } = operationsOver(0, [], 4)
-  const id = operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
+  const id = operations.idOf(operations.of(newOperationNumber(), [{ partition: 0, offset: 5 }]))
   expect(await operations.state(operations.parse(id))).toEqual({ status: 'accepted' })
   await expect(operations.after(id)).rejects.toMatchObject({ code: 'not_yet_applied', retryAfter: 1 })
 })
 
 test('reads of the mirror wait for the mirror, all others for the vector engine', async () => {
   const behind = operationsOver(0, [], 100, 4)
-  const id = behind.operations.idOf(newOperationNumber(), [{ partition: 0, offset: 5 }])
+  const id = behind.operations.idOf(behind.operations.of(newOperationNumber(), [{ partition: 0, offset: 5 }]))
   await expect(behind.operations.after(id)).resolves.toBeUndefined()
   await expect(behind.operations.after(id, 'relational')).rejects.toMatchObject({ code: 'not_yet_applied' })
   const ahead = operationsOver(0, [], 4, 100)
@@ -187,7 +187,7 @@ test('reads of the mirror wait for the mirror, all others for the vector engine'
 
 test('the failures of each index are its own', async () => {
   const { operations, queries } = operationsOver(1, [])
-  const id = operations.idOf(operation.number, [{ partition: 0, offset: 5 }])
+  const id = operations.idOf(operations.of(operation.number, [{ partition: 0, offset: 5 }]))
   await operations.after(id)
   await operations.after(id, 'relational')
   expect(queries).toEqual([
