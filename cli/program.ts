@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { Command as Program } from 'commander'
+import type { Action } from '#operations/action.ts'
 import { type Cli, describe } from './cli.ts'
 import { registerLocalSearch } from './commands/local-search.ts'
 import { indented, print, printJson } from './output.ts'
@@ -15,9 +16,18 @@ const nouns: Record<string, () => Promise<Register>> = {
   dispatch: async () => (await import('./commands/dispatch.ts')).registerDispatch,
   runs: async () => (await import('./commands/runs.ts')).registerRuns,
   node: async () => (await import('./commands/node.ts')).registerNode,
-  agents: async () => (await import('./commands/agents.ts')).registerAgents,
-  'agent-keys': async () => (await import('./commands/agent-keys.ts')).registerAgentKeys,
-  users: async () => (await import('./commands/users.ts')).registerUsers,
+  agents: async () => {
+    const { agentActions } = await import('#operations/agents/actions.ts')
+    return noun('agents', 'who may use the platform, and with which key', agentActions)
+  },
+  'agent-keys': async () => {
+    const { agentKeyActions } = await import('#operations/agent-keys.ts')
+    return noun('agent-keys', 'keys that agents trade for tokens of the main API', agentKeyActions)
+  },
+  users: async () => {
+    const { userActions } = await import('#operations/users.ts')
+    return noun('users', 'people who may use the main API and the console', userActions)
+  },
   notes: async () => (await import('./commands/notes.ts')).registerNotes,
   goals: async () => (await import('./commands/goals.ts')).registerGoals,
   secrets: async () => (await import('./commands/secrets.ts')).registerSecrets,
@@ -26,7 +36,10 @@ const nouns: Record<string, () => Promise<Register>> = {
   lag: async () => (await import('./commands/lag.ts')).registerLag,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
   groups: async () => (await import('./commands/groups.ts')).registerGroups,
-  'dead-letters': async () => (await import('./commands/dead-letters.ts')).registerDeadLetters,
+  'dead-letters': async () => {
+    const { deadLetterActions } = await import('#operations/dead-letters/actions.ts')
+    return noun('dead-letters', 'records that a worker gave up on, and why', deadLetterActions)
+  },
   webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
   backup: async () => (await import('./commands/backup.ts')).registerBackup,
@@ -41,6 +54,12 @@ const nouns: Record<string, () => Promise<Register>> = {
     return (program, cli) => registerCompletion(program, { whole: () => buildProgram(cli, []), singulars })
   },
   version: async () => registerVersion,
+}
+
+/** Whose verbs are all actions; what mounts them is loaded with the noun. */
+async function noun(name: string, text: string, actions: readonly Action[]): Promise<Register> {
+  const { mountActions } = await import('./mount-actions.ts')
+  return (program, cli) => mountActions(program.command(name).description(text), cli, actions)
 }
 
 /** `flotilla agent list` means `flotilla agents list`. */

@@ -1,5 +1,6 @@
 /** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
+import type { QdrantClient } from '@qdrant/js-client-rest'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
@@ -7,6 +8,7 @@ import { vectorDimension } from './collections.ts'
 import { checkOperations } from './operations.ts'
 import type { VectorStore } from './port.ts'
 import {
+  type Call,
   CollectionMissing,
   createCall,
   createClient,
@@ -16,8 +18,17 @@ import {
 } from './qdrant/calls.ts'
 import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
-import { tooOld } from './qdrant/version.ts'
 import { createWriter } from './qdrant/writer.ts'
+
+const oldest = { major: 1, minor: 16 }
+
+/** What is wrong with the server's version; null when nothing is. */
+async function tooOld(client: QdrantClient, call: Call): Promise<string | null> {
+  const { version } = await call('version', () => client.versionInfo())
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major > oldest.major || (major === oldest.major && minor >= oldest.minor)) return null
+  return `Qdrant ${version} is too old: ${oldest.major}.${oldest.minor} or newer is needed, for conditional writes.`
+}
 
 export interface QdrantVectorsOptions {
   /** http(s)://host[:port][/prefix]; the port is 6333 unless given. */

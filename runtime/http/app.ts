@@ -1,25 +1,53 @@
 /** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
 
 import type { IncomingMessage } from 'node:http'
-import fastify, { type FastifyInstance } from 'fastify'
+import buildSerializer from 'fast-json-stringify'
+import fastify, { type FastifyInstance, type FastifySerializerCompiler } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
 import { registerAccessLog } from './access-log.ts'
+import { addressLimit } from './address-limit.ts'
 import { registerAnswerHeaders } from './answer-headers.ts'
 import { answerUnreadableAddress, registerErrors } from './errors.ts'
 import { createHttpProcess, type HttpProcess, joinProcess } from './http-process.ts'
 import { registerJsonBodies } from './json-parser.ts'
 import { registerLoopbackGuard } from './loopback.ts'
-import { registerProbes } from './probes.ts'
+import { sendPage } from './page.ts'
 import { answerClientError } from './raw-answer.ts'
 import { requestIdOf, traceparentOf } from './request-ids.ts'
 import { registerLargeAnswers } from './send-rows.ts'
-import { createSerializer } from './serialization.ts'
 import { registerServerSpans } from './server-spans.ts'
 import { createValidator } from './validation.ts'
+
+/** A start does not wait for the schemas of every route. */
+const createSerializer: FastifySerializerCompiler<object> = ({ schema }) => {
+  let serialize: ((answer: unknown) => string) | undefined
+  return (answer: unknown) => {
+    serialize ??= buildSerializer(schema)
+    return serialize(answer)
+  }
+}
+
+/** Of one address: far more than Prometheus asks for. */
+const scrapeRates = [{ count: 100, windowMs: 1_000 }]
+
+function registerProbes(
+  app: FastifyInstance,
+  options: { metrics: Registry; process: Pick<HttpProcess, 'metricsOf'>; ready?(): boolean },
+): void {
+  const hidden = { schema: { hide: true } as object }
+  app.get('/livez', hidden, (_request, reply) => reply.send({ status: 'ok' }))
+  app.get('/readyz', hidden, (_request, reply) => {
+    const ready = options.ready?.() ?? true
+    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ok' : 'starting' })
+  })
+  app.get('/metrics', { ...hidden, onRequest: addressLimit(scrapeRates) }, async (request, reply) =>
+    sendPage(request, reply, await options.process.metricsOf(options.metrics)),
+  )
+}
 
 export { type ApiDescription, registerApiDescription } from './api-description.ts'
 export { recordHeaders } from './request-ids.ts'

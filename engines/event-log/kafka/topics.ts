@@ -6,8 +6,35 @@ import type { AdminCalls } from './admin.ts'
 import type { AdminClient, DescribedPartition } from './admin-client.ts'
 import { timeSetting } from './broker-time.ts'
 import { partitionNotFound, topicNotFound } from './faults.ts'
-import { createKnownTopics, type KnownTopics } from './known-topics.ts'
 import type { LogRanges } from './log-ranges.ts'
+
+interface KnownTopics {
+  /** The cluster has it, or was just asked to create it. */
+  add(topic: string): void
+  forget(topic: string): void
+  /** True for a topic that was known so recently that the answer of one broker does not prove that it is gone. */
+  has(topic: string): boolean
+}
+
+/** Brokers learn of each other's changes within this time, also while they start or change their leader. */
+const propagationMs = 5_000
+
+function createKnownTopics(): KnownTopics {
+  const seen = new Map<string, number>()
+  return {
+    add(topic) {
+      seen.set(topic, performance.now())
+    },
+    forget: (topic) => void seen.delete(topic),
+    has(topic) {
+      const at = seen.get(topic)
+      if (at === undefined) return false
+      if (performance.now() - at < propagationMs) return true
+      seen.delete(topic)
+      return false
+    },
+  }
+}
 
 export interface Topics {
   createTopic(spec: TopicSpec): Promise<boolean>

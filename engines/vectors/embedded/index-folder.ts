@@ -3,17 +3,37 @@
  * else.
  */
 
+import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type CleanIndexes, takeCleanMarker, writeCleanMarker } from './clean-marker.ts'
 import type { OpenIndex } from './index-keeper.ts'
-import { runMerge } from './merge.ts'
+import type { MergeOrder } from './merge-order.ts'
 import type { NeighbourIndex } from './neighbour-index.ts'
 import { pointsPath } from './points-file.ts'
 import { createRamIndex } from './ram-index.ts'
 import { openWordsFile, type Words } from './words-index.ts'
 import { createZvecIndex, openZvecIndex, type Zvec } from './zvec-index.ts'
+
+const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))
+
+/** Rejects when the process fails; `signal` kills it. */
+function runMerge(order: MergeOrder, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [entry, JSON.stringify(order)], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      signal,
+      killSignal: 'SIGKILL',
+    })
+    child.on('error', reject)
+    child.on('exit', (code, killed) => {
+      if (code === 0) resolve()
+      else reject(new Error(`the process that builds the index ended with ${killed ?? code}`))
+    })
+  })
+}
 
 export interface IndexFolder {
   create(name: string): OpenIndex

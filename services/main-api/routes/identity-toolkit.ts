@@ -16,7 +16,29 @@ import { fieldsOf, textIn } from './identity-toolkit/fields.ts'
 import { addGoogleErrors } from './identity-toolkit/google-errors.ts'
 import { registerAccountLookup } from './identity-toolkit/lookup.ts'
 import { registerPasswordSignIn } from './identity-toolkit/password.ts'
-import { refuseUnknownCalls } from './identity-toolkit/unknown-calls.ts'
+
+const hosts = ['/identitytoolkit.googleapis.com', '/securetoken.googleapis.com']
+
+/** In `scope` and with its hooks, which add Google's form. Routes that are added later are known. */
+function refuseUnknownCalls(scope: FastifyInstance): void {
+  const known = new Set<string>()
+  // Two colons are one.
+  scope.addHook('onRoute', ({ url }) => void known.add(url.replace('::', ':')))
+  for (const prefix of hosts) {
+    scope.register(
+      async (host) => {
+        host.setNotFoundHandler((request, reply) => {
+          if (!known.has(request.url.replace(/\?.*/s, ''))) {
+            throw new AppError('not_found', 'The local issuer does not have this call.')
+          }
+          reply.header('allow', 'POST')
+          throw new AppError('method_not_allowed', 'Use POST at this address.')
+        })
+      },
+      { prefix },
+    )
+  }
+}
 
 const perAddress = [{ count: 100, windowMs: 1_000 }]
 const formBytesMax = 16 * 1_024

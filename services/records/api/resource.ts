@@ -21,7 +21,21 @@ import { notedBy, targetOf } from '#services/records/store/noted.ts'
 import { beginRecords, notThere, type PageQuery, readRecord } from '#services/records/store/read.ts'
 import { type Creator, createRecord } from './creation.ts'
 import { changeHeaders, closedObject, idParams } from './schemas.ts'
-import { etagOf, versionCheck } from './versions.ts'
+
+function etagOf(version: number): string {
+  return `"${version}"`
+}
+
+/**
+ * What the header accepts; undefined where there is none. Tags are compared strongly (RFC 9110 §13.1.1), so that a weak one
+ * never fits.
+ */
+function versionCheck(ifMatch: string | undefined): ((version: number) => boolean) | undefined {
+  if (ifMatch === undefined) return undefined
+  if (ifMatch.trim() === '*') return () => true
+  const tags = ifMatch.split(',').map((tag) => tag.trim())
+  return (version) => tags.includes(etagOf(version))
+}
 
 export interface Resource<Row extends RecordRow, New extends TObject = TObject> extends Creator<Row, New> {
   kind: RecordKind

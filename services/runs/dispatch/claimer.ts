@@ -2,6 +2,8 @@
 
 import { describeError } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
+import { followed } from '#runtime/observe/tracing/follow.ts'
+import { isSampled, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
 import type { ClaimedRun } from '../state/columns.ts'
@@ -9,8 +11,27 @@ import type { ClaimAtOnce } from '../state/new-run.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
-import { inRunSpan } from './run-span.ts'
 import { workOn } from './run-task.ts'
+
+/** Each attempt is a span; runs that the agent calls for become its children. */
+function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Promise<void>): Promise<void> {
+  if (!tracing) return work()
+  const begunBy = run.traceparent ?? undefined
+  if (!isSampled(begunBy)) return tracing.run([], work)
+  const span = tracing.begin(`run ${run.slug}`, {
+    kind: 'consumer',
+    traceparent: begunBy,
+    attributes: {
+      'flotilla.run_id': run.runId,
+      'flotilla.agent': run.agent,
+      'flotilla.trigger': run.trigger,
+      'flotilla.attempt': run.attempt,
+    },
+  })
+  // Of this object alone: the row keeps that of the request, for the next attempt.
+  run.traceparent = span.traceparent
+  return followed([span], tracing.run([span], work))
+}
 
 /** Longer than a commit takes that a claim did not see yet. */
 const latelyMs = 1_000

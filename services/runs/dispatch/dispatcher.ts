@@ -12,11 +12,34 @@ import type { LocalDispatcher } from '../state/local-runs.ts'
 import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
-import { createFollowUp } from './follow-up.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { createTogether } from './together.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
 import type { Heard } from './wakeups.ts'
+
+const pauseMs = 20
+
+interface FollowUp {
+  /** Has the work done in a moment, once for all that ask meanwhile. */
+  soon(): void
+  cancel(): void
+}
+
+function createFollowUp(work: () => void): FollowUp {
+  let due: NodeJS.Timeout | undefined
+  return {
+    soon() {
+      due ??= setTimeout(() => {
+        due = undefined
+        work()
+      }, pauseMs)
+    },
+    cancel() {
+      clearTimeout(due)
+      due = undefined
+    },
+  }
+}
 
 /** Events may have half a megabyte each. */
 const eventsTogetherMax = 16

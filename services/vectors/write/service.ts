@@ -1,15 +1,32 @@
 /** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
+import type { Logger } from 'pino'
 import { Type } from 'typebox'
+import type { VectorStore } from '#engines/vectors/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
-import { startForgetting } from './forget-deletions.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler } from './handler.ts'
 import { vectorsIndex } from './indexes.ts'
 import { joinApplies } from './joined-apply.ts'
 import { startIndexWriter } from './worker.ts'
+
+const everyMs = 3_600_000
+const firstAfterMs = 60_000
+const hourMs = 3_600_000
+
+/** Several processes may do it: each run forgets what is old enough, and nothing else. */
+export function startForgetting(
+  vectors: Pick<VectorStore, 'forgetDeletions'>,
+  afterHours: number,
+  log: Logger,
+): Closeable {
+  return startRepeating({ what: 'forgetting deletions', everyMs, firstAfterMs, log }, () =>
+    vectors.forgetDeletions(afterHours * hourMs),
+  )
+}
 
 const batchRecordsMax = 500
 const batchBytesMax = 8 * 1024 * 1024

@@ -1,10 +1,11 @@
 /** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the regular tasks around the courier. */
 
 import { type Static, Type } from 'typebox'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consume/consumer.ts'
-import { handOverAdded } from '#runtime/publish/added-partitions.ts'
+import { handOverAdded, readLocation } from '#runtime/publish/added-partitions.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
@@ -14,12 +15,35 @@ import { createNameLookup } from '../targets/name-lookup.ts'
 import { withoutSecrets } from '../targets/secrets.ts'
 import { checkTargetsFile, targetsFileOf, webhookSettings } from '../targets/settings.ts'
 import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
-import { positionsOfAdded } from './added-positions.ts'
 import type { Courier } from './courier.ts'
 import { callsPerTargetMax } from './limits.ts'
 import { LoadWatch } from './load-watch.ts'
 import { Skips } from './skips.ts'
 import { trimDelivered } from './trimming.ts'
+
+type Gained = { partition: number; committed: number | null }[]
+type Positions = Map<number, number> | undefined
+
+/** The log may assign a partition before its row exists: nothing can have been written to it by then. */
+function positionsOfAdded(
+  relational: SqlExecutor,
+  handOver: (gained: Gained) => Promise<Positions>,
+): (gained: Gained) => Promise<Positions> {
+  return async (gained) => {
+    if (gained.every(({ committed }) => committed !== null)) {
+      // Deletes rows that are no longer needed: nothing waits for the database.
+      handOver(gained).catch(() => {})
+      return undefined
+    }
+    // Read first: a partition that is counted here has its row by the time that rows are read.
+    const { partitions } = await readLocation(relational, webhooksDeliveries)
+    const positions = new Map(await handOver(gained))
+    for (const { partition, committed } of gained) {
+      if (committed === null && partition >= partitions) positions.set(partition, 0)
+    }
+    return positions
+  }
+}
 
 const config = Type.Object({
   ...webhookSettings.properties,

@@ -3,7 +3,13 @@
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import { uidNamed } from '../../state/user-uids.ts'
+
+/** The uid of the agent, person or operator that the name means; null for a free one. */
+export async function uidNamed(executor: SqlExecutor, name: string): Promise<string | null> {
+  const statement = 'select platform.uid_named($1) as uid'
+  const { rows } = await executor.query<{ uid: string | null }>(statement, [name])
+  return rows[0]!.uid
+}
 
 /**
  * The user of a new run. Agents name their own users as they like, but nobody of the platform. Throws AppError

@@ -4,13 +4,37 @@ import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
 import { spokenText } from '../../state/conversation.ts'
 import type { RunEvent } from '../../state/types.ts'
-import { type CallNode, type NodeCall, NodeFault } from '../types.ts'
+import { type CallNode, type NodeCall, NodeFault, type RunNode } from '../types.ts'
 import { beginningOf, createConnections, type SendToNode } from './connections.ts'
 import { cutEvent, type EventOwner, eventBytesMax, eventOf, joinedEvent } from './events.ts'
 import { brokenCall, refusedRun } from './faults.ts'
-import { cleanerFor } from './node-text.ts'
 import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
+
+const lengthMax = 500
+const secretLengthMin = 8
+const cut = '[cut]'
+
+/** Folders and files, in the ways of POSIX and Windows. */
+const path = /(?<![\w/:.-])(?:~?\/|\.{1,2}\/|[A-Za-z]:[\\/])[^\s'"`()<>,;]+/g
+
+function cleanerFor({ headers }: RunNode): (text: string) => string {
+  const secrets = Object.values(headers)
+    .flatMap((value) => [value, value.split(' ').at(-1) as string])
+    .filter((value) => value.length >= secretLengthMin)
+  return (text) => {
+    const line = text
+      .trimStart()
+      .split(/[\r\n]/, 1)[0]!
+      .slice(0, 4 * lengthMax)
+    let clean = line.replace(path, cut)
+    for (const secret of secrets) clean = clean.replaceAll(secret, cut)
+    const shown = clean.replaceAll('\0', '').toWellFormed().trim()
+    return shown.length > lengthMax
+      ? `${shown.slice(0, lengthMax - 1).toWellFormed()}…`
+      : shown || 'The agent failed.'
+  }
+}
 
 const refusalBytesMax = 64 * 1024
 const afterTurnMs = 10_000

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
 import { createHttpApp } from '#runtime/http/app.ts'
-import { faultLineOf } from '#runtime/http/fault-lines.ts'
+import { faultLineOf } from '#runtime/http/errors.ts'
 
 test.each([
   ['log_unavailable', undefined, 'http.engine-away'],

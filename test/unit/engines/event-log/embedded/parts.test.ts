@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { shareOut } from '#engines/event-log/embedded/assignment.ts'
 import { createCursor, prepare, takeRecords, weigh } from '#engines/event-log/embedded/record-block.ts'
+import { shareOut } from '#engines/event-log/embedded/subscription.ts'
 import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
 import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'

@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { startForgetting } from '#services/vectors/write/forget-deletions.ts'
+import { startForgetting } from '#services/vectors/write/service.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

@@ -1,7 +1,7 @@
 /** Long reads follow each other, and leave as much time as they took. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createOneByOne } from '#lib/one-by-one.ts'
+import { createOneByOne } from '#runtime/http/answers.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
