@@ -28,7 +28,7 @@ const projects = [
     test: {
       ...common,
       name: 'unit',
-      include: ['test/unit/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
+      include: ['test/guide/*.test.ts', 'test/unit/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
       // Files of one worker share what they import: a fifth of the time.
       isolate: false,
     },
