@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { OperationContext } from '../operation.ts'
-import { type AttemptView, readAttempts } from '../webhooks/attempts.ts'
+import { type AttemptView, visitAttempts } from '../webhooks/attempts.ts'
 import { decodedValue, type Found } from './follow-records.ts'
 import type { DeliveryName, Subject } from './subject.ts'
 
@@ -36,7 +36,7 @@ export async function deliveriesOf(
   }
   if (found.size === 0) return []
   const targets = new Set([...found.values()].map(({ target }) => target))
-  await readAttempts(context, targets, (attempt) => {
+  await visitAttempts(context, targets, (attempt) => {
     if (attempt.kind === 'state' || attempt.sequence === null) return
     const attempts = found.get(nameOf({ target: attempt.target, sequence: attempt.sequence }))?.attempts
     attempts?.push(attempt)

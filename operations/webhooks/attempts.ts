@@ -1,15 +1,14 @@
 /** The newest delivery attempts of a webhook target, and of every target the last one. */
 
 import { type Static, Type } from 'typebox'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { followTopic } from '#runtime/follow/follow-topic.ts'
 import { readMessage } from '#runtime/follow/read-message.ts'
-import { readRecords } from '#runtime/follow/read-records.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
-import { createLastSeen, type LastSeen } from '#services/webhooks/fire/targets/last-seen.ts'
+import { createLastSeen, type LastSeen } from '#services/webhooks/attempts/last-seen.ts'
+import { followAttempts, readAttempts } from '#services/webhooks/attempts/read-attempts.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import { defineAction } from '../action.ts'
@@ -18,13 +17,8 @@ import { orNull, time } from '../shapes.ts'
 import { createAttemptBars } from './attempt-bars.ts'
 import { targetInPath, targetProblems } from './target-shapes.ts'
 
-const topic = webhooksAttempts
 const attemptsMax = 500
 const attemptsShown = 50
-/** Newest attempts of a partition, which several targets may share, that are looked through. */
-const lookedThrough = 10_000
-/** Of each partition, when the last attempts are followed. */
-const readBackMax = 500
 /** Without the newest of before it goes on with what is reported from now on. */
 const readBackMsMax = 10_000
 
@@ -71,7 +65,7 @@ export const listAttemptsAction = defineAction({
   ): Promise<{ attempts: AttemptView[] }> {
     const { relational } = context.platform.engines
     const found: AttemptView[] = []
-    await readAttempts(context, new Set([target]), (attempt) => {
+    await visitAttempts(context, new Set([target]), (attempt) => {
       found.push(attempt)
       if (found.length > limit) found.shift()
     })
@@ -91,27 +85,18 @@ export const listAttemptsAction = defineAction({
 })
 
 /** Visits the newest attempts of these targets, those of each in their order. */
-export async function readAttempts(
+export function visitAttempts(
   { platform, signal }: Pick<OperationContext, 'platform' | 'signal'>,
   targets: ReadonlySet<string>,
   visit: (attempt: AttemptView) => void,
 ): Promise<void> {
-  const { physicalName, partitions } = platform.publisher.locationOf(topic)
-  const asked = new Set([...targets].map((target) => partitionOf(Buffer.from(target), partitions)))
-  await readRecords({
-    eventLog: platform.engines.eventLog,
-    topic: physicalName,
-    startOf: ({ partition, start, end }) =>
-      asked.has(partition) ? Math.max(start, end - lookedThrough) : end,
-    signal,
-    async records(records) {
-      for (const record of records) {
-        if (!targets.has(record.key?.toString('utf8') ?? '')) continue
-        const read = await readMessage(platform, topic, record, signal)
-        if (read.message?.value) visit(viewOf(read.message.value))
-      }
-    },
-  })
+  const { engines, publisher } = platform
+  const decode = async (record: StoredRecord) =>
+    (await readMessage(platform, webhooksAttempts, record, signal)).message?.value
+  const place = publisher.locationOf(webhooksAttempts)
+  return readAttempts({ eventLog: engines.eventLog, place, decode, signal }, targets, (attempt) =>
+    visit(viewOf(attempt)),
+  )
 }
 
 function viewOf(attempt: WebhookAttempt): AttemptView {
@@ -144,13 +129,9 @@ export async function openLastAttempts(
 ): Promise<LastAttempts> {
   const seen = createLastSeen()
   const bars = createAttemptBars()
-  const following = await followTopic({ ...platform, ...platform.engines }, topic, {
-    from: ({ start, end }) => Math.max(start, end - readBackMax),
-    onMessage({ value }) {
-      if (value === null) return
-      bars.take(value)
-      seen.take(value)
-    },
+  const following = await followAttempts({ ...platform, ...platform.engines }, (attempt) => {
+    bars.take(attempt)
+    seen.take(attempt)
   })
   await withTimeout(
     following.ready,

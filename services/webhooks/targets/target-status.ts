@@ -1,15 +1,14 @@
 /** The state of every webhook target, for the command line and for health: what waits, since when, and how it last ended. */
 
-import type { Groups, Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Groups, Log, StoredRecord } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { partitionOf } from '#lib/murmur2.ts'
 import { decodeMetadata } from '#runtime/consume/metadata.ts'
 import { readFirst } from '#runtime/follow/read-first.ts'
-import { readRecords } from '#runtime/follow/read-records.ts'
 import type { Codec, Message, TopicLocation } from '#runtime/publish/messages.ts'
 import type { Schemas, WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
+import { readAttempts } from '../attempts/read-attempts.ts'
 import { readAssignments } from './assignment.ts'
 
 export const courierGroup = 'webhook-courier'
@@ -53,8 +52,6 @@ interface TargetStatuses {
   targets: TargetStatus[]
 }
 
-/** Newest attempts that are looked through, for each partition of webhooks.attempts. */
-const attemptsRead = 5_000
 const deliveries = webhooksDeliveries
 const attempts = webhooksAttempts
 
@@ -66,7 +63,7 @@ export async function readTargetStatuses(
   const assignments = await readAssignments(parts.relational)
   const all = [...new Set([...assignments.keys(), ...names])].sort()
   const { couriers, waiting } = await readWaiting(parts, new Set(assignments.values()))
-  const [heads, reported] = await Promise.all([readHeads(parts, waiting), readAttempts(parts, all)])
+  const [heads, reported] = await Promise.all([readHeads(parts, waiting), readReported(parts, all)])
   const targets = all.map((target): TargetStatus => {
     const partition = assignments.get(target) ?? null
     const place = partition === null ? undefined : waiting.get(partition)
@@ -147,28 +144,21 @@ function newer(a: WebhookAttempt | undefined, b: WebhookAttempt | undefined): We
 }
 
 /** The newest states and attempts of the targets. */
-async function readAttempts(parts: StatusParts, targets: readonly string[]) {
+async function readReported(
+  { eventLog, locations, codec, signal }: StatusParts,
+  targets: readonly string[],
+): Promise<{ states: Map<string, WebhookAttempt>; tries: Map<string, WebhookAttempt> }> {
   const states = new Map<string, WebhookAttempt>()
   const tries = new Map<string, WebhookAttempt>()
-  const place = parts.locations.get(attempts.name)
-  const asked = new Set(targets.map((name) => partitionOf(Buffer.from(name), place?.partitions ?? 1)))
-  const startOf = ({ partition, start, end }: PartitionRange) =>
-    asked.has(partition) ? Math.max(start, end - attemptsRead) : end
-  if (targets.length > 0) {
-    await readRecords({
-      eventLog: parts.eventLog,
-      topic: physicalName(parts.locations, attempts),
-      startOf,
-      signal: parts.signal,
-      async records(records) {
-        for (const record of records) {
-          const value = (await readable(parts.codec, attempts, record))?.value
-          if (value?.kind === 'state') states.set(value.target, value)
-          else if (value) tries.set(value.target, value)
-        }
-      },
-    })
+  const decode = async (record: StoredRecord) => (await readable(codec, attempts, record))?.value
+  const place = {
+    physicalName: physicalName(locations, attempts),
+    partitions: locations.get(attempts.name)?.partitions ?? 1,
   }
+  await readAttempts({ eventLog, place, decode, signal }, new Set(targets), (attempt) => {
+    const reports = attempt.kind === 'state' ? states : tries
+    reports.set(attempt.target, attempt)
+  })
   return { states, tries }
 }
 

@@ -4,16 +4,12 @@ import type { Logger } from 'pino'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import type { Log } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
-import { webhooksAttempts } from '#topics/catalog.ts'
+import { createLastSeen, type LastSeen } from '../../attempts/last-seen.ts'
+import { followAttempts } from '../../attempts/read-attempts.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import { createLastSeen, type LastSeen } from './last-seen.ts'
 
-const topic = webhooksAttempts
-/** Newest attempts that are read back at the start, for each partition. */
-const readBackMax = 500
 const outcomes = ['success', 'retry', 'dead_letter'] as const
 
 export interface Attempts extends Closeable {
@@ -61,19 +57,9 @@ export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
 
   follow()
   targets.onChange(follow)
-  /** By partition, where attempts from before this start end: they count for health alone. */
-  const since = new Map<number, number>()
-  const following = await followTopic({ ...parts, ...parts.engines }, topic, {
-    from({ partition, start, end }) {
-      since.set(partition, end)
-      return Math.max(start, end - readBackMax)
-    },
-    onMessage({ partition, offset, value }) {
-      if (value === null) return
-      if (offset >= (since.get(partition) ?? 0)) take(value)
-      else takeEarlier(value)
-    },
-  })
+  const following = await followAttempts({ ...parts, ...parts.engines }, (attempt, isEarlier) =>
+    isEarlier ? takeEarlier(attempt) : take(attempt),
+  )
   return { last: lastSeen.last, close: following.close }
 }
 

@@ -1,0 +1,65 @@
+/** What couriers reported of their attempts: the newest of some targets, read once, and all of them as they come. */
+
+import type { Log, StoredRecord } from '#engines/event-log/port.ts'
+import { partitionOf } from '#lib/murmur2.ts'
+import { type Following, type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
+import { readRecords } from '#runtime/follow/read-records.ts'
+import type { Codec, Publisher } from '#runtime/publish/messages.ts'
+import type { WebhookAttempt } from '#schemas/types.ts'
+import { webhooksAttempts } from '#topics/catalog.ts'
+
+/** Newest attempts of a partition, which several targets may share, that are looked through. */
+const lookedThroughMax = 10_000
+/** Of each partition, where all attempts are followed. */
+const readBackMax = 500
+
+interface ReadParts {
+  eventLog: Log
+  /** Where the topic is. */
+  place: Pick<ReturnType<Publisher['locationOf']>, 'physicalName' | 'partitions'>
+  /** Undefined for a record that cannot be decoded. */
+  decode(record: StoredRecord): Promise<WebhookAttempt | null | undefined>
+  signal: AbortSignal
+}
+
+/** Visits the newest attempts of these targets, those of each in their order. */
+export async function readAttempts(
+  { eventLog, place, decode, signal }: ReadParts,
+  targets: ReadonlySet<string>,
+  visit: (attempt: WebhookAttempt) => void,
+): Promise<void> {
+  if (targets.size === 0) return
+  const asked = new Set([...targets].map((target) => partitionOf(Buffer.from(target), place.partitions)))
+  await readRecords({
+    eventLog,
+    topic: place.physicalName,
+    startOf: ({ partition, start, end }) =>
+      asked.has(partition) ? Math.max(start, end - lookedThroughMax) : end,
+    signal,
+    async records(records) {
+      for (const record of records) {
+        if (!targets.has(record.key?.toString('utf8') ?? '')) continue
+        const attempt = await decode(record)
+        if (attempt) visit(attempt)
+      }
+    },
+  })
+}
+
+/** Calls `take` with the newest attempts of all targets, and with all that come; `isEarlier`: from before this began. */
+export async function followAttempts(
+  parts: FollowParts & { codec: Codec },
+  take: (attempt: WebhookAttempt, isEarlier: boolean) => void,
+): Promise<Following> {
+  /** By partition, where attempts from before this start end. */
+  const since = new Map<number, number>()
+  return followTopic(parts, webhooksAttempts, {
+    from({ partition, start, end }) {
+      since.set(partition, end)
+      return Math.max(start, end - readBackMax)
+    },
+    onMessage({ partition, offset, value }) {
+      if (value) take(value, offset < (since.get(partition) ?? 0))
+    },
+  })
+}
