@@ -28,24 +28,24 @@ test('a call in flight is finished and committed', async () => {
   await world.committed(1)
 })
 
-test('one that takes too long is told to stop, and its record is there for the next member', async () => {
+test('one that takes too long is asked to stop, and its record is there for the next member', async () => {
   const world = await openWorld()
   await world.add(0, [{ value: { n: 1 } }])
   const begun = Promise.withResolvers<void>()
-  let told = false
+  let hasHeard = false
   const stuck = await world.startBatches({
     callTimeoutMs: 60_000,
     async handle(_messages, { signal }) {
       begun.resolve()
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-      told = true
+      hasHeard = true
       // Work that was broken off has no outcome.
       throw signal.reason
     },
   })
   await begun.promise
   await stuck.close()
-  expect(told).toBe(true)
+  expect(hasHeard).toBe(true)
   const seen: unknown[] = []
   await world.startBatches({
     async handle(messages) {
