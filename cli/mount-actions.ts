@@ -24,6 +24,11 @@ export function mountActions(
   }
 }
 
+/** One line of help; it begins small, as those of all commands. */
+export function helpOf(action: Action, { summary = action.summary }: CommandLine<TObject, unknown>): string {
+  return `${summary[0]!.toLowerCase()}${summary.slice(1)}`
+}
+
 function nounBelow(above: Program, name: string, text: string): Program {
   const known = above.commands.find((command) => command.name() === name)
   return known ?? above.command(name).description(text)
@@ -31,7 +36,7 @@ function nounBelow(above: Program, name: string, text: string): Program {
 
 function mount(program: Program, cli: Cli, action: Action, command: CommandLine<TObject, unknown>): void {
   const { positional = [], options = {}, folders = [], example } = command
-  program.description(uncapitalised(command.summary ?? action.summary))
+  program.description(helpOf(action, command))
   for (const name of positional) {
     const schema = schemaAt(action.args, [name])
     const word = flagOf(name)
@@ -93,7 +98,7 @@ const choicesOf = (schema: AnySchema) => schema.enum
 
 const typesOf = ({ type, anyOf = [] }: AnySchema) => [type, ...anyOf.map((one) => one.type)]
 
-/** The word for null, which takes back what was set; commander takes null itself for nothing. */
+/** The word for null, which takes a setting back; commander takes null itself for nothing. */
 function noneOf(schema: AnySchema): string | symbol {
   return typesOf(schema).includes('null') ? 'default' : Symbol('no word')
 }
@@ -121,8 +126,8 @@ function put(args: Record<string, unknown>, [first, ...rest]: readonly string[],
   args[first!] = inner
 }
 
-const flagOf = (name: string) => name.replaceAll('_', '-')
-const uncapitalised = (text: string) => `${text[0]!.toLowerCase()}${text.slice(1)}`
+/** The word of an argument at the command line. */
+export const flagOf = (name: string) => name.replaceAll('_', '-')
 
 /** Values of others cannot end a line or act on the terminal. */
 export function textOf(shown: Shown): string {

@@ -4,7 +4,6 @@
  */
 
 import type { Static, TObject, TObjectOptions, TSchema } from 'typebox'
-import type { Environment } from '#lib/config.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
 import type { Access } from '#services/access/agents/agents.ts'
@@ -33,7 +32,7 @@ export interface Http<S extends TObject, R> {
   operationId: string
   tag: string
   description?: string
-  /** Titled: of what is answered. */
+  /** The schema of the answer; it has a title. */
   answer: TSchema
   /** Default 200. */
   status?: 200 | 201 | 202
@@ -43,13 +42,13 @@ export interface Http<S extends TObject, R> {
   body?: TObjectOptions & { title: string }
   /** A shell command for the reference page, in place of the one that is made from the fields. */
   sample?: string
-  /** What is answered, where it is not the result itself. */
-  view?(result: R, asked: { args: Static<S>; caller: Caller; env: Environment }): unknown
+  /** The answer, where it is not the result itself. */
+  view?(result: R, asked: { args: Static<S>; caller: Caller }): unknown
   /** `place`: the path that was asked for. */
   headers?(result: R, place: string): Record<string, string>
 }
 
-/** A command: what it is given, and what is shown of the result. */
+/** A command: its arguments, and how its result looks. */
 export interface CommandLine<S extends TObject, R> {
   /** Where they are not the action's name, and mean a part of it. */
   words?: string
@@ -67,7 +66,7 @@ export interface CommandLine<S extends TObject, R> {
   read?(args: Static<S>): Static<S>
   /** Data: the command line lays it out, and makes values of others harmless. */
   render(result: R): Shown
-  /** For what was done in part; default 0. */
+  /** The exit code where only a part was done; default 0. */
   exit?(result: R): number
 }
 
@@ -93,11 +92,11 @@ interface Declared<S extends TObject, R, I> extends Omit<Action<S, R, I>, 'run' 
   needs?: Action['needs']
 }
 
-/** Of one that changes something: noun and verb of what is noted, and to what it was done. */
+/** A change as the audit names it: noun and verb, and its target. */
 interface Changing<S extends TObject> {
   action: string
   target(args: Static<S>): string
-  /** Of a trial, which changes nothing and is not noted. */
+  /** A trial changes nothing, and leaves no action. */
   isTrial?(args: Static<S>): boolean
 }
 

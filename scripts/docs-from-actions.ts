@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { flagOf, helpOf } from '#cli/mount-actions.ts'
 import type { Action, CommandLine } from '#operations/action.ts'
 import { actions } from '#operations/actions.ts'
 import { writeOrCheck } from './made-page.ts'
@@ -10,28 +11,24 @@ import { projectRoot } from './source-files.ts'
 const [begin, end] = ['<!-- made by `npm run docs:actions` -->', '<!-- end -->']
 
 const rows = actions.flatMap((action) =>
-  (action.cli ?? []).map((command) => `| \`${usageOf(action, command)}\` | ${textOf(action, command)} |`),
+  (action.cli ?? []).map((command) => `| \`${usageOf(action, command)}\` | ${helpOf(action, command)} |`),
 )
 
 function usageOf(action: Action, { words = action.name, positional = [], options = {} }: Command): string {
   const required = action.args.required ?? []
   const flags = Object.entries(options).map(([path, help]) => {
-    const flag = `--${path.split('.').at(-1)!.replaceAll('_', '-')}`
+    const flag = `--${flagOf(path.split('.').at(-1)!)}`
     const usage = typeof help === 'string' ? flag : `${flag} ${help[0].toUpperCase()}`
     return required.includes(path) ? usage : `[${usage}]`
   })
   const given = positional.map((name) => {
-    const word = name.toUpperCase().replaceAll('_', '-')
+    const word = flagOf(name).toUpperCase()
     return required.includes(name) ? word : `[${word}]`
   })
   return ['flotilla', words, ...given, ...flags].join(' ')
 }
 
 type Command = CommandLine<Action['args'], unknown>
-
-function textOf(action: Action, { summary = action.summary }: Command): string {
-  return `${summary[0]!.toLowerCase()}${summary.slice(1)}`
-}
 
 const page = readFileSync(join(projectRoot, 'docs/command-line.md'), 'utf8')
 const [before, rest] = page.split(begin) as [string, string]

@@ -12,7 +12,6 @@ import { orNull, time } from '../shapes.ts'
 import {
   agent,
   agentFields,
-  agentId,
   agentInPath,
   agentServices,
   agentSettings,
@@ -103,7 +102,7 @@ export const showAgentAction = defineAction({
   summary: 'One agent: its sessions, its last operations, its limits and what it used of them today',
   role: 'viewer',
   problems: [...reads, 'not_found', 'log_unavailable'],
-  args: Type.Object({ agent_id: agentId }),
+  args: Type.Object({ agent_id: Type.String() }),
   async run({ platform }, { agent_id }) {
     const { relational } = platform.engines
     const found = await showAgent(relational, agent_id)
@@ -175,7 +174,7 @@ const updateAgentAction = defineAction({
   problems: writes,
   services: agentServices,
   args: Type.Object({
-    agent_id: agentId,
+    agent_id: Type.String(),
     name: Type.Optional(Type.String({ description: 'What people read.' })),
     ...agentSettings,
   }),
@@ -226,7 +225,7 @@ export const deleteAgentAction = defineAction({
   role: 'admin',
   problems: writes,
   services: agentServices,
-  args: Type.Object({ agent_id: agentId }),
+  args: Type.Object({ agent_id: Type.String() }),
   change: { action: 'agent.delete', target: ({ agent_id }) => agent_id },
   async run(context: ChangeContext, { agent_id }) {
     const { platform } = context

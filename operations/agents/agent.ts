@@ -6,7 +6,7 @@ import type { ChangeContext } from '../change.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { orNull, role, tier } from '../shapes.ts'
 
-/** Of changes that every instance has to know before the command is done. */
+/** Changes that every instance has to know before the command is done need these. */
 export const agentServices = ['outbox-publisher']
 
 const figure = (description: string) => orNull(Type.Integer(), description)
@@ -38,8 +38,7 @@ export const agentSettings = {
   concurrent: ownFigure(1),
 }
 
-export const agentId = Type.String()
-/** Of paths. */
+/** In paths. */
 export const agentInPath = Type.String({ minLength: 1, maxLength: 64, examples: ['whale'] })
 
 export const reads = ['relational_engine_unavailable'] as const

@@ -22,7 +22,6 @@ import type { ChangeContext } from '../change.ts'
 import {
   type AgentView,
   agentFields,
-  agentId,
   agentInPath,
   agentServices,
   agentSettings,
@@ -98,7 +97,7 @@ const keyOptions = {
 export const provisionAgentAction = defineAction({
   ...provision,
   name: 'agents provision',
-  args: Type.Object({ agent_id: agentId, name: nameOfAgent, ...agentSettings, ...figures, ...folder }),
+  args: Type.Object({ agent_id: Type.String(), name: nameOfAgent, ...agentSettings, ...figures, ...folder }),
   async run(context: ChangeContext, { agent_id, volume, force, ...settings }) {
     const work = provisioning(context, { agent_id, ...settings })
     return (await intoFile(context, { agent_id, volume, force }, work)).shown
@@ -126,7 +125,7 @@ export const provisionAgentAction = defineAction({
 export const rotateAgentAction = defineAction({
   ...rotate,
   name: 'agents rotate',
-  args: Type.Object({ agent_id: agentId, ...folder }),
+  args: Type.Object({ agent_id: Type.String(), ...folder }),
   async run(context: ChangeContext, { agent_id, ...place }) {
     const known = await spelled(context, agent_id)
     const placed = intoFile(context, { agent_id: known, ...place }, rotating(context, known))
@@ -171,7 +170,7 @@ export const provisionRemoteAction = defineAction({
 export const rotateRemoteAction = defineAction({
   ...rotate,
   name: 'agents rotate remote',
-  args: Type.Object({ agent_id: agentId, ...volume }),
+  args: Type.Object({ agent_id: Type.String(), ...volume }),
   async run(context: ChangeContext, { agent_id, ...place }) {
     const known = await spelled(context, agent_id)
     const placed = intoVolume(context, { agent_id: known, ...place }, rotating(context, known))

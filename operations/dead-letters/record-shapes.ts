@@ -1,11 +1,11 @@
-/** Shapes of dead letters as records: which ones are meant, what is shown of them, what became of them. */
+/** Shapes of dead letters as records: the filter, a letter in a list, and its outcome. */
 
 import { type Static, Type } from 'typebox'
 import { orNull, textField, time } from '../shapes.ts'
 
 /** Dead letters that are named one by one at once. */
 export const namesMax = 1_000
-/** Of a list over HTTP, the newest. */
+/** A list over HTTP has the newest. */
 export const listedMax = 1_000
 /** Letters whose values one answer shows. */
 export const shownMax = 20

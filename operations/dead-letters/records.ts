@@ -1,5 +1,6 @@
 /** Dead letters of every topic, as records: which ones are meant, how one is replayed, and what a trial says. */
 
+import { invalidField } from '#lib/errors.ts'
 import { replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
 import {
   type DeadLetterParts,
@@ -8,7 +9,6 @@ import {
 } from '#runtime/consume/dead-letters.ts'
 import { findSuperseded, nameOfLetter } from '#runtime/consume/find-superseded.ts'
 import { showRecord } from '#runtime/follow/show-record.ts'
-import { validationFailed } from '#runtime/http/validation.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { ChangeContext } from '../change.ts'
 import { findTopic } from '../find-topic.ts'
@@ -77,14 +77,13 @@ async function tryOut(
   const parts = deadLetterParts(platform)
   const meant = await listRecordLetters(parts, wanted)
   const { superseded, unknown } = await findSuperseded(parts, meant)
-  const late = new Set(superseded)
   const results = meant.map(({ topic, key }): Result => {
-    const isLate = late.has(nameOfLetter({ topic, key }))
+    const isLate = superseded.has(nameOfLetter({ topic, key }))
     return isLate && verb === 'replay'
       ? { topic, key, status: 'refused', ...supersededFault }
       : { topic, key, status: 'meant' }
   })
-  return outcomeOf([...results, ...missing(asked, results)], true, { superseded: late.size, unknown })
+  return outcomeOf([...results, ...missing(asked, results)], true, { superseded: superseded.size, unknown })
 }
 
 const supersededFault = {
@@ -96,7 +95,7 @@ const supersededFault = {
 function filterOf({ ids, filter }: Treatment): RecordFilter {
   if (ids !== undefined && filter === undefined) return { names: ids }
   if (filter !== undefined && ids === undefined) return filter
-  throw validationFailed([{ path: '', message: 'must have either ids or filter' }])
+  throw invalidField('', 'must have either ids or filter')
 }
 
 /** Those of the ids that are gone. */

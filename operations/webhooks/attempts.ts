@@ -19,6 +19,8 @@ import { targetInPath, targetProblems } from './target-shapes.ts'
 
 const attemptsMax = 500
 const attemptsShown = 50
+/** Of a partition, which several targets may share. */
+const lookedThroughMax = 10_000
 /** Without the newest of before it goes on with what is reported from now on. */
 const readBackMsMax = 10_000
 
@@ -94,8 +96,10 @@ export function visitAttempts(
   const decode = async (record: StoredRecord) =>
     (await readMessage(platform, webhooksAttempts, record, signal)).message?.value
   const place = publisher.locationOf(webhooksAttempts)
-  return readAttempts({ eventLog: engines.eventLog, place, decode, signal }, targets, (attempt) =>
-    visit(viewOf(attempt)),
+  return readAttempts(
+    { eventLog: engines.eventLog, place, decode, lookedThroughMax, signal },
+    targets,
+    (attempt) => visit(viewOf(attempt)),
   )
 }
 

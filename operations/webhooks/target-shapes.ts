@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { orNull, textField, time } from '../shapes.ts'
 
 export const targetProblems = ['log_unavailable', 'relational_engine_unavailable'] as const
-/** Of paths. */
+/** In paths. */
 export const targetInPath = textField('A target.', 'ops-channel', 200)
 
 export const listedTarget = Type.Object({

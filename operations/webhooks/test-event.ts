@@ -5,7 +5,6 @@ import { ulid } from 'ulid'
 import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { createDeliveries } from '#services/webhooks/fire/events/deliveries.ts'
-import { prepareEvent } from '#services/webhooks/fire/events/event-body.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { defineAction } from '../action.ts'
 import type { ChangeContext } from '../change.ts'
@@ -45,6 +44,8 @@ export const testTargetAction = defineAction({
         `${target} is not in the targets file: the courier would park the event.`,
       )
     }
+    // Not loaded by commands, which have no use for it.
+    const { prepareEvent } = await import('#services/webhooks/fire/events/event-body.ts')
     const prepared = prepareEvent(
       Buffer.from(
         JSON.stringify({

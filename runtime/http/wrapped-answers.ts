@@ -1,4 +1,4 @@
-/** Answers in the form of an interface: routes answer their data bare, and whoever mounts them may put it into an envelope. */
+/** Answers in the form of an interface: routes answer their data bare, and the interface may put it into an envelope. */
 
 import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'

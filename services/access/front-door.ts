@@ -1,4 +1,4 @@
-/** The front door of an ingress: who calls, what they may, how much, and what is kept of it. */
+/** The front door of an ingress: caller, role, limits and trail. */
 
 import type { FastifyInstance } from 'fastify'
 import { audit } from './audit/trail/audit.ts'

@@ -58,7 +58,7 @@ function mount(
       const args = { ...given, ...(request.params as object) }
       const result = await (cached ? cached.get() : operate(context, request, action, args))
       reply.code(status).headers(http.headers?.(result, request.url.replace(/\?.*/, '')) ?? {})
-      return http.view?.(result, { args, caller: callerOf(request), env: context.env }) ?? result
+      return http.view ? http.view(result, { args, caller: callerOf(request) }) : result
     },
   })
 }

@@ -45,11 +45,11 @@ export type ChangeDetails = Partial<
   Pick<AdminAction, 'target' | 'before' | 'after' | 'count' | 'outcome' | 'reason'>
 >
 
-/** For the code of a change: what is noted of it. */
+/** How the code of a change notes it. */
 export interface ChangeNotes {
   /** Notes the change as done, in its own transaction. Without a call it is noted when the change has resolved. */
   note(tx: SqlExecutor, details?: ChangeDetails): Promise<void>
-  /** For changes that are no rows: what is noted when it has ended, in whatever way. */
+  /** Details for the note that is written when the change ends, in whatever way: for changes that are no rows. */
   describe(details: ChangeDetails): void
 }
 

@@ -66,7 +66,7 @@ export function requireToken({ tokens }: { tokens: Tokens }): CredentialCheck {
   }
 }
 
-/** Without a valid one of either: 401. Whoever signed in with a first password may do nothing here: 403. */
+/** Without a valid one of either: 401. Somebody with a first password may do nothing here: 403. */
 export function requireKeyOrToken(parts: { keys: GatewayKeys; tokens: Tokens }): CredentialCheck {
   return (scope) => {
     describeScope(scope, { credential: keyOrToken, problems: tokenProblems })

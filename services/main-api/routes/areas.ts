@@ -1,4 +1,4 @@
-/** /api/v1/fleet_notes, goals, runs and dispatches: the routes of their areas, and who changed what is noted. */
+/** /api/v1/fleet_notes, goals, runs and dispatches: the routes of their areas, with the audit of changes. */
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'

@@ -25,7 +25,7 @@ export function notedBy<Row extends RecordRow>(
     })
 }
 
-/** What is noted of a row: not its text, which may be long, and is in its record. */
+/** The row without its text, which may be long, and is in its record. */
 function shownOf<Row extends RecordRow>({ title, own }: RecordKind, row: Row): object {
   const names = [title, ...own, 'priority', 'status', 'author', 'version']
   return Object.fromEntries(names.map((name) => [name, (row as Record<string, unknown>)[name]]))

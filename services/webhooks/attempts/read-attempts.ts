@@ -1,4 +1,4 @@
-/** What couriers reported of their attempts: the newest of some targets, read once, and all of them as they come. */
+/** The attempts that couriers reported: the newest of some targets, read once, and all of them as they arrive. */
 
 import type { Log, StoredRecord } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
@@ -8,9 +8,7 @@ import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 
-/** Newest attempts of a partition, which several targets may share, that are looked through. */
-const lookedThroughMax = 10_000
-/** Of each partition, where all attempts are followed. */
+/** Attempts of each partition from before the start, where all are followed. */
 const readBackMax = 500
 
 interface ReadParts {
@@ -19,12 +17,14 @@ interface ReadParts {
   place: Pick<ReturnType<Publisher['locationOf']>, 'physicalName' | 'partitions'>
   /** Undefined for a record that cannot be decoded. */
   decode(record: StoredRecord): Promise<WebhookAttempt | null | undefined>
+  /** Newest attempts of a partition, which several targets may share, that are looked through. */
+  lookedThroughMax: number
   signal: AbortSignal
 }
 
 /** Visits the newest attempts of these targets, those of each in their order. */
 export async function readAttempts(
-  { eventLog, place, decode, signal }: ReadParts,
+  { eventLog, place, decode, lookedThroughMax, signal }: ReadParts,
   targets: ReadonlySet<string>,
   visit: (attempt: WebhookAttempt) => void,
 ): Promise<void> {
@@ -46,7 +46,7 @@ export async function readAttempts(
   })
 }
 
-/** Calls `take` with the newest attempts of all targets, and with all that come; `isEarlier`: from before this began. */
+/** Calls `take` with the newest attempts of all targets and with every later one; `isEarlier`: from before this began. */
 export async function followAttempts(
   parts: FollowParts & { codec: Codec },
   take: (attempt: WebhookAttempt, isEarlier: boolean) => void,

@@ -52,6 +52,8 @@ interface TargetStatuses {
   targets: TargetStatus[]
 }
 
+/** Of webhooks.attempts, in each partition. */
+const lookedThroughMax = 5_000
 const deliveries = webhooksDeliveries
 const attempts = webhooksAttempts
 
@@ -155,7 +157,7 @@ async function readReported(
     physicalName: physicalName(locations, attempts),
     partitions: locations.get(attempts.name)?.partitions ?? 1,
   }
-  await readAttempts({ eventLog, place, decode, signal }, new Set(targets), (attempt) => {
+  await readAttempts({ eventLog, place, decode, lookedThroughMax, signal }, new Set(targets), (attempt) => {
     const reports = attempt.kind === 'state' ? states : tries
     reports.set(attempt.target, attempt)
   })

@@ -5,7 +5,7 @@ import { serverMark } from '#runtime/http/api/facts.ts'
 const authorization = '-H "Authorization: Bearer $ID_TOKEN"'
 const newMessage = '"newMessage":{"parts":[{"text":"What do we know about the relay?"}]}'
 
-/** Of a route, by what its paths begin with: '' at the run gateway. */
+/** The command for a route, by the beginning of its paths: '' at the run gateway. */
 type Sample = (prefix: string) => string
 
 /** `rest`: behind the address of a run. `options` of curl. */
