@@ -53,6 +53,11 @@ export function readPage({ limit, cursor }: PageParameters): { limit: number; be
   }
 }
 
+/** The path that was asked for, without a slash at its end: `Location` is below it. */
+export function placeOf({ url }: FastifyRequest): string {
+  return url.split('?')[0]!.replace(/\/$/, '')
+}
+
 /** The address of the next page is this request's, with another cursor; relative, so that it is right behind any proxy. */
 export function linkNext(request: FastifyRequest, reply: FastifyReply, next: number | undefined): void {
   if (next === undefined) return

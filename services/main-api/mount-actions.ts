@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
 import type { Cached } from '#lib/cached.ts'
 import type { Action, Http } from '#operations/action.ts'
+import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { MainApiContext } from './context.ts'
 import { closed } from './envelope.ts'
@@ -57,7 +58,7 @@ function mount(
       const given = inQuery ? numbersOf(rest, request.query as object) : (request.body as object)
       const args = { ...given, ...(request.params as object) }
       const result = await (cached ? cached.get() : operate(context, request, action, args))
-      reply.code(status).headers(http.headers?.(result, request.url.replace(/\?.*/, '')) ?? {})
+      reply.code(status).headers(http.headers?.(result, placeOf(request)) ?? {})
       return http.view ? http.view(result, { args, caller: callerOf(request) }) : result
     },
   })

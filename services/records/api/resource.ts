@@ -7,7 +7,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { answers } from '#runtime/http/answers.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
-import { linkNext, type PageParameters, page, readPage } from '#runtime/http/paging.ts'
+import { linkNext, type PageParameters, page, placeOf, readPage } from '#runtime/http/paging.ts'
 import { around, sendRows } from '#runtime/http/send-rows.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -251,11 +251,6 @@ function registerChange<Row extends RecordRow, New extends TObject>(
       return view(row)
     },
   })
-}
-
-/** Where the route of a request is, without a slash at its end. */
-export function placeOf({ routeOptions }: FastifyRequest): string {
-  return routeOptions.url!.replace(/\/$/, '')
 }
 
 /** Throws AppError `not_found` for what cannot be an id. */

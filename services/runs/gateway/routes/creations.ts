@@ -1,6 +1,7 @@
 /** POST /runs and /dispatches: messages whose answers are read later. For interfaces where `/<agent>/run` has no place. */
 
 import type { FastifyInstance } from 'fastify'
+import { placeOf } from '#runtime/http/paging.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
 import type { StartParts } from '../gateway.ts'
@@ -52,7 +53,7 @@ function registerRunCreation(scope: FastifyInstance, parts: StartParts): void {
       const started = await startRun(parts, request, reply, asked)
       started.follow.close()
       reply.code(202)
-      reply.header('location', `${request.routeOptions.url}/${started.run.runId}`)
+      reply.header('location', `${placeOf(request)}/${started.run.runId}`)
       return viewOfRun(started.run)
     },
   })
@@ -90,7 +91,7 @@ function registerDispatchCreation(scope: FastifyInstance, parts: StartParts): vo
     async handler(request, reply) {
       const made = await startDispatch(parts, request, reply)
       reply.code(202)
-      reply.header('location', `${request.routeOptions.url}/${made.goalId}`)
+      reply.header('location', `${placeOf(request)}/${made.goalId}`)
       return viewOfDispatch(made)
     },
   })
