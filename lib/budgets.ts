@@ -144,5 +144,5 @@ export const heldBytes: Readonly<Record<string, Readonly<Record<string, number>>
   'outbox-publisher': everyProcess,
   'webhook-relay': { ...everyProcess, ...groupOfRecords, ...anyInterface },
   'webhook-courier': { ...everyProcess, ...groupOfRecords },
-  'run-dispatcher': { ...everyProcess, ...groupOfRecords, news: runs.newsBytes },
+  'run-dispatcher': { ...everyProcess, news: runs.newsBytes },
 }

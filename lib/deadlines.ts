@@ -78,8 +78,6 @@ export const deadlines = {
     noteIndexerMs: 120_000,
     fleetEventsMs: 20_000,
     courierMs: 5_250,
-    /** It only wakes a dispatcher. */
-    runCommandsMs: 5_000,
   },
   /** A webhook, from connecting to the end of its answer. */
   webhookCallMs: 5_000,

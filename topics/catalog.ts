@@ -197,7 +197,7 @@ export const webhooksAttempts = defineTopic({
 
 export const runsCommands = defineTopic({
   name: 'runs.commands',
-  purpose: 'a run waits for its node: wakes the dispatchers, which find it in its row',
+  purpose: 'a run waits for its node: wakes dispatchers of earlier versions; goes with the next release',
   keyedBy: 'agent (slug)',
   key: (slug: string) => slug,
   schema: 'run-command',
@@ -206,12 +206,12 @@ export const runsCommands = defineTopic({
   retentionMs: 7 * day,
   deadLetters: true,
   writers: ['outbox-publisher'],
-  readers: [{ service: 'run-dispatcher', group: 'run-dispatcher', mode: 'batch' }],
+  readers: [],
 })
 
 export const runsControl = defineTopic({
   name: 'runs.control',
-  purpose: 'a run is to be canceled: hastens what the dispatcher would read in its row',
+  purpose: 'a run is to be canceled: wakes dispatchers of earlier versions; goes with the next release',
   keyedBy: 'agent (slug)',
   key: (slug: string) => slug,
   schema: 'run-command',
@@ -220,7 +220,7 @@ export const runsControl = defineTopic({
   retentionMs: day,
   deadLetters: false,
   writers: ['outbox-publisher'],
-  readers: [{ service: 'run-dispatcher', tail: 'end' }],
+  readers: [],
 })
 
 export const runsEvents = defineTopic({

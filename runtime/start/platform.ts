@@ -125,7 +125,16 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     metrics,
     instanceId,
     tracing,
+    shared: createShared(),
     close: () => scope.close(),
+  }
+}
+
+function createShared(): ServiceHost['shared'] {
+  const made = new Map<() => unknown, unknown>()
+  return <T>(make: () => T): T => {
+    if (!made.has(make)) made.set(make, make())
+    return made.get(make) as T
   }
 }
 

@@ -34,6 +34,8 @@ export interface ServiceHost {
   locations: Map<string, TopicLocation>
   /** Absent when tracing is off. */
   tracing?: Tracing | undefined
+  /** What services of this process share: made for the first that asks for it, by what makes it. */
+  shared<T>(make: () => T): T
   /** How long the close of a worker may let its work go on; to be asked when it begins. Absent: not at all. */
   drainMs?(): number
 }
@@ -150,7 +152,7 @@ function contextOf<N extends EngineName, S extends TObject>(
   definition: Typed<N, S> & { name: string },
   host: ServiceHost,
 ): ServiceContext<N, Static<S>> {
-  const { engines, metrics, publisher, codec, instanceId, env, locations, tracing, drainMs } = host
+  const { engines, metrics, publisher, codec, instanceId, env, locations, tracing, shared, drainMs } = host
   return {
     engines,
     config: loadConfig(definition.config, env),
@@ -162,6 +164,7 @@ function contextOf<N extends EngineName, S extends TObject>(
     env,
     locations,
     tracing,
+    shared,
     ...(drainMs === undefined ? {} : { drainMs }),
   }
 }

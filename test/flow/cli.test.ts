@@ -159,7 +159,6 @@ describe('flotilla with a running platform', () => {
       ['webhook-relay', 1],
       ['note-indexer', 1],
       ['webhook-courier', 1],
-      ['run-dispatcher', 1],
     ])
     const tail = await eventually('all audit records', async () => {
       const found = await json<{ records: { key: string; value: { operation: string; phase: string } }[] }>(

@@ -323,7 +323,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
         })),
       })
       return made.then((done) => {
-        for (const one of world.dispatchers) one.again()
+        for (const one of world.dispatchers) one.heard()
         return done
       })
     }

@@ -29,6 +29,9 @@ import {
 
 type Letters<T> = { dead_letters: T[] }
 
+/** Groups of versions before that nobody reads with any more. */
+const gone: ReadonlySet<string> = new Set(['run-dispatcher'])
+
 /** Commands are processes of their own, and both starts and they may have to wait for a busy machine. */
 const timeout = 120_000
 
@@ -56,7 +59,8 @@ function describePlaces(opened: () => UpgradeWorld): void {
       committed: partitions.map(({ partition, committed }) => [partition, committed]),
     })
     const known = before.groups.filter(({ group }) => stack.groups.some((one) => one.group === group))
-    expect(known.map(place)).toEqual(stack.groups.map(place))
+    const read = stack.groups.filter(({ group }) => !gone.has(group))
+    expect(known.map(place)).toEqual(read.map(place))
     // A group that came since begins with its topic.
     for (const { group, partitions } of before.groups.filter((one) => !known.includes(one))) {
       for (const { committed } of partitions) expect([group, committed ?? 0]).toEqual([group, 0])

@@ -109,7 +109,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     },
     async accept(text, given = {}) {
       const { run } = await acceptRun(relational, newRun({ message: said(text), ...given }))
-      for (const dispatcher of dispatchers) dispatcher.run(run.slug, null)
+      for (const dispatcher of dispatchers) dispatcher.heard(run.slug)
       return run
     },
     acceptAtOnce: async (dispatcher, text, given = {}) =>

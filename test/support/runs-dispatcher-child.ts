@@ -46,9 +46,7 @@ async function work(given: ChildGiven): Promise<void> {
     },
     { drainMs: () => 0, retentionDays: 30 },
   )
-  hearNotices({ relational, log: silentLog }, 'flotilla_runs', (payload) =>
-    payload ? dispatcher.run(payload, null) : dispatcher.again(),
-  )
+  hearNotices({ relational, log: silentLog }, 'flotilla_runs', dispatcher.heard)
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await work(JSON.parse(process.argv[2]!) as ChildGiven)

@@ -1,13 +1,12 @@
 /** Claims runs of nodes, one statement of a node at a time, and keeps the leases of those that are worked on. */
 
 import { describeError } from '#lib/errors.ts'
-import { createLru } from '#lib/lru.ts'
 import { followed } from '#runtime/observe/tracing/follow.ts'
 import { isSampled, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
 import type { ClaimedRun } from '../state/columns.ts'
-import type { ClaimAtOnce } from '../state/new-run.ts'
+import type { AtOnce, LocalDispatcher } from '../state/local-runs.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
@@ -35,12 +34,9 @@ function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Pr
 
 /** Longer than a commit takes that a claim did not see yet. */
 const latelyMs = 1_000
-/** Runs that are remembered when they are over: their commands may come after that. */
-const knownMax = 10_000
 
-export class Claimer {
+export class Claimer implements LocalDispatcher {
   readonly #host: RunHost
-  readonly #begun = createLru<string, true>(knownMax)
   readonly #running = new Map<string, RunControl>()
   readonly #tasks = new Set<Promise<void>>()
   /** Slugs that are being claimed for; true: there is more by now. */
@@ -68,28 +64,23 @@ export class Claimer {
     return Math.max(0, this.#host.times.runsMax - this.#running.size - this.#reserved)
   }
 
-  /** Whether the run was begun here: then nobody need be woken for it. One that goes back into its queue wakes by itself. */
-  knows(runId: string): boolean {
-    return this.#begun.has(runId)
-  }
-
-  claimAtOnce(slug: string): ClaimAtOnce | undefined {
-    const { holder, times } = this.#host
+  takeAtOnce({
+    slug,
+    userId,
+    sessionId,
+  }: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): AtOnce | undefined {
+    const { holder, times, prepareSession, busy } = this.#host
     const node = this.#host.nodes().bySlug(slug)
     if (!node || this.#stopped || this.room === 0 || this.#heldUp.size > 0) return undefined
-    return { holder, leaseMs: times.leaseMs, concurrency: node.concurrency }
-  }
-
-  prepare({ slug, userId, sessionId }: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): void {
-    const node = this.#host.nodes().bySlug(slug)
-    if (node) this.#host.prepareSession({ node, userId, sessionId })
-  }
-
-  /** Works on a claimed run. `askedAt` is the `performance.now()` of before it was claimed. */
-  begin(run: ClaimedRun, askedAt: number): void {
-    const node = this.#host.nodes().bySlug(run.slug)
-    // Its entry went within the last moment: the sweep of a dispatcher finds the run when its lease is over.
-    if (node) this.#begin(run, node, askedAt)
+    const askedAt = performance.now()
+    prepareSession({ node, userId, sessionId })
+    return {
+      claim: { holder, leaseMs: times.leaseMs, concurrency: node.concurrency },
+      begin: (run) => {
+        this.#begin(run, node, askedAt)
+        busy()
+      },
+    }
   }
 
   /** A run was accepted for this node, or goes back into its queue. */
@@ -150,6 +141,7 @@ export class Claimer {
     }
   }
 
+  /** `askedAt` is the `performance.now()` of before the run was claimed. */
   #begin(run: ClaimedRun, node: RunNode, askedAt: number): void {
     const { times } = this.#host
     const limitMs = Math.min(
@@ -159,7 +151,6 @@ export class Claimer {
     const control = new RunControl(run, askedAt, times.leaseMs, limitMs)
     if (this.#stopped) control.stop('stopping')
     this.#running.set(run.runId, control)
-    this.#begun.set(run.runId, true)
     const { tracing } = this.#host
     const task = inRunSpan(tracing, run, () => workOn(this.#host, control, node)).finally(() => {
       this.#tasks.delete(task)

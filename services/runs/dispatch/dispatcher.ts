@@ -9,13 +9,13 @@ import { startRepeating } from '#runtime/repeat.ts'
 import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
 import type { LocalDispatcher } from '../state/local-runs.ts'
+import { cancelNotice } from '../state/notice.ts'
 import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { createTogether } from './together.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
-import type { Heard } from './wakeups.ts'
 
 const pauseMs = 20
 
@@ -56,7 +56,9 @@ interface DispatcherOptions {
   retentionDays: number
 }
 
-export interface Dispatcher extends Closeable, Heard, LocalDispatcher {
+export interface Dispatcher extends Closeable, LocalDispatcher {
+  /** A notice of `runsChannel`; none when listening begins, because some may have been missed. */
+  heard(notice?: string): void
   /** Probes the nodes now: of a nodes file that changed. */
   probe(): void
   /** Runs that it works on. */
@@ -105,10 +107,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   const host: RunHost = {
     ...parts,
     ...storesOf(parts),
-    wake(slug) {
-      claimer.heard(slug)
+    busy() {
       woken = true
       if (resting) sweeping.wake()
+    },
+    wake(slug) {
+      claimer.heard(slug)
+      host.busy()
     },
     async ended(runs: readonly EndedRun[]) {
       for (const run of runs) {
@@ -172,18 +177,13 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
   }
 
   return {
-    run(slug, runId) {
-      if (runId === null || !claimer.knows(runId)) host.wake(slug)
+    heard(notice) {
+      if (!notice) return sweeping.wake()
+      if (notice === cancelNotice) claimer.stopCanceled().catch(() => {})
+      // Runs that waited have ended with it, and AXON has their reports.
+      host.wake(notice === cancelNotice ? axon.slug : notice)
     },
-    claimAtOnce: (slug) => claimer.claimAtOnce(slug),
-    prepare: (run) => claimer.prepare(run),
-    begin(run, askedAt) {
-      claimer.begin(run, askedAt)
-      woken = true
-      if (resting) sweeping.wake()
-    },
-    cancel: () => void claimer.stopCanceled().catch(() => {}),
-    again: () => sweeping.wake(),
+    takeAtOnce: (run) => claimer.takeAtOnce(run),
     probe: () => probing.wake(),
     get size() {
       return claimer.size

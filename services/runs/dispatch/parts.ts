@@ -34,6 +34,8 @@ export interface RunHost extends DispatcherParts {
   storeEvent: Together<EventOfRun, StoredPosition | null>
   endRun: Together<HeldEnd, EndedRun | undefined>
   readReport: Together<string, Report | null>
+  /** There is work: the sweep rests no longer. */
+  busy(): void
   /** Runs may wait at this node. */
   wake(slug: string): void
   /** The end of runs is committed: publishes it, and goes on with what waited for it. */

@@ -3,12 +3,13 @@
 import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { lookSeldomMs } from '#runtime/notices.ts'
+import { hearNotices, lookSeldomMs } from '#runtime/notices.ts'
 import { createOutboxBell } from '#runtime/publish/wake-outbox.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { watchNodes } from '../nodes/nodes-file.ts'
 import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
-import { localRunsOf } from '../state/local-runs.ts'
+import { createLocalRuns } from '../state/local-runs.ts'
+import { runsChannel } from '../state/notice.ts'
 import { createRunNews } from './news.ts'
 import { createRunMetrics } from './run-metrics.ts'
 import { runTimes } from './times.ts'
@@ -49,25 +50,19 @@ export const runDispatcher = defineWorker({
 })
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
-  const { env, log, engines, publisher, codec, metrics, instanceId, tracing, config: settings } = context
-  const [
-    { startDispatcher },
-    { hearOfRuns },
-    { callNode, prepareSession },
-    { tracedCallNode },
-    { probeNode },
-  ] = await Promise.all([
-    import('./dispatcher.ts'),
-    import('./wakeups.ts'),
-    import('../nodes/adk/call.ts'),
-    import('../nodes/traced-call.ts'),
-    import('../nodes/adk/probe.ts'),
-  ])
+  const { env, log, engines, publisher, metrics, instanceId, tracing, config: settings } = context
+  const [{ startDispatcher }, { callNode, prepareSession }, { tracedCallNode }, { probeNode }] =
+    await Promise.all([
+      import('./dispatcher.ts'),
+      import('../nodes/adk/call.ts'),
+      import('../nodes/traced-call.ts'),
+      import('../nodes/adk/probe.ts'),
+    ])
   const { path, optional } = nodesFileOf(env)
   const stopping = new AbortController()
   const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
-  const { relational, eventLog } = engines
-  const local = localRunsOf(relational)
+  const { relational } = engines
+  const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
   const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
@@ -91,21 +86,14 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     },
   )
   watched.onChange(dispatcher.probe)
-  let heard: Closeable
-  try {
-    heard = await hearOfRuns({ eventLog, relational, publisher, codec, log, metrics, tracing }, dispatcher)
-  } catch (error) {
-    stopping.abort()
-    await Promise.all([dispatcher.close(), watched.close(), bell.close()])
-    throw error
-  }
+  const notices = hearNotices({ relational, log }, runsChannel, dispatcher.heard)
   local.dispatcher = dispatcher
   return {
     async close() {
       local.dispatcher = undefined
       await dispatcher.close()
       stopping.abort()
-      await Promise.all([heard.close(), watched.close(), bell.close()])
+      await Promise.all([notices.close(), watched.close(), bell.close()])
     },
   }
 }

@@ -21,42 +21,12 @@ export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
 export interface FeedParts extends FollowParts {
   eventLog: Log
-  local: Pick<LocalRuns, 'hear'>
+  /** Of a process that may have the dispatcher. */
+  local?: Pick<LocalRuns, 'hear'>
   codec: Codec
 }
 
-interface Shared {
-  feed: Promise<Feed>
-  users: number
-}
-
-/** All gateways of a process follow together: by its log. */
-const ofThisProcess = new WeakMap<Log, Shared>()
-
-export async function openFeed(parts: FeedParts): Promise<Feed> {
-  const { eventLog } = parts
-  const shared = ofThisProcess.get(eventLog) ?? { feed: openOwnFeed(parts), users: 0 }
-  shared.users++
-  ofThisProcess.set(eventLog, shared)
-  let closed = false
-  async function leave(): Promise<void> {
-    if (closed) return
-    closed = true
-    if (--shared.users > 0) return
-    ofThisProcess.delete(eventLog)
-    await (await shared.feed).close()
-  }
-  try {
-    const feed = await shared.feed
-    return { subscribe: feed.subscribe, close: leave }
-  } catch (error) {
-    ofThisProcess.delete(eventLog)
-    throw error
-  }
-}
-
-async function openOwnFeed(parts: FeedParts): Promise<Feed> {
-  const { local } = parts
+export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
   // No more than answers that wait.
   const byRoot = new Map<string, Set<FeedListener>>()
   const byGoal = new Map<number, Set<FeedListener>>()
@@ -79,13 +49,13 @@ async function openOwnFeed(parts: FeedParts): Promise<Feed> {
       if (value) pass(value, false)
     },
   })
-  const leave = local.hear((record) => pass(record, true))
+  const leave = local?.hear((record) => pass(record, true))
   return {
     subscribe(key, listener) {
       return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
     },
     async close() {
-      leave()
+      leave?.()
       await following.close()
     },
   }

@@ -16,7 +16,7 @@ import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/looks.ts'
 import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
 import { nodesFileOf } from '../nodes/settings.ts'
-import { type LocalRuns, localRunsOf } from '../state/local-runs.ts'
+import { createLocalRuns, type LocalRuns } from '../state/local-runs.ts'
 import { createWaits, type Waits } from './waits.ts'
 
 export type RunGatewayContext = ServiceContext<
@@ -53,7 +53,7 @@ export async function openRunsFollowed(
 ): Promise<RunsFollowed> {
   const { engines, env, log } = context
   const { relational, eventLog } = engines
-  const local = localRunsOf(relational)
+  const local = context.shared(createLocalRuns)
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )

@@ -65,18 +65,15 @@ export async function acceptRun(
   const { onBusy = 'enqueue', ...row } = run
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
-  const claim = local?.claimAtOnce(run.slug)
-  const askedAt = performance.now()
-  if (claim) local?.prepare(run)
+  const atOnce = local?.takeAtOnce(run)
   const made = await insertRun(relational, row satisfies NewRunRow, {
     reject: onBusy === 'reject',
     notify,
-    ...(claim ? { claim } : {}),
+    ...(atOnce ? { claim: atOnce.claim } : {}),
   })
   if (made.run) {
-    if (made.claimed) local?.begin(made.claimed, askedAt)
-    else if (local) local.run(run.slug, null)
-    if (!made.claimed && !notify) wakeDispatchers(relational, run.slug)
+    if (made.claimed) atOnce?.begin(made.claimed)
+    else if (!notify) wakeDispatchers(relational, run.slug)
     return { run: made.run, isNew: true }
   }
   const known = await readRun(relational, run.runId)

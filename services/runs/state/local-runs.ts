@@ -3,20 +3,23 @@
  * events reach their readers with the commit that stores them. The rows are the truth, and the log brings the same to all others.
  */
 
-import type { Relational } from '#engines/relational/port.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { ClaimedRun } from './columns.ts'
 import type { ClaimAtOnce } from './new-run.ts'
 
+/** A run that the dispatcher of this process takes with its acceptance, where nothing else waits. */
+export interface AtOnce {
+  claim: ClaimAtOnce
+  /** Works on the run once it was claimed so. */
+  begin(run: ClaimedRun): void
+}
+
 export interface LocalDispatcher {
-  /** How a run of this node is claimed with its acceptance; undefined: the dispatcher takes none now. */
-  claimAtOnce(slug: string): ClaimAtOnce | undefined
-  /** While such a run is being accepted its session is made at its node. No agent is called by that, and it may stay empty. */
-  prepare(run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): void
-  /** Works on a run that was claimed so. `askedAt` is the `performance.now()` of before. */
-  begin(run: ClaimedRun, askedAt: number): void
-  /** A run waits at this node. */
-  run(slug: string, runId: string | null): void
+  /**
+   * Call it before the run is accepted; undefined: it takes none now. Meanwhile the session is made at the node: no agent is
+   * called by that, and it may stay empty.
+   */
+  takeAtOnce(run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): AtOnce | undefined
 }
 
 /** Says whether somebody waits for the record. */
@@ -31,16 +34,8 @@ export interface LocalRuns {
   tell(record: RunEventRecord): boolean
 }
 
-/** By the database of the process, which its services share. */
-const ofThisProcess = new WeakMap<Relational, LocalRuns>()
-
-export function localRunsOf(relational: Relational): LocalRuns {
-  const known = ofThisProcess.get(relational) ?? createLocalRuns()
-  ofThisProcess.set(relational, known)
-  return known
-}
-
-function createLocalRuns(): LocalRuns {
+/** One for each process: see `ServiceHost.shared`. */
+export function createLocalRuns(): LocalRuns {
   // One of each gateway of the process.
   const listeners = new Set<Listener>()
   return {
