@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NodeAgent } from '#services/runs/reference-node/agent.ts'
+import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { findQdrant } from '../scripts/servers/qdrant.ts'
 import type { BenchRow } from './bench.ts'

@@ -6,17 +6,22 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
-import { checkedId, checkedMessage } from '#services/runs/gateway/requests/fields.ts'
+import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
-import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
-import { nodesFileOf } from '#services/runs/nodes/settings.ts'
+import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes-file.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
-import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
+import {
+  acceptDispatch,
+  cancelDispatch,
+  type ListedDispatch,
+  listDispatches,
+  readDispatch,
+} from '#services/runs/state/dispatches.ts'
 import { axon } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { dispatchStatuses, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -115,6 +120,36 @@ export const listRunsOperation = defineOperation({
   },
 })
 
+type DispatchSummary = Omit<ListedDispatch, 'deadline' | 'createdAt' | 'endedAt'> & {
+  deadline: string
+  createdAt: string
+  endedAt: string | null
+}
+
+export const listDispatchesOperation = defineOperation({
+  name: 'dispatches list',
+  needs: [],
+  args: Type.Object({
+    /** Only those that this caller started, or that are of this user. */
+    own: Type.Optional(Type.Object({ callerUid: Type.String(), userUid: Type.String() })),
+    status: Type.Optional(Type.Enum(dispatchStatuses)),
+    limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
+    before: Type.Optional(Type.Integer()),
+  }),
+  async run({ platform }, query): Promise<{ dispatches: DispatchSummary[]; next: number | null }> {
+    const { dispatches, next } = await listDispatches(platform.engines.relational, query)
+    return {
+      dispatches: dispatches.map(({ deadline, createdAt, endedAt, ...one }) => ({
+        ...one,
+        deadline: deadline.toISOString(),
+        createdAt: createdAt.toISOString(),
+        endedAt: endedAt?.toISOString() ?? null,
+      })),
+      next,
+    }
+  },
+})
+
 export type ShownRun = { run: RunView; events: StoredEvent[] } | { dispatch: DispatchView }
 
 export const showRunOperation = defineOperation({
@@ -127,8 +162,7 @@ export const showRunOperation = defineOperation({
     const { relational } = platform.engines
     const goalId = goalIdOf(id)
     if (goalId !== undefined) return { dispatch: viewOfDispatch(await dispatchOf(relational, goalId)) }
-    const run = await readRun(relational, id)
-    if (!run) throw new AppError('run_not_found', `There is no run ${id.slice(0, 64).toWellFormed()}.`)
+    const run = await runOf(relational, id)
     const { rootRunId } = run
     // A root shows all that joined it; a run that joined, its own part.
     const own = run.runId === rootRunId ? {} : { runId: run.runId }
@@ -158,6 +192,13 @@ export const cancelRunOperation = defineChange({
     return canceled
   },
 })
+
+/** Throws AppError `run_not_found`. */
+export async function runOf(relational: Relational, id: string) {
+  const run = await readRun(relational, id)
+  if (!run) throw new AppError('run_not_found', `There is no run ${id.slice(0, 64).toWellFormed()}.`)
+  return run
+}
 
 /** Throws AppError `dispatch_not_found`. */
 export async function dispatchOf(relational: Relational, goalId: number) {

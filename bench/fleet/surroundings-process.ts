@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { NodeAgent } from '#services/runs/reference-node/agent.ts'
+import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { serveForked, sharedNow } from '../forked.ts'
 import { lastWords, targetNames, workerName } from './mix.ts'

@@ -7,17 +7,14 @@ import { AppError } from '#lib/errors.ts'
 import { isLoopbackHost } from '#lib/hosts.ts'
 import { createScope } from '#lib/resource.ts'
 import { createLog, logLevel } from '#runtime/observe/log.ts'
-import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { defaultKeyFile } from '#services/access/agents/agents.ts'
-import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
-import { nodesFileOf } from '#services/runs/nodes/settings.ts'
+import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes-file.ts'
 import type { RunNode } from '#services/runs/nodes/types.ts'
 import { modelOf, modelSettings } from '#services/runs/reference-node/model.ts'
 import { openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { openReferenceAgents } from '#services/runs/reference-node/reference-agents.ts'
 import { type ReferenceAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
-import type { PlatformUrls } from '#services/runs/reference-node/shared-memory.ts'
 import type { Cli } from '../cli.ts'
 import { line, print } from '../output.ts'
 
@@ -123,21 +120,10 @@ function portOfEntry(entry: RunNode | undefined): number {
   return entry ? Number(new URL(entry.url).port) : 0
 }
 
-function memoryOf(slug: string, options: NodeOptions, { env }: Cli) {
+function memoryOf(slug: string, { agentId = slug, key, url, hubUrl }: NodeOptions, { env }: Cli) {
   const home = homeOf(env)
-  const agentId = options.agentId ?? slug
-  return {
-    agentId,
-    privateKeyFile: options.key === undefined ? defaultKeyFile(home, agentId) : resolve(options.key),
-    urls: (): PlatformUrls | undefined => urlsOf(home, options),
-  }
-}
-
-function urlsOf(home: string, { url, hubUrl }: NodeOptions): PlatformUrls | undefined {
-  const found = readAddresses(home)
-  const named = (name: string) => (typeof found?.[name] === 'string' ? found[name] : undefined)
-  const vectorUrl = url ?? named('vector_url')
-  return vectorUrl === undefined ? undefined : { vectorUrl, hubUrl: hubUrl ?? named('hub_url') }
+  const privateKeyFile = key === undefined ? defaultKeyFile(home, agentId) : resolve(key)
+  return { agentId, privateKeyFile, home, vectorUrl: url, hubUrl }
 }
 
 function portOf(text: string): number {

@@ -8,7 +8,7 @@ import { defineIngress } from '#runtime/start/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
-import { checkNodesFile, nodeSettings } from '#services/runs/nodes/settings.ts'
+import { checkNodesFile, nodeSettings } from '#services/runs/nodes/nodes-file.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

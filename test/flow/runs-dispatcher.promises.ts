@@ -7,6 +7,7 @@ import { migrationFolders } from '#services/migrations.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
+import { cancelNotice } from '#services/runs/state/notice.ts'
 import { readEvents } from '#services/runs/state/read.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
@@ -203,7 +204,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       await eventually('both run', () => node.inFlight === 2)
       expect((await cancelRun(relational, waiting.runId)).status).toBe('canceled')
       expect((await cancelRun(relational, runId)).cancelRequestedAt).not.toBeNull()
-      dispatcher.cancel()
+      dispatcher.heard(cancelNotice)
       expect((await world.ended(runId)).status).toBe('canceled')
       await world.talk(runId)
       const tree = (await world.all()).filter(({ rootRunId }) => rootRunId === runId)
@@ -224,7 +225,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
           const { runId } = await world.accept('go', { sessionId: `s${lane}` })
           await new Promise((resolve) => setTimeout(resolve, (n * 7) % 60))
           const answered = await cancelRun(relational, runId)
-          dispatcher.cancel()
+          dispatcher.heard(cancelNotice)
           const { status } = await world.ended(runId)
           if (answered.endedAt) expect(status).toBe(answered.status)
           seen[status as keyof typeof seen]++
@@ -374,7 +375,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       const { goalId } = await dispatch()
       await eventually('all run', () => node.inFlight === 3)
       expect((await cancelDispatch(relational, goalId)).status).toBe('canceled')
-      dispatcher.cancel()
+      dispatcher.heard(cancelNotice)
       await eventually('all runs end', async () =>
         (await readDispatch(relational, goalId))!.runs.every(({ status }) => status === 'canceled'),
       )

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { runTimes } from '#services/runs/dispatch/times.ts'
+import { runTimes } from '#services/runs/dispatch/parts.ts'
 import type { NewRun } from '#services/runs/state/accept.ts'
 import { giveBackRun } from '#services/runs/state/claims.ts'
 import type { Run } from '#services/runs/state/types.ts'

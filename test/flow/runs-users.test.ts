@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { deleteAgent } from '#services/access/agents/agents.ts'
-import { newRunId } from '#services/runs/state/new-run.ts'
+import { newRunId } from '#services/runs/state/accept.ts'
 import { type Answer, call as bareCall } from '#test/support/gateway-call.ts'
 import { makePerson, signIn } from '#test/support/people.ts'
 import { message, openRunsPlatform, type RunsPlatform, talkOf } from '#test/support/runs-platform.ts'

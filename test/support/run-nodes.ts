@@ -1,6 +1,6 @@
 /** Nodes and times of dispatchers in tests of runs. */
 
-import { type RunTimes, runTimes } from '#services/runs/dispatch/times.ts'
+import { type RunTimes, runTimes } from '#services/runs/dispatch/parts.ts'
 import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 

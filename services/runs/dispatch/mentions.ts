@@ -1,13 +1,16 @@
-/** Lets the agents join that a message of a run names. Each message is scanned once, where it was written. */
+/**
+ * Lets the agents join that a message of a run names: a run for each, under the lock of the tree. Each message is scanned once,
+ * where it was written.
+ */
 
 import type { SqlTransaction } from '#engines/relational/port.ts'
-import { chooseMentions, mentionTextOf, pairKey } from '../mentions/choose-mentions.ts'
+import { chooseMentions, pairKey } from '../mentions/choose-mentions.ts'
 import { findMentions } from '../mentions/find-mentions.ts'
 import type { NodeSet } from '../nodes/types.ts'
+import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
 import type { ClaimedRun } from '../state/columns.ts'
-import { type Joined, joinAgents } from '../state/joins.ts'
-import { isFault } from '../state/model-ends.ts'
-import type { Content, RunEvent } from '../state/types.ts'
+import { isFault, spokenText } from '../state/said.ts'
+import type { Content, RunEvent, SkipReason } from '../state/types.ts'
 
 /** Runs whose own messages, and those of their agents, may call others; those of AXON about others do not. */
 const calling = new Set(['api', 'dispatch', 'mention'])
@@ -37,35 +40,107 @@ function naming(
   of: { origin: string; isUser: boolean },
   nodes: NodeSet,
 ): NamingText | null {
-  const text = mentionTextOf(content)
+  const text = spokenText(content)
   const names = nodes.nodes.map(({ codename }) => codename)
   return findMentions(text, names).length > 0 ? { text, ...of } : null
 }
 
-/** In the transaction that holds the run's row. Notes in `run` who joined. */
+export interface Joined {
+  joined: { agent: string; runId: string; slug: string }[]
+  skipped: { agent: string; reason: SkipReason }[]
+}
+
+/** In the transaction that holds the run's row, where it notes who joined. */
 export async function joinNamed(
   tx: SqlTransaction,
   run: ClaimedRun,
-  { text, origin, isUser }: NamingText,
+  named: NamingText,
   nodes: NodeSet,
 ): Promise<Joined> {
+  const tree = await tx.query<{ mentions: number; pairs: Record<string, number> }>(
+    'select mentions, pairs from platform.run_trees where root_run_id = $1 for no key update',
+    [run.rootRunId],
+  )
+  const { mentions, pairs } = tree.rows[0]!
+  const { join, skipped } = chosenOf(run, named, nodes, { runs: mentions + 1, pairs })
+  const result: Joined = { joined: [], skipped }
+  for (const { slug, codename } of join) {
+    const runId = runIdOf('mention', run.rootRunId, named.origin, codename)
+    const made = await insertRun(tx, childOf(run, named, { runId, slug, agent: codename }))
+    if (!made.run) {
+      skipped.push({ agent: codename, reason: 'queue_full' })
+      continue
+    }
+    result.joined.push({ agent: codename, runId, slug })
+    const key = pairKey(run.agent, codename)
+    if (!named.isUser) pairs[key] = (pairs[key] ?? 0) + 1
+  }
+  await writeJoined(tx, run, result, pairs)
+  return result
+}
+
+function chosenOf(
+  run: ClaimedRun,
+  { text, isUser }: NamingText,
+  nodes: NodeSet,
+  tally: { runs: number; pairs: Record<string, number> },
+) {
   const caller = run.messageAuthor && run.messageAuthor !== 'user' ? { caller: run.messageAuthor } : {}
-  return joinAgents(tx, {
-    run,
+  return chooseMentions({
     text,
-    author: isUser ? 'user' : run.agent,
-    origin,
-    pairKey: (codename) => (isUser ? null : pairKey(run.agent, codename)),
-    choose: (tally) =>
-      chooseMentions({
-        text,
-        speaker: run.agent,
-        ...(isUser ? { addressee: run.agent } : caller),
-        isUser,
-        depth: run.depth,
-        nodes,
-        tally,
-        alreadyNamed: new Set(run.joined.map(({ agent }) => agent)),
-      }),
+    speaker: run.agent,
+    ...(isUser ? { addressee: run.agent } : caller),
+    isUser,
+    depth: run.depth,
+    nodes,
+    tally: { runs: tally.runs, pairs: new Map(Object.entries(tally.pairs)) },
+    alreadyNamed: new Set(run.joined.map(({ agent }) => agent)),
   })
+}
+
+function childOf(
+  run: ClaimedRun,
+  { text, isUser }: NamingText,
+  child: Pick<NewRun, 'runId' | 'slug' | 'agent'>,
+): NewRun {
+  return {
+    ...child,
+    userId: run.userId,
+    sessionId: run.sessionId,
+    trigger: 'mention',
+    callerUid: run.callerUid,
+    requestId: run.requestId,
+    traceparent: run.traceparent,
+    message: { role: 'user', parts: [{ text }] },
+    messageAuthor: isUser ? 'user' : run.agent,
+    streaming: run.streaming,
+    parentRunId: run.runId,
+    rootRunId: run.rootRunId,
+    goalId: run.goalId,
+    depth: run.depth + 1,
+    deadline: run.deadline,
+  }
+}
+
+async function writeJoined(
+  tx: SqlTransaction,
+  run: ClaimedRun,
+  { joined, skipped }: Joined,
+  pairs: Record<string, number>,
+): Promise<void> {
+  if (joined.length === 0 && skipped.length === 0) return
+  await tx.query(
+    `with tree as (
+       update platform.run_trees set mentions = mentions + $2::integer, open_runs = open_runs + $2::integer, pairs = $3::jsonb
+       where root_run_id = $1)
+     update platform.runs set joined = joined || $5::jsonb, skipped = skipped || $6::jsonb where run_id = $4`,
+    [
+      run.rootRunId,
+      joined.length,
+      JSON.stringify(pairs),
+      run.runId,
+      JSON.stringify(joined.map(({ agent, runId }) => ({ agent, runId }))),
+      JSON.stringify(skipped),
+    ],
+  )
 }

@@ -1,4 +1,4 @@
-/** What the parts of the dispatcher work with. */
+/** What the parts of the dispatcher work with, and its limits. */
 
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
@@ -8,7 +8,6 @@ import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
 import type { Report } from '../state/reports.ts'
 import type { RunNews } from './news.ts'
-import type { RunTimes } from './times.ts'
 import type { Together } from './together.ts'
 
 export interface DispatcherParts {
@@ -53,4 +52,41 @@ export class RunStopped extends Error {
     this.name = 'RunStopped'
     this.reason = reason
   }
+}
+
+export interface RunTimes {
+  /** A dispatcher may work on a run for this long after it last renewed its lease. */
+  leaseMs: number
+  renewMs: number
+  /** A dispatcher probes nodes and looks for runs for the first time so long after its start. */
+  firstMs: number
+  /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
+  sweepMs: number
+  restMs: number
+  /** A run waits this long while its node is away, or when its turn has come and there is a place. */
+  startMs: number
+  /** A run, whatever its node allows. */
+  runMs: number
+  synthesisMs: number
+  /** After a node could not be reached. */
+  retryMs: number
+  probeMs: number
+  probeRestMs: number
+  /** Runs of one dispatcher at once. */
+  runsMax: number
+}
+
+export const runTimes: RunTimes = {
+  leaseMs: 30_000,
+  renewMs: 10_000,
+  firstMs: 0,
+  sweepMs: 1_000,
+  restMs: 1_000,
+  startMs: 30_000,
+  runMs: 300_000,
+  synthesisMs: 60_000,
+  retryMs: 1_000,
+  probeMs: 5_000,
+  probeRestMs: 15_000,
+  runsMax: 1_000,
 }

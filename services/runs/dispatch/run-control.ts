@@ -1,5 +1,7 @@
-/** A run that this dispatcher works on: how long its lease certainly holds, and why it is stopped. */
+/** A run that this dispatcher works on: how long its lease certainly holds, why it is stopped, and statements that are repeated while it holds. */
 
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { isUnavailable } from '#lib/errors.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import { RunStopped, type StopReason } from './parts.ts'
 
@@ -46,5 +48,19 @@ export class RunControl {
 
   #expire(): NodeJS.Timeout {
     return setTimeout(() => this.stop('lease_lost'), this.leaseLeftMs)
+  }
+}
+
+const backoff = { baseMs: 100, maxMs: 2_000 }
+
+/** The statement must be one that does nothing the second time. Throws the last fault. */
+export async function persist<T>(control: RunControl, statement: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await statement()
+    } catch (error) {
+      if (!isUnavailable(error) || control.leaseLeftMs === 0) throw error
+      await sleep(Math.max(20, backoffMs(tries, backoff)))
+    }
   }
 }

@@ -3,15 +3,12 @@
 import type { SqlTransaction } from '#engines/relational/port.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { isRawJson } from '#stidx/exact-json.ts'
-import { spokenText } from '../state/conversation.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
-import type { Joined } from '../state/joins.ts'
-import { isFault } from '../state/model-ends.ts'
+import { isFault, spokenText } from '../state/said.ts'
 import type { RunError, RunEvent } from '../state/types.ts'
-import { joinNamed, type NamingText, namingEvent, namingMessage } from './mentions.ts'
+import { type Joined, joinNamed, type NamingText, namingEvent, namingMessage } from './mentions.ts'
 import { type RunHost, RunStopped } from './parts.ts'
-import { persist } from './persist.ts'
-import type { RunControl } from './run-control.ts'
+import { persist, type RunControl } from './run-control.ts'
 
 const summaryBytesMax = 2_048
 const errorLengthMax = 500

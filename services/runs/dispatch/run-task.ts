@@ -3,15 +3,12 @@
 import { describeError } from '#lib/errors.ts'
 import { NodeFault, type RunNode } from '../nodes/types.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
-import { nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
+import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
 import type { RunError } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
 import { type RunHost, RunStopped } from './parts.ts'
-import { persist } from './persist.ts'
-import type { RunControl } from './run-control.ts'
+import { persist, type RunControl } from './run-control.ts'
 import { agentError, RunEvents, TooManyEvents } from './run-events.ts'
-
-const attemptsMax = 2
 
 type Outcome =
   | {

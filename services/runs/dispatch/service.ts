@@ -1,18 +1,19 @@
 /** The worker that runs agents: claims what waits, calls the nodes, keeps and publishes what they answer. */
 
+import { Counter, Gauge, type Registry } from 'prom-client'
 import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { hearNotices, lookSeldomMs } from '#runtime/notices.ts'
+import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { createOutboxBell } from '#runtime/publish/wake-outbox.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
-import { watchNodes } from '../nodes/nodes-file.ts'
-import { checkNodesFile, nodeSettings, nodesFileOf } from '../nodes/settings.ts'
+import { checkNodesFile, nodeSettings, nodesFileOf, watchNodes } from '../nodes/nodes-file.ts'
+import type { EndedRun } from '../state/end.ts'
 import { createLocalRuns } from '../state/local-runs.ts'
 import { runsChannel } from '../state/notice.ts'
 import { createRunNews } from './news.ts'
-import { createRunMetrics } from './run-metrics.ts'
-import { runTimes } from './times.ts'
+import { runTimes } from './parts.ts'
 
 const config = Type.Object({
   ...nodeSettings.properties,
@@ -95,5 +96,35 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       stopping.abort()
       await Promise.all([notices.close(), watched.close(), bell.close()])
     },
+  }
+}
+
+interface RunMetrics {
+  ended(run: EndedRun): void
+}
+
+/** `running` is asked at every scrape. */
+export function createRunMetrics(registry: Registry, running: () => number): RunMetrics {
+  const ended = sharedMetric(
+    registry,
+    'flotilla_runs_ended_total',
+    (common) =>
+      new Counter({
+        ...common,
+        help: 'Runs that ended here, by agent (slug), what started them, and status',
+        labelNames: ['agent', 'trigger', 'status'],
+      }),
+  )
+  registry.removeSingleMetric('flotilla_runs_in_flight_calls')
+  new Gauge({
+    name: 'flotilla_runs_in_flight_calls',
+    help: 'Runs that this process works on now',
+    registers: [registry],
+    collect() {
+      this.set(running())
+    },
+  })
+  return {
+    ended: ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status }),
   }
 }

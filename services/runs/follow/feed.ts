@@ -8,8 +8,8 @@ import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
 import type { LocalRuns } from '../state/local-runs.ts'
 
-/** Whose records a listener hears. */
-export type FeedKey = { rootRunId: string } | { goalId: number }
+/** Whose records a listener hears: a tree by the id of its root run, or a dispatch by the number of its goal. */
+export type FeedKey = string | number
 
 export interface Feed extends Closeable {
   /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
@@ -28,23 +28,20 @@ export interface FeedParts extends FollowParts {
 
 export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
   // No more than answers that wait.
-  const byRoot = new Map<string, Set<FeedListener>>()
-  const byGoal = new Map<number, Set<FeedListener>>()
+  const listeners = new Map<FeedKey, Set<FeedListener>>()
 
   /** Whether somebody waits for it. */
   function pass(record: RunEventRecord, isLocal: boolean): boolean {
-    const { root_run_id: rootRunId, goal_id: goalId } = record
-    const listeners = [
-      ...(byRoot.get(rootRunId) ?? []),
-      ...(goalId === null ? [] : (byGoal.get(goalId) ?? [])),
-    ]
-    for (const listener of listeners) listener(record, isLocal)
-    return listeners.length > 0
+    const heard = [record.root_run_id, record.goal_id].flatMap((key) =>
+      key === null ? [] : [...(listeners.get(key) ?? [])],
+    )
+    for (const listener of heard) listener(record, isLocal)
+    return heard.length > 0
   }
 
   const following = await followTopic(parts, runsEvents, {
     from: 'end',
-    wanted: ({ value }) => value !== null && byRoot.size + byGoal.size > 0,
+    wanted: ({ value }) => value !== null && listeners.size > 0,
     onMessage({ value }) {
       if (value) pass(value, false)
     },
@@ -52,20 +49,16 @@ export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
   const leave = local?.hear((record) => pass(record, true))
   return {
     subscribe(key, listener) {
-      return 'rootRunId' in key ? join(byRoot, key.rootRunId, listener) : join(byGoal, key.goalId, listener)
+      const together = listeners.get(key) ?? new Set()
+      listeners.set(key, together.add(listener))
+      return () => {
+        together.delete(listener)
+        if (together.size === 0 && listeners.get(key) === together) listeners.delete(key)
+      }
     },
     async close() {
       leave?.()
       await following.close()
     },
-  }
-}
-
-function join<K>(listeners: Map<K, Set<FeedListener>>, key: K, listener: FeedListener): () => void {
-  const together = listeners.get(key) ?? new Set()
-  listeners.set(key, together.add(listener))
-  return () => {
-    together.delete(listener)
-    if (together.size === 0 && listeners.get(key) === together) listeners.delete(key)
   }
 }

@@ -6,10 +6,9 @@
 import type { Relational } from '#engines/relational/port.ts'
 import { budgets } from '#lib/budgets.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
-import type { Look } from '../state/looks.ts'
 import type { StoredEvent } from '../state/types.ts'
 import type { Feed } from './feed.ts'
-import type { Looks } from './looks.ts'
+import type { Look, Looks } from './looks.ts'
 import type { Subject } from './subjects.ts'
 
 /** News that wait for a reader that is slow. Beyond that it reads the rows, and misses pieces. */
@@ -29,6 +28,8 @@ interface FollowedEvent {
   seq: number | null
   runId: string
   json: string
+  /** Of a piece: the number of its run's last durable event before it; null where the beginning of its text may be missing. */
+  behind?: number | null
 }
 
 export interface Follow<T> {
@@ -142,6 +143,8 @@ class News<T> {
   readonly #local = new Map<string, number>()
   /** Of each run: pieces of an attempt before it are void. */
   readonly #attempts = new Map<string, number>()
+  /** Of each run: the number of the last durable event that came as a record; 0 from its beginning on. */
+  readonly #heardTo = new Map<string, number>()
 
   constructor(subject: Subject<T>) {
     this.#subject = subject
@@ -185,13 +188,18 @@ class News<T> {
   take(record: RunEventRecord): FollowedEvent | undefined {
     const { run_id: runId, event: json, attempt } = record
     this.status = this.#subject.statusIn(record) ?? this.status
-    if (json === null) return undefined
+    if (json === null) {
+      if (record.status === 'running') this.#heardTo.set(runId, 0)
+      return undefined
+    }
     const seq = this.#subject.seqOf(record)
     if (seq === null) {
       const newest = Math.max(this.#attempts.get(runId) ?? 0, attempt)
       this.#attempts.set(runId, newest)
-      return attempt === newest && this.#subject.shows(runId) ? { seq, runId, json } : undefined
+      const behind = this.#heardTo.get(runId) ?? null
+      return attempt === newest && this.#subject.shows(runId) ? { seq, runId, json, behind } : undefined
     }
+    this.#heardTo.set(runId, seq)
     if (seq <= this.last) return undefined
     if (seq > this.last + 1) {
       this.behind = true

@@ -4,12 +4,21 @@
  */
 
 import type { Logger } from 'pino'
-import type { Relational } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type Look, lookAtDispatches, lookAtRuns, lookAtTrees } from '../state/looks.ts'
 
-export type LookKey = { tree: string } | { run: string } | { dispatch: number }
+/** What is looked at: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
+export interface LookKey {
+  kind: 'tree' | 'run' | 'dispatch'
+  id: string | number
+}
+
+export interface Look {
+  ended: boolean
+  /** Of the tree, or of the dispatch. */
+  lastEventId: number
+}
 
 export interface Looks extends Closeable {
   /** Calls `listener` about once a second until the result is called. */
@@ -36,25 +45,10 @@ export function createLooks({
   let failing = false
 
   async function lookAll(): Promise<void> {
-    const asked = [...watches]
-    const keys = <K>(of: (key: LookKey) => K | undefined) => [
-      ...new Set(asked.flatMap(({ key }) => of(key) ?? [])),
-    ]
-    const trees = await lookAtTrees(
-      relational,
-      keys((key) => ('tree' in key ? key.tree : undefined)),
-    )
-    const runs = await lookAtRuns(
-      relational,
-      keys((key) => ('run' in key ? key.run : undefined)),
-    )
-    const goals = keys((key) => ('dispatch' in key ? key.dispatch : undefined))
-    const dispatches = await lookAtDispatches(relational, goals)
-    for (const watch of asked) {
-      const { key, listener } = watch
-      const found =
-        'tree' in key ? trees.get(key.tree) : 'run' in key ? runs.get(key.run) : dispatches.get(key.dispatch)
-      if (found && watches.has(watch)) listener(found)
+    for (const [kind, asked] of Map.groupBy(watches, ({ key }) => key.kind)) {
+      const ids = new Set(asked.map(({ key }) => key.id))
+      const found = await lookAt(relational, kind, [...ids])
+      for (const watch of asked) if (watches.has(watch)) watch.listener(found.get(watch.key.id)!)
     }
     failing = false
   }
@@ -92,4 +86,33 @@ export function createLooks({
       await looking
     },
   }
+}
+
+const statements = {
+  tree: `select root_run_id as key, open_runs = 0 as ended, last_event_id as last
+    from platform.run_trees where root_run_id = any($1::text[])`,
+  run: `select r.run_id as key, r.status not in ('queued', 'running') as ended, t.last_event_id as last
+    from platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id
+    where r.run_id = any($1::text[])`,
+  dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last
+    from platform.dispatches where goal_id = any($1::bigint[])`,
+}
+
+/** One that is not there has ended. */
+export async function lookNow(executor: SqlExecutor, { kind, id }: LookKey): Promise<Look> {
+  return (await lookAt(executor, kind, [id])).get(id)!
+}
+
+async function lookAt(
+  executor: SqlExecutor,
+  kind: LookKey['kind'],
+  ids: LookKey['id'][],
+): Promise<Map<LookKey['id'], Look>> {
+  const found = new Map(ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0 }]))
+  const { rows } = await executor.query<{ key: LookKey['id']; ended: boolean; last: number }>(
+    statements[kind],
+    [ids as string[]],
+  )
+  for (const { key, ended, last } of rows) found.set(key, { ended, lastEventId: last })
+  return found
 }

@@ -4,11 +4,10 @@ import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { readDispatch } from '../state/dispatches.ts'
-import { type Look, lookAtDispatches, lookAtRuns, lookAtTrees } from '../state/looks.ts'
 import { readDispatchEvents, readEvents, readRun } from '../state/read.ts'
 import type { Dispatch, Run, StoredEvent } from '../state/types.ts'
 import type { FeedKey } from './feed.ts'
-import type { LookKey } from './looks.ts'
+import { type Look, type LookKey, lookNow } from './looks.ts'
 
 /** `T` is what it is in the end. */
 export interface Subject<T> {
@@ -34,47 +33,40 @@ export interface Subject<T> {
 /** The events of a run and of all that joined it. */
 export function treeOf(relational: Relational, rootRunId: string): Subject<Run> {
   return {
-    ...ofTree(relational, rootRunId, rootRunId),
-    look: { tree: rootRunId },
+    ...ofRun(relational, rootRunId, rootRunId, { kind: 'tree', id: rootRunId }),
     endsWith: (record) => record.tree_ended,
     shows: () => true,
-    hasFrom: async (seq) =>
-      (await readEvents(relational, { rootRunId, after: seq - 1, limit: 1 })).length > 0,
-    lookNow: async () => (await lookAtTrees(relational, [rootRunId])).get(rootRunId)!,
-    readEnded: () => readNow(relational, rootRunId),
+    hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, after: seq - 1, limit: 1 })),
   }
 }
 
 /** The events of one run of a tree; their numbers are those of the tree. */
 export function runAlone(relational: Relational, runId: string, rootRunId: string): Subject<Run> {
   return {
-    ...ofTree(relational, runId, rootRunId),
-    look: { run: runId },
+    ...ofRun(relational, runId, rootRunId, { kind: 'run', id: runId }),
     endsWith: ({ run_id: id, status }) => id === runId && isTerminal(status),
     shows: (id) => id === runId,
-    hasFrom: async (seq) =>
-      (await readEvents(relational, { rootRunId, runId, after: seq - 1, limit: 1 })).length > 0,
-    lookNow: async () => (await lookAtRuns(relational, [runId])).get(runId)!,
-    readEnded: () => readNow(relational, runId),
+    hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, runId, after: seq - 1, limit: 1 })),
   }
 }
 
 /** The events of all runs of a dispatch, of those that joined them, and of the synthesis. */
 export function dispatchOf(relational: Relational, goalId: number): Subject<Dispatch> {
-  const lookNow = async () => (await lookAtDispatches(relational, [goalId])).get(goalId)!
+  const look: LookKey = { kind: 'dispatch', id: goalId }
+  const eventsAfter = (after: number, limit: number) =>
+    readDispatchEvents(relational, { goalId, after, limit })
   return {
-    feed: { goalId },
-    look: { dispatch: goalId },
+    feed: goalId,
+    look,
     seqOf: (record) => record.goal_seq,
     statusIn: (record) => record.goal_status,
     endsWith: ({ goal_status: status }) => status !== null && status !== 'running',
     shows: () => true,
-    eventsAfter: (after, limit) => readDispatchEvents(relational, { goalId, after, limit }),
-    hasFrom: async (seq) =>
-      (await readDispatchEvents(relational, { goalId, after: seq - 1, limit: 1 })).length > 0,
-    lookNow,
+    eventsAfter,
+    hasFrom: (seq) => isAny(eventsAfter(seq - 1, 1)),
+    lookNow: () => lookNow(relational, look),
     async readEnded() {
-      const { lastEventId } = await lookNow()
+      const { lastEventId } = await lookNow(relational, look)
       const dispatch = await readDispatch(relational, goalId)
       if (!dispatch) throw new AppError('dispatch_not_found', 'The dispatch is not kept any more.')
       return { value: dispatch, lastEventId }
@@ -82,19 +74,24 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
   }
 }
 
-function ofTree(relational: Relational, runId: string, rootRunId: string) {
+function ofRun(relational: Relational, runId: string, rootRunId: string, look: LookKey) {
   return {
-    feed: { rootRunId },
+    feed: rootRunId,
+    look,
     seqOf: (record: RunEventRecord) => record.seq,
     statusIn: (record: RunEventRecord) => (record.run_id === runId ? record.status : null),
     eventsAfter: (after: number, limit: number) => readEvents(relational, { rootRunId, after, limit }),
+    lookNow: () => lookNow(relational, look),
+    async readEnded() {
+      const run = await readRun(relational, runId)
+      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
+      return { value: run, lastEventId: run.lastEventId }
+    },
   }
 }
 
-async function readNow(relational: Relational, runId: string): Promise<{ value: Run; lastEventId: number }> {
-  const run = await readRun(relational, runId)
-  if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
-  return { value: run, lastEventId: run.lastEventId }
+async function isAny(events: Promise<StoredEvent[]>): Promise<boolean> {
+  return (await events).length > 0
 }
 
 function isTerminal(status: string | null): boolean {

@@ -14,10 +14,9 @@ import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/looks.ts'
-import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
-import { nodesFileOf } from '../nodes/settings.ts'
+import { nodesFileOf, type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
 import { createLocalRuns, type LocalRuns } from '../state/local-runs.ts'
-import { createWaits, type Waits } from './waits.ts'
+import { createWaits, type Waits } from './routes/whole.ts'
 
 export type RunGatewayContext = ServiceContext<
   'eventLog' | 'relational' | 'identity',

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { defineIngress } from '#runtime/start/service.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
-import { checkNodesFile, nodeSettings } from '../nodes/settings.ts'
+import { checkNodesFile, nodeSettings } from '../nodes/nodes-file.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

@@ -1,8 +1,127 @@
-/** Runs and dispatches as callers see them, and the frame that ends every stream. */
+/** What callers see of runs and dispatches: schemas, answers, headers, and the frame that ends every stream. */
 
+import type { FastifyReply } from 'fastify'
+import { type TProperties, type TSchema, Type } from 'typebox'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Dispatch, type Run, runStatuses } from '../state/types.ts'
+import { type Dispatch, dispatchStatuses, type Run, runStatuses, runTriggers } from '../state/types.ts'
+
+const orNull = (schema: TSchema, description?: string) =>
+  Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
+
+const time = Type.String({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] })
+export const status = Type.Enum([...runStatuses], { type: 'string', title: 'RunStatus' })
+const trigger = Type.Enum([...runTriggers], {
+  type: 'string',
+  title: 'RunTrigger',
+  description: '`mention`: an agent or a message named it; `synthesis`: the end of a dispatch.',
+})
+
+const runError = Type.Object(
+  {
+    code: Type.String({ description: 'As in problem documents: `agent_error`, `node_lost`, …' }),
+    message: Type.String(),
+    retryable: Type.Boolean({ description: 'False: what the run did may have had effects.' }),
+  },
+  { title: 'RunError' },
+)
+
+export const run = Type.Object(
+  {
+    runId: Type.String(),
+    appName: Type.String({ description: 'The codename of the agent.' }),
+    userId: Type.String(),
+    sessionId: Type.String(),
+    status,
+    trigger,
+    parentRunId: orNull(Type.String(), 'The run whose message named the agent.'),
+    rootRunId: Type.String(),
+    goalId: orNull(Type.Integer(), 'Of the dispatch.'),
+    depth: Type.Integer({ description: 'Mentions between the first message and this run.' }),
+    attempt: Type.Integer({ description: '0 while it waits.' }),
+    error: orNull(runError, 'Why it failed.'),
+    joined: Type.Array(Type.Object({ agent: Type.String(), runId: Type.String() }), {
+      description: 'Agents that this run, or its message, named.',
+    }),
+    skipped: Type.Array(Type.Object({ agent: Type.String(), reason: Type.String() }), {
+      description:
+        'Those that were named and did not join: unknown, depth, fan_out, pair, budget or queue_full.',
+    }),
+    createdAt: time,
+    startedAt: orNull(time),
+    endedAt: orNull(time),
+    cancelRequestedAt: orNull(time),
+    lastEventId: Type.Integer({ description: 'The number of the last event of its root run.' }),
+  },
+  { title: 'Run', description: 'A run.' },
+)
+
+export const runs = Type.Array(run, { title: 'Runs', description: 'The newest first.' })
+
+export const dispatch = Type.Object(
+  {
+    goalId: Type.Integer({ description: 'The id of the goal at the hub.' }),
+    userId: Type.String(),
+    sessionId: Type.String(),
+    status: Type.Enum([...dispatchStatuses], {
+      type: 'string',
+      title: 'DispatchStatus',
+      description: 'Once all runs have ended: completed when all were, partial when some were.',
+    }),
+    counts: Type.Object({
+      total: Type.Integer(),
+      ...Object.fromEntries(runStatuses.map((one) => [one, Type.Integer()])),
+    } as TProperties),
+    deadline: time,
+    runs: Type.Array(
+      Type.Object({
+        runId: Type.String(),
+        agent: Type.String(),
+        status,
+        error: orNull(runError),
+      }),
+      { description: 'One for every agent but the orchestrator.' },
+    ),
+    result: orNull(Type.String(), 'The conclusion of the orchestrator.'),
+  },
+  { title: 'Dispatch', description: 'A dispatch.' },
+)
+
+/** Events of ADK. Only what the gateway sets is named. */
+export const runEvents = Type.Array(
+  Type.Object(
+    {
+      id: Type.String(),
+      author: Type.String({ description: 'The codename of the agent.' }),
+      invocationId: Type.String({ description: 'The id of the run.' }),
+      timestamp: Type.Number({ description: 'In seconds.' }),
+      content: Type.Optional(Type.Any({ description: 'Role and parts.' })),
+      customMetadata: Type.Optional(Type.Any()),
+      errorCode: Type.Optional(Type.String()),
+      errorMessage: Type.Optional(Type.String()),
+    },
+    { title: 'RunEvent', additionalProperties: true },
+  ),
+  { title: 'RunEvents', description: 'The events of the agent and of those that joined it, in order.' },
+)
+
+export const eventStream = (description: string) => ({
+  content: { 'text/event-stream': { schema: Type.String({ title: 'RunEventStream' }) } },
+  title: 'RunEventStream',
+  description,
+})
+
+export const streamText =
+  'Server-sent events. Each is an event of ADK. What is kept has an id: 1, 2, 3 … over the whole tree of the root run; pieces ' +
+  'of texts (`partial`) have none, and their text comes again as a whole. The last one has the author `gateway` and ' +
+  '`customMetadata.run`: a stream that ends without it was broken. Send `Last-Event-ID`, or `?after=`, to go on behind an event.'
+
+export const joinQuery = Type.Optional(
+  Type.Enum(['true', 'false'], {
+    type: 'string',
+    description: '`false`: only the events of the addressed agent, not of those that joined.',
+  }),
+)
 
 export function viewOfRun(run: Run) {
   return {
@@ -87,4 +206,26 @@ export function failureOf(run: Run): AppError | undefined {
 function problem(run: Run, code: ErrorCode, message: string, retryable: boolean): AppError {
   const members = { runId: run.runId, sessionId: run.sessionId, retryable }
   return new AppError(code, message, { members, ...(code === 'node_unavailable' ? { retryAfter: 5 } : {}) })
+}
+
+export function tellRun(reply: FastifyReply, run: Pick<Run, 'runId' | 'sessionId' | 'userId'>): void {
+  reply.header('x-run-id', run.runId)
+  reply.header('location', `/runs/${run.runId}`)
+  tellSession(reply, run)
+}
+
+export function tellDispatch(reply: FastifyReply, dispatch: Dispatch): void {
+  reply.header('location', `/dispatches/${dispatch.goalId}`)
+  tellSession(reply, dispatch)
+}
+
+function tellSession(reply: FastifyReply, { sessionId, userId }: Pick<Run, 'sessionId' | 'userId'>): void {
+  reply.header('x-session-id', headerText(sessionId))
+  reply.header('x-user-id', headerText(userId))
+  reply.header('cache-control', 'no-store')
+}
+
+/** Percent-encoded where it has to be, and where it has a percent sign: otherwise two texts would look alike. */
+function headerText(text: string): string {
+  return /^[\x21-\x24\x26-\x7e]+$/.test(text) ? text : encodeURIComponent(text.toWellFormed())
 }

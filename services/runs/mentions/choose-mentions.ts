@@ -1,7 +1,7 @@
 /** Which of the agents that a message names join its conversation, and why the others do not. */
 
 import type { NodeSet, RunNode } from '../nodes/types.ts'
-import type { Content, SkipReason } from '../state/types.ts'
+import type { SkipReason } from '../state/types.ts'
 import { findMentions, type Mention } from './find-mentions.ts'
 
 /** All for one root message: what a user or a program wrote. */
@@ -73,14 +73,6 @@ export function chooseMentions(asked: MentionsAsked): ChosenMentions {
 
 export function pairKey(speaker: string, named: string): string {
   return `${speaker}>${named}`
-}
-
-/** The text of a message that is scanned: without an agent's thoughts, calls of tools and their results. */
-export function mentionTextOf({ parts }: Content): string {
-  return parts
-    .filter(({ text, thought }) => typeof text === 'string' && thought !== true)
-    .map(({ text }) => text)
-    .join('\n\n')
 }
 
 /** Whether a name calls nobody here. */

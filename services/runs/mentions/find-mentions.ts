@@ -3,9 +3,8 @@
  * than its length.
  */
 
-import { emailEnd, linkTargetEnd, urlEnd } from './addresses.ts'
 import { codeSpans, plainParagraphs } from './plain-text.ts'
-import { isWordAt, wordEnd, wordStartsAt } from './words.ts'
+import { emailEnd, isWordAt, linkTargetEnd, urlEnd, wordEnd, wordStartsAt } from './words.ts'
 
 export interface Mention {
   /** The codename; or what was written, when no agent has this name. */

@@ -1,6 +1,9 @@
-/** What the fleet knows about a question: the nearest records of its shared collections. And a note that one was asked. */
+/** What an agent uses of the platform: it recalls what the fleet knows about a question, and notes that it was asked. */
 
-import type { Client } from '#client/client.ts'
+import { existsSync } from 'node:fs'
+import { type Client, createClient } from '#client/client.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { readAddresses } from '#runtime/start/addresses.ts'
 
 /** What an agent of a node uses of the platform. */
 export type Memory = Pick<Client, 'embeddings' | 'search' | 'notes'>
@@ -81,4 +84,56 @@ function foundOf(collection: string, { id, score, payload }: Hit): Found {
     path: text('mind_path') ?? text('path'),
     text: text('body') ?? text('text'),
   }
+}
+
+export interface MemoryParts {
+  agentId: string
+  privateKeyFile: string
+  /** The platform that runs on this data directory, unless its addresses are given. */
+  home: string
+  vectorUrl?: string | undefined
+  hubUrl?: string | undefined
+}
+
+/** Limits of the agent are waited for. */
+const waitOutLimitsMs = 30_000
+const timeoutMs = 20_000
+
+interface SharedMemory extends Closeable {
+  /** Throws an Error in plain words. */
+  open(): Promise<Memory>
+}
+
+/** The platform may come back at other addresses. */
+export function createSharedMemory(parts: MemoryParts): SharedMemory {
+  const { agentId, privateKeyFile } = parts
+  let held: { client: ReturnType<typeof createClient>; key: string } | undefined
+  return {
+    async open() {
+      const found = urlsOf(parts)
+      if (!found) throw new Error('the platform does not answer')
+      if (!existsSync(privateKeyFile))
+        throw new Error(`the key of the agent ${agentId} is not where it should be`)
+      const key = JSON.stringify(found)
+      if (held?.key !== key) {
+        await held?.client.close()
+        held = {
+          client: createClient({ ...found, agentId, privateKeyFile, waitOutLimitsMs, timeoutMs }),
+          key,
+        }
+      }
+      return held.client
+    },
+    async close() {
+      await held?.client.close()
+    },
+  }
+}
+
+/** Undefined while the platform does not answer. */
+function urlsOf({ home, vectorUrl, hubUrl }: MemoryParts) {
+  const running = readAddresses(home)
+  const named = (name: string) => (typeof running?.[name] === 'string' ? running[name] : undefined)
+  const url = vectorUrl ?? named('vector_url')
+  return url === undefined ? undefined : { vectorUrl: url, hubUrl: hubUrl ?? named('hub_url') }
 }

@@ -1,4 +1,4 @@
-/** A language model that composes answers, at any endpoint with the API of OpenAI's chat completions. */
+/** A language model that composes answers, at any endpoint with the API of OpenAI chat completions. */
 
 import { type Static, Type } from 'typebox'
 
@@ -61,6 +61,30 @@ export function modelOf(settings: Static<typeof modelSettings>): Compose | undef
   }
 }
 
+/** What the model says, as quoted lines; null without a model, and where it does not answer. Throws when the signal aborts. */
+export async function composedBy(
+  { compose, onMissing }: { compose: Compose | undefined; onMissing(what: string, error: unknown): void },
+  messages: { system: string; user: string },
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (!compose) return null
+  try {
+    const { system, user } = messages
+    const text = await compose(
+      [
+        { role: 'system', content: system },
+        { role: 'user', content: user },
+      ],
+      signal,
+    )
+    return quotedLines(text)
+  } catch (error) {
+    signal.throwIfAborted()
+    onMissing('model', error)
+    return null
+  }
+}
+
 async function bodyOf({ body }: Response): Promise<string> {
   const chunks: Uint8Array[] = []
   let bytes = 0
@@ -82,4 +106,12 @@ function textOf(body: string): string {
   }
   if (typeof content !== 'string' || content.trim() === '') throw new Error('the model said nothing')
   return content.trim()
+}
+
+/** Quoted, so that a name in it calls nobody. */
+function quotedLines(text: string): string {
+  return text
+    .split(/\r\n|[\n\r\u2028\u2029]/)
+    .map((line) => `> ${line}`)
+    .join('\n')
 }

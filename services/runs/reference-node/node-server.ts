@@ -2,31 +2,33 @@
 
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { describeError } from '#lib/errors.ts'
 import { withoutSeparators } from '#lib/json-line.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { NodeAgent, Said } from './agent.ts'
 import {
-  bodyOf,
   checkCaller,
-  decoded,
+  createSessions,
+  type NodeSession,
   objectOf,
   Refusal,
   type RunRequest,
   readRun,
-  refuse,
-  send,
+  type Sessions,
   textOf,
 } from './requests.ts'
-import { createSessions, type NodeSession, type Sessions } from './sessions.ts'
+import type { NodeAgent, Said } from './roster.ts'
 
+const bodyBytesMax = 1024 * 1024
 const connectionsMax = 500
 const runsMax = 100
 const receiveMs = 30_000
 /** Longer than callers keep theirs, so that they do not send into one that closes. */
 const keepAliveMs = 65_000
+/** Of an id in a path, encoded. */
+const idLengthMax = 8_192
 
 interface NodeServerOptions {
   /** By the app's name. */
@@ -46,64 +48,67 @@ export interface NodeServer extends Closeable {
 
 interface Serving extends NodeServerOptions {
   sessions: Sessions
-  running: Set<AbortController>
+  /** Runs at once. */
+  running: number
 }
 
 /** Throws what the system says when the port is taken. */
 export async function openNodeServer(options: NodeServerOptions): Promise<NodeServer> {
-  const serving: Serving = { ...options, sessions: createSessions(), running: new Set() }
-  const server = createServer((request, response) => {
-    // A caller that goes away is no fault.
-    response.on('error', () => {})
-    answer(serving, request, response).catch((error: unknown) => refuse(response, error))
+  const { host, port } = options
+  const serving: Serving = { ...options, sessions: createSessions(), running: 0 }
+  const app = fastify({
+    bodyLimit: bodyBytesMax,
+    requestTimeout: receiveMs,
+    keepAliveTimeout: keepAliveMs,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: idLengthMax },
   })
-  server.maxConnections = connectionsMax
-  server.requestTimeout = receiveMs
-  server.keepAliveTimeout = keepAliveMs
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, options.host, resolve)
-  })
-  const { port } = server.address() as AddressInfo
+  app.server.maxConnections = connectionsMax
+  registerRefusals(app, serving)
+  app.get('/health', () => ({ status: 'ok' }))
+  app.get('/version', () => ({
+    version: version(),
+    language: 'typescript',
+    language_version: process.versions.node,
+  }))
+  app.get('/list-apps', ({ query }) => appsOf(serving, (query as { detailed?: string }).detailed === 'true'))
+  registerSessions(app, serving)
+  registerRuns(app, serving)
+  await app.listen({ host, port })
+  const address = app.server.address() as AddressInfo
   return {
-    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
-    async close() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      for (const run of serving.running) run.abort()
-      server.closeAllConnections()
-      await closed
-    },
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
+    // It closes the connections: so runs end, and their callers see that they were not completed.
+    close: () => app.close(),
   }
 }
 
-const sessionPath = /^\/apps\/([^/]+)\/users\/([^/]+)\/sessions(?:\/([^/]+))?$/
-
-async function answer(serving: Serving, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const path = (request.url ?? '').split('?')[0]!
-  const call = `${request.method} ${path}`
-  if (call === 'GET /health') return send(response, { status: 'ok' })
-  checkCaller(serving.token, request)
-  if (call === 'GET /version') {
-    return send(response, {
-      version: version(),
-      language: 'typescript',
-      language_version: process.versions.node,
-    })
-  }
-  if (call === 'GET /list-apps') return send(response, appsOf(serving, request))
-  const session = sessionPath.exec(path)?.slice(1).map(decoded)
-  if (session) return await answerSession(serving, request, response, session as SessionPath)
-  if (call === 'POST /run' || call === 'POST /run_sse') {
-    const asked = admit(serving, readRun(await bodyOf(request)))
-    return call === 'POST /run'
-      ? await runWhole(serving, asked, response)
-      : await runStream(serving, asked, response)
-  }
-  throw new Refusal(404, 'Not Found')
+/** Who may ask, bodies of any type, and refusals as ADK words them. */
+function registerRefusals(app: FastifyInstance, { token }: Serving): void {
+  app.addHook('onRequest', async ({ routeOptions, headers }) => {
+    if (routeOptions.url !== '/health') checkCaller(token, headers)
+  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
+    try {
+      done(null, body === '' ? {} : JSON.parse(body as string))
+    } catch {
+      done(new Refusal(422, 'The body is not JSON.'))
+    }
+  })
+  app.setNotFoundHandler(() => {
+    throw new Refusal(404, 'Not Found')
+  })
+  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
+    const { statusCode = 500 } = error
+    return reply
+      .code(statusCode)
+      .send({ detail: statusCode === 500 ? 'Internal Server Error' : error.message })
+  })
 }
 
-function appsOf({ agents }: Serving, { url = '' }: IncomingMessage): unknown {
-  if (!/[?&]detailed=true(&|$)/.test(url)) return [...agents.keys()]
+function appsOf({ agents }: Serving, detailed: boolean): unknown {
+  if (!detailed) return [...agents.keys()]
   const apps = [...agents].map(([name, { description }]) => ({
     name,
     rootAgentName: name,
@@ -119,30 +124,46 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }
 
-type SessionPath = [app: string, userId: string, id: string | undefined]
+interface SessionParams {
+  app: string
+  user: string
+  id?: string
+}
 
-async function answerSession(
-  { agents, sessions }: Serving,
-  request: IncomingMessage,
-  response: ServerResponse,
-  [app, userId, inPath]: SessionPath,
-): Promise<void> {
-  if (!agents.has(app)) throw unknownAgent(app)
-  if (request.method === 'POST') {
-    const body = await bodyOf(request)
-    const id = inPath ?? textOf(body.sessionId ?? body.session_id)
-    const made = sessions.create(app, userId, id, objectOf(body.state))
-    if (made === null) throw new Refusal(409, `Session already exists: ${id}`)
-    return send(response, made)
+function registerSessions(app: FastifyInstance, { agents, sessions }: Serving): void {
+  const all = '/apps/:app/users/:user/sessions'
+  const one = `${all}/:id` as const
+  for (const url of [all, one]) {
+    app.post<{ Params: SessionParams }>(url, ({ params, body }) => {
+      if (!agents.has(params.app)) throw unknownAgent(params.app)
+      const given = objectOf(body)
+      const id = params.id ?? textOf(given.sessionId ?? given.session_id)
+      const made = sessions.create(params.app, params.user, id, objectOf(given.state))
+      if (made === null) throw new Refusal(409, `Session already exists: ${id}`)
+      return made
+    })
   }
-  if (inPath === undefined) throw new Refusal(405, 'Method Not Allowed')
-  if (request.method === 'DELETE') {
-    sessions.delete(app, userId, inPath)
-    return send(response, null)
-  }
-  const found = request.method === 'GET' ? sessions.get(app, userId, inPath) : undefined
-  if (!found) throw new Refusal(404, 'Session not found')
-  send(response, found)
+  app.get<{ Params: Required<SessionParams> }>(one, ({ params }) => {
+    const found = sessions.get(params.app, params.user, params.id)
+    if (!found) throw new Refusal(404, 'Session not found')
+    return found
+  })
+  app.delete<{ Params: Required<SessionParams> }>(one, ({ params }, reply) => {
+    sessions.delete(params.app, params.user, params.id)
+    return reply.type('application/json').send('null')
+  })
+}
+
+function registerRuns(app: FastifyInstance, serving: Serving): void {
+  app.post('/run', async ({ body }, reply) => {
+    const events: object[] = []
+    for await (const event of eventsOf(serving, admit(serving, body), reply)) events.push(event)
+    return events
+  })
+  app.post('/run_sse', ({ body }, reply) => {
+    const frames = Readable.from(framesOf(eventsOf(serving, admit(serving, body), reply)))
+    return reply.type('text/event-stream; charset=utf-8').header('cache-control', 'no-store').send(frames)
+  })
 }
 
 /** A run that may begin. */
@@ -152,56 +173,40 @@ interface Asked extends RunRequest {
   invocationId: string
 }
 
-function admit({ agents, sessions }: Serving, run: RunRequest): Asked {
+function admit({ agents, sessions, running }: Serving, body: unknown): Asked {
+  const run = readRun(objectOf(body))
   const agent = agents.get(run.app)
   if (!agent) throw unknownAgent(run.app)
   const session = sessions.get(run.app, run.userId, run.sessionId)
   if (!session) throw new Refusal(404, `Session not found: ${run.sessionId}`)
+  if (running >= runsMax) throw new Refusal(503, 'Too many runs at once.')
   Object.assign(session.state, run.stateDelta)
   return { ...run, agent, session, invocationId: `e-${randomUUID()}` }
 }
 
-async function runWhole(serving: Serving, asked: Asked, response: ServerResponse): Promise<void> {
-  const events: object[] = []
-  for await (const event of eventsOf(serving, asked, response)) events.push(event)
-  send(response, events)
-}
-
-async function runStream(serving: Serving, asked: Asked, response: ServerResponse): Promise<void> {
+async function* framesOf(events: AsyncIterable<object>): AsyncGenerator<string> {
   try {
-    for await (const event of eventsOf(serving, asked, response)) {
-      writeFrame(response, event)
-    }
+    for await (const event of events) yield frameOf(event)
   } catch (error) {
-    if (error instanceof Refusal) throw error
-    const fault = { error_type: 'AgentError', error_message: describeError(error) }
-    writeFrame(response, { error: describeError(error), error_details: fault })
+    const details = { error_type: 'AgentError', error_message: describeError(error) }
+    yield frameOf({ error: describeError(error), error_details: details })
   }
-  begin(response)
-  response.end()
 }
 
-function writeFrame(response: ServerResponse, value: object): void {
-  begin(response)
-  response.write(`data: ${withoutSeparators(JSON.stringify(value))}\n\n`)
-}
-
-function begin(response: ServerResponse): void {
-  if (response.headersSent) return
-  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store' })
+function frameOf(value: object): string {
+  return `data: ${withoutSeparators(JSON.stringify(value))}\n\n`
 }
 
 /** A caller that closes its connection cancels the run. */
-async function* eventsOf(serving: Serving, asked: Asked, response: ServerResponse): AsyncGenerator<object> {
+async function* eventsOf(serving: Serving, asked: Asked, reply: FastifyReply): AsyncGenerator<object> {
   const { agent, session, texts, customMetadata = {} } = asked
-  const { running, sessions, onFault } = serving
-  if (running.size >= runsMax) throw new Refusal(503, 'Too many runs at once.')
+  const { sessions, onFault } = serving
   const gone = new AbortController()
-  running.add(gone)
-  response.once('close', () => gone.abort())
+  serving.running++
+  reply.raw.once('close', () => gone.abort())
   const message = { texts, userId: session.userId, sessionId: session.id, customMetadata }
   try {
-    sessions.add(session, { ...frameOf(asked, 'user'), content: { role: 'user', ...asked.message } })
+    sessions.add(session, { ...commonOf(asked, 'user'), content: { role: 'user', ...asked.message } })
     for await (const said of agent.answer(message, gone.signal)) {
       if (gone.signal.aborted) return
       if (said.partial && !asked.streaming) continue
@@ -214,7 +219,7 @@ async function* eventsOf(serving: Serving, asked: Asked, response: ServerRespons
     onFault(session.appName, describeError(error))
     throw error
   } finally {
-    running.delete(gone)
+    serving.running--
   }
 }
 
@@ -222,11 +227,11 @@ function eventOf(asked: Asked, { text, partial }: Said): object {
   return {
     content: { parts: [{ text }], role: 'model' },
     ...(partial ? { partial } : { turnComplete: true }),
-    ...frameOf(asked, asked.session.appName),
+    ...commonOf(asked, asked.session.appName),
   }
 }
 
-function frameOf({ invocationId, customMetadata }: Asked, author: string): object {
+function commonOf({ invocationId, customMetadata }: Asked, author: string): object {
   return {
     invocationId,
     author,

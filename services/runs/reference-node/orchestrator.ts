@@ -1,11 +1,8 @@
 /** The orchestrator: takes reports without further work, concludes dispatches from their reports, else searches as the others. */
 
-import type { NodeAgent, Said } from './agent.ts'
-import type { Compose } from './model.ts'
-import { quoted, quotedLines } from './quoting.ts'
-import { answersIn, type Reported, reportIdOf } from './reports.ts'
-import type { ReferenceAgent } from './roster.ts'
-import { messageText } from './searching-agent.ts'
+import { type Compose, composedBy } from './model.ts'
+import type { Message, NodeAgent, ReferenceAgent, Said } from './roster.ts'
+import { messageText, quoted } from './searching-agent.ts'
 
 interface OrchestratorParts {
   agent: ReferenceAgent
@@ -18,7 +15,8 @@ interface OrchestratorParts {
 const sourcesMax = 5
 const firstLineMax = 200
 
-export function createOrchestrator({ agent, searching, compose, onMissing }: OrchestratorParts): NodeAgent {
+export function createOrchestrator(parts: OrchestratorParts): NodeAgent {
+  const { agent, searching } = parts
   return {
     description: agent.role,
     async *answer(message, signal): AsyncGenerator<Said> {
@@ -30,11 +28,7 @@ export function createOrchestrator({ agent, searching, compose, onMissing }: Orc
         yield* searching.answer(message, signal)
       } else {
         const plain = conclusionOf(reports)
-        const composed = await composedOf(reports, compose, signal).catch((error: unknown) => {
-          signal.throwIfAborted()
-          onMissing('model', error)
-          return null
-        })
+        const composed = await composedOf(parts, reports, signal)
         yield { text: composed === null ? plain : `${plain}\n\n${composed}` }
       }
     },
@@ -92,21 +86,46 @@ function linesOf(reports: readonly Reported[]): string[] {
   return [...agents].map(([said, names]) => `- ${names.join(', ')} ${said}`)
 }
 
-async function composedOf(
+function composedOf(
+  parts: OrchestratorParts,
   reports: readonly Reported[],
-  compose: Compose | undefined,
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (!compose) return null
-  const said = reports.map(({ agent, status, text }) => `${agent} (${status}): ${text}`)
-  const content =
+  const system =
     'You conclude what several agents said about one question. Answer in at most 120 words, from their words alone.'
-  const text = await compose(
-    [
-      { role: 'system', content },
-      { role: 'user', content: said.join('\n\n') },
-    ],
-    signal,
-  )
-  return quotedLines(text)
+  const said = reports.map(({ agent, status, text }) => `${agent} (${status}): ${text}`)
+  return composedBy(parts, { system, user: said.join('\n\n') }, signal)
+}
+
+interface Reported {
+  /** Codename. */
+  agent: string
+  status: string
+  /** What it said, or why it failed. */
+  text: string
+}
+
+/** The id of the report that the message brings. */
+function reportIdOf({ customMetadata, sessionId }: Message): string | undefined {
+  const { report } = customMetadata
+  if (!sessionId.startsWith('reports-') || typeof report !== 'object' || report === null) return undefined
+  const { reportId } = report as { reportId?: unknown }
+  return typeof reportId === 'string' ? reportId : undefined
+}
+
+const answersMark = '\n\nWhat they answered:\n\n'
+const endMark = '\n\nGive the conclusion.'
+const answerPattern = /(?:^|\n\n)([A-Z][A-Z0-9_]{1,31}) \((completed|failed|canceled)\): /g
+
+/** What the agents of a dispatch answered; empty for any other message. */
+function answersIn(text: string): Reported[] {
+  const from = text.indexOf(answersMark)
+  if (from < 0 || !text.endsWith(endMark)) return []
+  const answers = text.slice(from + answersMark.length, -endMark.length)
+  const heads = [...answers.matchAll(answerPattern)]
+  return heads.map(({ 0: head, 1: agent, 2: status, index }, n) => ({
+    agent: agent!,
+    status: status!,
+    text: answers.slice(index + head.length, heads[n + 1]?.index).trim(),
+  }))
 }

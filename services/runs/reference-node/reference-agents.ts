@@ -3,12 +3,11 @@
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import type { NodeAgent } from './agent.ts'
+import { createSharedMemory, type MemoryParts } from './memory.ts'
 import type { Compose } from './model.ts'
 import { createOrchestrator } from './orchestrator.ts'
-import { orchestratorSlug, type ReferenceAgent } from './roster.ts'
+import { type NodeAgent, orchestratorSlug, type ReferenceAgent } from './roster.ts'
 import { createSearchingAgent } from './searching-agent.ts'
-import { createSharedMemory, type MemoryParts } from './shared-memory.ts'
 
 interface ReferenceParts {
   agents: readonly ReferenceAgent[]

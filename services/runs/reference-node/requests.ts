@@ -1,21 +1,20 @@
-/** What comes to a node and what it answers: who may ask, bodies, refusals as ADK words them. */
+/** What comes to a node: who may ask, and runs; and the sessions that it keeps, in bounded memory: one that was forgotten is made again by whoever asks. */
 
-import { createHash, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import { isLoopbackHost } from '#lib/hosts.ts'
-
-const bodyBytesMax = 1024 * 1024
+import { createLru } from '#lib/lru.ts'
 
 export class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, message: string) {
+  readonly statusCode: number
+  constructor(statusCode: number, message: string) {
     super(message)
-    this.status = status
+    this.statusCode = statusCode
   }
 }
 
 /** A page in a browser could reach a node without a token: its Host header would not be this machine's. */
-export function checkCaller(token: string | undefined, { headers }: IncomingMessage): void {
+export function checkCaller(token: string | undefined, headers: IncomingHttpHeaders): void {
   if (token === undefined) {
     const host = (headers.host ?? '').replace(/:\d+$/, '')
     if (!isLoopbackHost(host) || headers.origin !== undefined) throw new Refusal(403, 'Forbidden')
@@ -62,30 +61,6 @@ export function readRun(body: Record<string, unknown>): RunRequest {
   }
 }
 
-export async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > bodyBytesMax) throw new Refusal(413, 'The body is too large.')
-    chunks.push(chunk)
-  }
-  if (bytes === 0) return {}
-  try {
-    return objectOf(JSON.parse(Buffer.concat(chunks).toString('utf8')))
-  } catch {
-    throw new Refusal(422, 'The body is not JSON.')
-  }
-}
-
-export function decoded(part: string | undefined): string | undefined {
-  try {
-    return part === undefined ? undefined : decodeURIComponent(part)
-  } catch {
-    throw new Refusal(400, 'The path is not valid.')
-  }
-}
-
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
@@ -96,17 +71,51 @@ export function objectOf(value: unknown): Record<string, unknown> {
     : {}
 }
 
-export function send(response: ServerResponse, value: unknown, status = 200): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+const sessionsMax = 1_000
+/** The newest of a session. */
+const eventsMax = 40
+
+/** As ADK shows it. */
+export interface NodeSession {
+  id: string
+  appName: string
+  userId: string
+  state: Record<string, unknown>
+  events: object[]
+  /** In seconds. */
+  lastUpdateTime: number
 }
 
-export function refuse(response: ServerResponse, error: unknown): void {
-  if (response.headersSent || response.destroyed) {
-    response.destroy()
-    return
+export interface Sessions {
+  get(app: string, userId: string, id: string): NodeSession | undefined
+  /** Null when there is one of this id. */
+  create(
+    app: string,
+    userId: string,
+    id: string | undefined,
+    state: Record<string, unknown>,
+  ): NodeSession | null
+  delete(app: string, userId: string, id: string): void
+  add(session: NodeSession, event: object): void
+}
+
+export function createSessions(): Sessions {
+  const kept = createLru<string, NodeSession>(sessionsMax)
+  const keyOf = (...ids: string[]) => JSON.stringify(ids)
+  return {
+    get: (app, userId, id) => kept.get(keyOf(app, userId, id)),
+    create(appName, userId, id = randomUUID(), state) {
+      const key = keyOf(appName, userId, id)
+      if (kept.has(key)) return null
+      const session = { id, appName, userId, state, events: [], lastUpdateTime: Date.now() / 1_000 }
+      kept.set(key, session)
+      return session
+    },
+    delete: (app, userId, id) => void kept.delete(keyOf(app, userId, id)),
+    add(session, event) {
+      session.events.push(event)
+      if (session.events.length > eventsMax) session.events.shift()
+      session.lastUpdateTime = Date.now() / 1_000
+    },
   }
-  const { status, message } = error instanceof Refusal ? error : new Refusal(500, 'Internal Server Error')
-  // What was not read of the body would be taken for the next request.
-  response.setHeader('connection', 'close')
-  send(response, { detail: message }, status)
 }

@@ -1,11 +1,9 @@
 /** An agent that answers from what the fleet knows: it searches, says what it found and where, and notes at the hub that it was asked. */
 
 import { randomUUID } from 'node:crypto'
-import type { Message, NodeAgent, Said } from './agent.ts'
 import { type Found, type Memory, recall, remember } from './memory.ts'
-import type { ChatMessage, Compose } from './model.ts'
-import { quoted, quotedLines } from './quoting.ts'
-import type { ReferenceAgent } from './roster.ts'
+import { type Compose, composedBy } from './model.ts'
+import type { Message, NodeAgent, ReferenceAgent, Said } from './roster.ts'
 
 interface AgentParts {
   agent: ReferenceAgent
@@ -75,31 +73,28 @@ function sourcesOf(found: readonly Found[]): string[] {
   return [lines.join('\n')]
 }
 
-/** Null without a model, and where it does not answer. */
 async function composedOf(
-  { agent, compose, onMissing }: AgentParts,
+  parts: AgentParts,
   question: string,
   found: readonly Found[],
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (!compose) return null
+  const { codename, role } = parts.agent
   const records = found.map(
     ({ title, text }) => `- ${title}${text ? `: ${text.slice(0, describedMax)}` : ''}`,
   )
-  const messages: ChatMessage[] = [
-    {
-      role: 'system',
-      content:
-        `You are ${agent.codename}, an agent for this: ${agent.role}. Answer in at most 120 words, from the records alone; ` +
-        'say so where they do not hold the answer.',
-    },
-    { role: 'user', content: `Records:\n${records.join('\n') || '(none)'}\n\nQuestion:\n${question}` },
-  ]
-  try {
-    return quotedLines(await compose(messages, signal))
-  } catch (error) {
-    signal.throwIfAborted()
-    onMissing('model', error)
-    return null
-  }
+  const system =
+    `You are ${codename}, an agent for this: ${role}. Answer in at most 120 words, from the records alone; ` +
+    'say so where they do not hold the answer.'
+  const user = `Records:\n${records.join('\n') || '(none)'}\n\nQuestion:\n${question}`
+  return composedBy(parts, { system, user }, signal)
+}
+
+const shownMax = 100
+
+/** A text of others as inline code, where a name calls nobody: one line, cut, without the marks that would end it. */
+export function quoted(text: string, lengthMax = shownMax): string {
+  const plain = text.replaceAll('`', "'").replace(/\s+/g, ' ').trim()
+  const letters = [...plain]
+  return `\`${letters.length > lengthMax ? `${letters.slice(0, lengthMax).join('')}…` : plain || '-'}\``
 }

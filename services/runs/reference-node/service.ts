@@ -2,16 +2,13 @@
 
 import { type Static, Type } from 'typebox'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { readAddresses } from '#runtime/start/addresses.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { defaultKeyFile } from '#services/access/agents/agents.ts'
-import { type Kept, readKept, writeKept } from './kept.ts'
+import { type Kept, keepNodesFile, provisionOnce, readKept, writeKept } from './first-start.ts'
 import { modelOf, modelSettings } from './model.ts'
 import type { NodeServer } from './node-server.ts'
-import { keepNodesFile } from './nodes-file.ts'
-import { provisionOnce } from './provisioning.ts'
-import { type ReferenceAgent, referenceAgents } from './roster.ts'
+import { type NodeAgent, referenceAgents } from './roster.ts'
 
 const config = Type.Object({
   ...modelSettings.properties,
@@ -53,7 +50,7 @@ async function startReferenceNodes(context: Context): Promise<Closeable> {
       'agents',
       openReferenceAgents({
         agents: referenceAgents,
-        memoryOf: (agent) => memoryOf(home, agent),
+        memoryOf: ({ slug }) => ({ agentId: slug, privateKeyFile: defaultKeyFile(home, slug), home }),
         compose: modelOf(context.config),
         log,
       }),
@@ -71,38 +68,21 @@ async function startReferenceNodes(context: Context): Promise<Closeable> {
   }
 }
 
-function memoryOf(home: string, { slug }: ReferenceAgent) {
-  return {
-    agentId: slug,
-    privateKeyFile: defaultKeyFile(home, slug),
-    urls() {
-      const addresses = readAddresses(home)
-      if (typeof addresses?.vector_url !== 'string') return undefined
-      const { vector_url: vectorUrl, hub_url: hubUrl } = addresses
-      return { vectorUrl, hubUrl: typeof hubUrl === 'string' ? hubUrl : undefined }
-    },
-  }
-}
-
 /** The port of the last start, unless another one is asked for: the nodes file may have been edited since. */
 async function listen(
   { config: { NODES_PORT }, log }: Context,
-  agents: Parameters<typeof openServer>[0]['agents'],
+  agents: ReadonlyMap<string, NodeAgent>,
   { port, token }: Kept,
 ): Promise<NodeServer> {
+  const { openNodeServer } = await import('./node-server.ts')
   const onFault = (app: string, fault: string) => log.warn({ agent: app, fault }, 'reference-node.failed')
   const options = { agents, host, token, onFault }
   try {
-    return await openServer({ ...options, port: NODES_PORT || (port ?? NODES_PORT ?? defaultPort) })
+    return await openNodeServer({ ...options, port: NODES_PORT || (port ?? NODES_PORT ?? defaultPort) })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
     // No reason to stop the start: nothing but the nodes file knows the port.
     if (NODES_PORT) log.warn({ port: NODES_PORT }, 'reference-nodes.port-in-use')
-    return await openServer({ ...options, port: 0 })
+    return await openNodeServer({ ...options, port: 0 })
   }
-}
-
-async function openServer(options: Parameters<typeof import('./node-server.ts')['openNodeServer']>[0]) {
-  const { openNodeServer } = await import('./node-server.ts')
-  return openNodeServer(options)
 }

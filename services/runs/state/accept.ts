@@ -1,17 +1,27 @@
-/** Accepts runs of callers: one row each, in the lane of its agent, user and session. */
+/**
+ * Accepts runs, one row each in the lane of its agent, user and session: with its tree and the record that wakes the dispatchers, in
+ * one statement.
+ */
 
-import type { Relational } from '#engines/relational/port.ts'
+import { createHash } from 'node:crypto'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { LocalDispatcher } from './local-runs.ts'
-import { callerWaitingMax, type Inserted, insertRun, type NewRunRow } from './new-run.ts'
+import { randomHex } from '#lib/random-hex.ts'
+import { headerNames } from '#runtime/publish/messages.ts'
+import type { ClaimedRun } from './columns.ts'
+import type { ClaimAtOnce, LocalDispatcher } from './local-runs.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
 
-export { newRunId } from './new-run.ts'
-
 /** Runs take seconds. */
 const retryAfterSeconds = 5
+/** Runs of callers that wait in one lane. */
+const waitingMax = 10
+/** With those that the platform made. */
+const laneMax = 200
+/** Runs of one caller that wait at one node, in all its lanes. */
+const callerWaitingMax = 100
 
 export interface NewRun {
   runId: string
@@ -22,31 +32,23 @@ export interface NewRun {
   trigger: RunTrigger
   callerUid: string
   requestId: string | null
-  traceparent?: string
-  message: Content
+  traceparent?: string | null
+  message: Content | null
+  messageAuthor?: string
   streaming: boolean
   stateDelta?: Record<string, unknown>
   customMetadata?: Record<string, unknown>
-  parentRunId?: string
+  parentRunId?: string | null
   rootRunId?: string
-  goalId?: number
+  goalId?: number | null
   depth?: number
+  deadline?: Date | null
   /** What happens when a run of the lane is queued or running. Default enqueue. */
   onBusy?: 'enqueue' | 'reject'
 }
 
-/** The lane is busy and the caller does not want to wait. */
-export class SessionBusyError extends AppError {
-  readonly activeRunId: string
-
-  constructor(activeRunId: string) {
-    super('session_busy', `The session has a run that has not ended: ${activeRunId}.`)
-    this.activeRunId = activeRunId
-  }
-}
-
 /** `isNew`: it did not exist before. */
-export interface Accepted {
+interface Accepted {
   run: Run
   isNew: boolean
 }
@@ -54,20 +56,18 @@ export interface Accepted {
 /**
  * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
  * where nothing else waits. Throws AppError `user_mismatch` when the session has runs of another user of this name,
- * SessionBusyError, AppError `session_queue_full` when ten runs of callers wait in its lane, or `too_many_waiting` when a
- * hundred of this caller wait at its node.
+ * `session_busy` when its lane is and `onBusy` is `reject`, `session_queue_full` when ten runs of callers wait in its lane, or
+ * `too_many_waiting` when a hundred of this caller wait at its node.
  */
 export async function acceptRun(
   relational: Relational,
   run: NewRun,
   local?: LocalDispatcher,
 ): Promise<Accepted> {
-  const { onBusy = 'enqueue', ...row } = run
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
   const atOnce = local?.takeAtOnce(run)
-  const made = await insertRun(relational, row satisfies NewRunRow, {
-    reject: onBusy === 'reject',
+  const made = await insertRun(relational, run, {
     notify,
     ...(atOnce ? { claim: atOnce.claim } : {}),
   })
@@ -81,7 +81,7 @@ export async function acceptRun(
   throw refusal(made, run.agent)
 }
 
-/** Why a run at `agent` was not made: SessionBusyError, or AppError `user_mismatch`, `session_queue_full` or `too_many_waiting`. */
+/** Why a run at `agent` was not made. */
 export function refusal({ refused, active }: Extract<Inserted, { run: null }>, agent: string): AppError {
   if (refused === 'user') {
     const message =
@@ -89,7 +89,10 @@ export function refusal({ refused, active }: Extract<Inserted, { run: null }>, a
       'another sessionId, or none.'
     return new AppError('user_mismatch', message)
   }
-  if (refused === 'busy' && active !== null) return new SessionBusyError(active)
+  if (refused === 'busy' && active !== null) {
+    const message = `The session has a run that has not ended: ${active}.`
+    return new AppError('session_busy', message, { members: { activeRunId: active } })
+  }
   if (refused === 'caller') {
     const message =
       `${callerWaitingMax} runs of yours wait at ${agent} already, which is the most. Send this one when some have ended, ` +
@@ -98,4 +101,154 @@ export function refusal({ refused, active }: Extract<Inserted, { run: null }>, a
   }
   const message = 'Ten runs wait in this session already.'
   return new AppError('session_queue_full', message, { retryAfter: retryAfterSeconds })
+}
+
+type Inserted =
+  /** `claimed`: under the first epoch; undefined: it waits for a dispatcher. */
+  | { run: Run; claimed?: ClaimedRun }
+  /** Nothing was written: `refused` says why, null: the run exists. `active` is the lane's run that is to end first. */
+  | { run: null; refused: Refused | null; active: string | null }
+
+/** The session is another user's, the lane is busy and the run may not wait, or full, or too many runs of the caller wait. */
+type Refused = 'user' | 'busy' | 'lane' | 'caller'
+
+/** A new id of 128 random bits. */
+export function newRunId(): string {
+  return `run_${randomHex(16)}`
+}
+
+/** An id that depends on nothing but its parts: what is written twice under it is one run. */
+export function runIdOf(...parts: string[]): string {
+  return `run_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 32)}`
+}
+
+/**
+ * Inserts the run, unless its session is another user's of the same name, its lane is full, or busy and `onBusy` is `reject`, or too
+ * many runs of its caller wait at the node. Runs of mentions and of the platform itself are refused only by a lane that is far
+ * too long, those of the platform by no count of callers. With `claim` it is claimed at once where its lane is free, its node has
+ * a free slot and nothing else waits there.
+ * `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
+ */
+export async function insertRun(
+  executor: SqlExecutor,
+  run: NewRun,
+  { notify = false, claim }: { notify?: boolean; claim?: ClaimAtOnce } = {},
+): Promise<Inserted> {
+  const rootRunId = run.rootRunId ?? run.runId
+  const { rows } = await executor.query<{
+    made: string | null
+    refused: Refused | null
+    active: string | null
+    accepted_at: Date
+    claimed: boolean
+    uid: string | null
+  }>(statement, [
+    run.runId,
+    run.slug,
+    run.agent,
+    run.userId,
+    run.sessionId,
+    run.trigger,
+    run.callerUid,
+    run.requestId,
+    run.traceparent ?? null,
+    json(run.message),
+    run.messageAuthor ?? null,
+    run.streaming,
+    json(run.stateDelta),
+    json(run.customMetadata),
+    run.parentRunId ?? null,
+    rootRunId,
+    run.goalId ?? null,
+    run.depth ?? 0,
+    run.deadline ?? null,
+    run.onBusy === 'reject',
+    run.trigger === 'api' || run.trigger === 'dispatch',
+    JSON.stringify(headersOf(run)),
+    notify,
+    claim?.holder ?? null,
+    claim?.leaseMs ?? null,
+    claim?.concurrency ?? null,
+    ofPlatform.has(run.trigger) ? null : callerWaitingMax,
+  ])
+  const { made, refused, active, accepted_at: createdAt, claimed, uid } = rows[0]!
+  if (made === null) return { run: null, refused, active }
+  const accepted = acceptedRun(run, { rootRunId, createdAt, userUid: uid })
+  return { run: accepted, ...(claimed ? { claimed: claimedAtOnce(run, accepted) } : {}) }
+}
+
+/** Made for callers by the platform, a few for each of their own runs. */
+const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
+
+const statement = `select made, refused, active, accepted_at, claimed, uid
+  from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27)`
+
+/** As `claimRuns` would read it now. */
+function claimedAtOnce(given: NewRun, accepted: Run): ClaimedRun {
+  return {
+    ...accepted,
+    status: 'running',
+    attempt: 1,
+    startedAt: accepted.createdAt,
+    epoch: 1,
+    message: given.message,
+    messageAuthor: given.messageAuthor ?? null,
+    streaming: given.streaming,
+    stateDelta: given.stateDelta ?? null,
+    customMetadata: given.customMetadata ?? null,
+    traceparent: given.traceparent ?? null,
+    deadline: given.deadline ?? null,
+    elapsedMs: 0,
+    leftMs: given.deadline ? given.deadline.getTime() - accepted.createdAt.getTime() : null,
+    // The dispatcher notes there who joins.
+    joined: [],
+    skipped: [],
+  }
+}
+
+/** As it was accepted: queued. */
+function acceptedRun(
+  run: NewRun,
+  { rootRunId, createdAt, userUid }: Pick<Run, 'rootRunId' | 'createdAt' | 'userUid'>,
+): Run {
+  const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
+  return {
+    runId,
+    slug,
+    agent,
+    userId,
+    userUid,
+    sessionId,
+    status: 'queued',
+    trigger,
+    parentRunId: run.parentRunId ?? null,
+    rootRunId,
+    goalId: run.goalId ?? null,
+    depth: run.depth ?? 0,
+    attempt: 0,
+    error: null,
+    joined: [],
+    skipped: [],
+    summary: null,
+    callerUid,
+    requestId,
+    cancelRequestedAt: null,
+    createdAt,
+    startedAt: null,
+    endedAt: null,
+    lastEventId: 0,
+  }
+}
+
+function headersOf(run: NewRun): Record<string, string> {
+  return {
+    [headerNames.agent]: run.agent,
+    ...(run.requestId ? { [headerNames.requestId]: run.requestId } : {}),
+    ...(run.traceparent ? { [headerNames.traceparent]: run.traceparent } : {}),
+  }
+}
+
+function json(value: object | null | undefined): string | null {
+  return value ? JSON.stringify(value) : null
 }

@@ -70,9 +70,8 @@ export async function cancelWithin(
     ? []
     : endRuns(tx, {
         runIds: queued,
-        when: { kind: 'queued' },
+        when: 'queued',
         status: 'canceled',
-        reportedBy: 'gateway',
         announce: true,
       })
 }

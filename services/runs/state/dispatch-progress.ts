@@ -1,10 +1,10 @@
 /** Moves a dispatch on when its runs have ended: AXON's conclusion, then the end of the goal. */
 
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
-import { spokenText } from './conversation.ts'
+import { insertRun, runIdOf } from './accept.ts'
 import { endDispatch } from './dispatches.ts'
 import { axon } from './end.ts'
-import { insertRun, runIdOf } from './new-run.ts'
+import { spokenText } from './said.ts'
 import type { Content, DispatchStatus, RunEvent, RunStatus } from './types.ts'
 
 export interface Progress {

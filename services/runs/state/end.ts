@@ -9,27 +9,16 @@ import type { RunError, RunStatus, RunTrigger } from './types.ts'
 /** The orchestrator: reports of all other agents go to it. */
 export const axon = { slug: 'axon', codename: 'AXON' } as const
 
+/** The end of runs that no dispatcher works on: the gateway, or a sweep, says how. */
 export interface RunEnd {
   runIds: string[]
-  /** Which of them may be ended now. */
-  when: EndCondition
+  /** Which of them may be ended now; `lost`: their dispatcher has not renewed its lease. */
+  when: 'queued' | 'lost' | 'open'
   status: 'completed' | 'failed' | 'canceled'
-  error?: RunError | null
-  /** Secrets are masked, at most 2 kB. Without it the run keeps the one that it has. */
-  summary?: string | null
-  /** Who says how it ended. */
-  reportedBy: 'node' | 'gateway'
-  /** Publishes the end and wakes for the reports through the outbox, for callers that are no dispatcher. */
+  error?: RunError
+  /** Publishes the end through the outbox, for callers that are no dispatcher. */
   announce?: boolean
 }
-
-type EndCondition =
-  | { kind: 'queued' }
-  /** By the dispatcher that runs it. */
-  | { kind: 'held'; epoch: number }
-  /** Its dispatcher has not renewed its lease. */
-  | { kind: 'lost' }
-  | { kind: 'open' }
 
 /** A run that this call ended. */
 export interface EndedRun {
@@ -52,27 +41,24 @@ export interface EndedRun {
 
 /** The runs that were ended: none where another terminal state was first. */
 export async function endRuns(executor: SqlExecutor, end: RunEnd): Promise<EndedRun[]> {
-  if (end.runIds.length === 0) return []
+  const { runIds, when, status, error, announce = false } = end
+  if (runIds.length === 0) return []
   const { rows } = await executor.query<EndedRun>(
-    'select * from platform.end_runs($1::text[], $2, $3, $4, $5::jsonb, $6, $7, $8)',
-    [
-      end.runIds,
-      end.when.kind,
-      end.when.kind === 'held' ? end.when.epoch : null,
-      end.status,
-      end.error ? JSON.stringify(end.error) : null,
-      end.summary ?? null,
-      end.reportedBy,
-      end.announce ?? false,
-    ],
+    `select * from platform.end_runs($1::text[], $2, null, $3, $4::jsonb, null, 'gateway', $5)`,
+    [runIds, when, status, error ? JSON.stringify(error) : null, announce],
   )
   return rows
 }
 
 /** The end of a run by the dispatcher that holds it. */
-export interface HeldEnd extends Pick<RunEnd, 'status' | 'error' | 'summary' | 'reportedBy'> {
+export interface HeldEnd extends Pick<RunEnd, 'status'> {
   runId: string
   epoch: number
+  error: RunError | null
+  /** Secrets are masked, at most 2 kB. Without it the run keeps the one that it has. */
+  summary: string | null
+  /** Who says how it ended. */
+  reportedBy: 'node' | 'gateway'
 }
 
 /** As `endRuns` for each, in one statement: undefined where another terminal state was first. */
@@ -87,7 +73,7 @@ export async function endHeldRuns(executor: SqlExecutor, ends: HeldEnd[]): Promi
       ends.map(({ epoch }) => epoch),
       ends.map(({ status }) => status),
       ends.map(({ error }) => (error ? JSON.stringify(error) : null)),
-      ends.map(({ summary }) => summary ?? null),
+      ends.map(({ summary }) => summary),
       ends.map(({ reportedBy }) => reportedBy),
     ],
   )

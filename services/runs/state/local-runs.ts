@@ -5,7 +5,14 @@
 
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { ClaimedRun } from './columns.ts'
-import type { ClaimAtOnce } from './new-run.ts'
+
+/** How a dispatcher claims a run with its acceptance. */
+export interface ClaimAtOnce {
+  holder: string
+  leaseMs: number
+  /** Runs of the node at once, over all dispatchers. */
+  concurrency: number
+}
 
 /** A run that the dispatcher of this process takes with its acceptance, where nothing else waits. */
 export interface AtOnce {

@@ -4,9 +4,11 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { turnsBack } from './claims.ts'
 import { type ClaimedRun, claimedColumns } from './columns.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
+import type { RunError } from './types.ts'
 
 const batchMax = 500
-const attemptsMax = 2
+/** Attempts that may be lost. */
+export const attemptsMax = 2
 
 /** What there is to do at all: one cheap look. */
 export interface Overview {
@@ -46,45 +48,36 @@ export async function queueLostRuns(executor: SqlExecutor): Promise<string[]> {
 
 /** The others of gone dispatchers end. */
 export async function endLostRuns(executor: SqlExecutor): Promise<EndedRun[]> {
-  const lost = `status = 'running' and lease_until < clock_timestamp()`
   const canceled = await idsOf(
     executor,
     `status = 'running' and cancel_requested_at is not null
        and (lease_until < clock_timestamp() or cancel_requested_at < clock_timestamp() - interval '10 seconds')`,
   )
-  const ended = await endRuns(executor, {
-    runIds: canceled,
-    when: { kind: 'open' },
-    status: 'canceled',
-    reportedBy: 'gateway',
-  })
-  const failed = await idsOf(executor, `${lost} and (shown or attempt >= ${attemptsMax})`)
+  const ended = await endRuns(executor, { runIds: canceled, when: 'open', status: 'canceled' })
+  const lost = await idsOf(
+    executor,
+    `status = 'running' and lease_until < clock_timestamp() and (shown or attempt >= ${attemptsMax})`,
+  )
   return [
     ...ended,
-    ...(await endRuns(executor, {
-      runIds: failed,
-      when: { kind: 'lost' },
-      status: 'failed',
-      error: nodeLost,
-      reportedBy: 'gateway',
-    })),
+    ...(await endRuns(executor, { runIds: lost, when: 'lost', status: 'failed', error: nodeLost })),
   ]
 }
 
-export const nodeLost = {
-  code: 'node_lost' as const,
+export const nodeLost: RunError = {
+  code: 'node_lost',
   message: 'The node was lost while the run was going on; what it had done may have had effects.',
   retryable: true,
 }
 
-export const nodeUnavailable = {
-  code: 'node_unavailable' as const,
+export const nodeUnavailable: RunError = {
+  code: 'node_unavailable',
   message: 'No node took the run in time.',
   retryable: true,
 }
 
-export const runTimeout = {
-  code: 'run_timeout' as const,
+export const runTimeout: RunError = {
+  code: 'run_timeout',
   message: 'The run took longer than it may.',
   retryable: true,
 }
@@ -127,13 +120,8 @@ export async function endUnstartedRuns(
      order by id limit ${batchMax}`,
     [since, axonIsLive],
   )
-  return endRuns(executor, {
-    runIds: rows.map((row) => row.run_id),
-    when: { kind: 'queued' },
-    status: 'failed',
-    error: nodeUnavailable,
-    reportedBy: 'gateway',
-  })
+  const runIds = rows.map((row) => row.run_id)
+  return endRuns(executor, { runIds, when: 'queued', status: 'failed', error: nodeUnavailable })
 }
 
 /** Runs of callers that no node took since before `since`, and whose messages have brought in nobody yet. */
@@ -151,13 +139,8 @@ export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise
 /** Ends runs past the deadline of their dispatch or synthesis; `graceMs` is for the dispatcher that runs them. */
 export async function endOverdueRuns(executor: SqlExecutor, graceMs: number): Promise<EndedRun[]> {
   const late = `deadline < clock_timestamp() - case status when 'running' then interval '${graceMs} milliseconds' else interval '0' end`
-  return endRuns(executor, {
-    runIds: await idsOf(executor, `status in ('queued', 'running') and ${late}`),
-    when: { kind: 'open' },
-    status: 'failed',
-    error: runTimeout,
-    reportedBy: 'gateway',
-  })
+  const runIds = await idsOf(executor, `status in ('queued', 'running') and ${late}`)
+  return endRuns(executor, { runIds, when: 'open', status: 'failed', error: runTimeout })
 }
 
 async function idsOf(executor: SqlExecutor, condition: string): Promise<string[]> {

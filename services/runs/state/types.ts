@@ -88,7 +88,8 @@ export interface StoredEvent {
   event: RunEvent
 }
 
-export type DispatchStatus = 'running' | 'completed' | 'partial' | 'failed' | 'canceled'
+export const dispatchStatuses = ['running', 'completed', 'partial', 'failed', 'canceled'] as const
+export type DispatchStatus = (typeof dispatchStatuses)[number]
 
 export interface Dispatch {
   goalId: number

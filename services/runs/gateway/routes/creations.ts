@@ -5,13 +5,10 @@ import { placeOf } from '#runtime/http/paging.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
 import type { StartParts } from '../gateway.ts'
-import { dispatchRequest } from '../requests/dispatch-request.ts'
-import { bodyBytesMax } from '../requests/fields.ts'
-import { readRunRequest, runRequest } from '../requests/run-request.ts'
-import { dispatch, run } from '../schemas.ts'
-import { viewOfDispatch, viewOfRun } from '../views.ts'
-import { startDispatch } from './dispatch.ts'
-import { startRun } from './start-run.ts'
+import { bodyBytesMax, dispatchRequest, readRunRequest, runRequest } from '../requests.ts'
+import { dispatch, run, viewOfDispatch, viewOfRun } from '../views.ts'
+import { startDispatch } from './dispatches.ts'
+import { startRun } from './run.ts'
 
 export function registerCreations(scope: FastifyInstance, parts: StartParts): void {
   registerRunCreation(scope, parts)

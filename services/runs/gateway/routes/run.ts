@@ -1,23 +1,26 @@
 /** POST /<agent>/run: a message to one agent. */
 
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
+import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { callerOfEither } from '#services/access/callers/credentials.ts'
-import { idempotencyHeaders, idempotencyProblems } from '#services/access/callers/idempotent.ts'
+import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
+import { idOfSeed } from '#services/access/idempotency.ts'
 import { endOperation } from '#services/access/limits/limit-rate.ts'
+import { type Follow, openFollow } from '../../follow/follow.ts'
+import { runAlone, treeOf } from '../../follow/subjects.ts'
+import { acceptRun, newRunId, runIdOf } from '../../state/accept.ts'
 import { readRun } from '../../state/read.ts'
-import type { RunGateway } from '../gateway.ts'
-import { bodyBytesMax } from '../requests/fields.ts'
-import { preferHeaders, wantedBy } from '../requests/prefer.ts'
-import { readRunRequest, runRequest } from '../requests/run-request.ts'
-import { joinQuery, run, runEvents, streamText } from '../schemas.ts'
-import { endOfRun, viewOfRun } from '../views.ts'
-import { tellRun } from './headers.ts'
-import { type StartedRun, startRun } from './start-run.ts'
+import type { Run } from '../../state/types.ts'
+import type { RunGateway, StartParts } from '../gateway.ts'
+import { bodyBytesMax, type RunRequest, readRunRequest, runRequest } from '../requests.ts'
+import { endOfRun, joinQuery, run, runEvents, streamText, tellRun, viewOfRun } from '../views.ts'
 import { answerEvents } from './stream.ts'
-import { answerWhole } from './whole.ts'
+import { answerWhole, type StartedRun } from './whole.ts'
 
 const description = `The agent of the path gets the message in the session of this user; an unknown session is made. Answers the events as Google
 ADK's \`/run\` does, once the agent and all that joined it are done; what failed is answered with a problem document that names
@@ -118,4 +121,113 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
 function accepted(reply: FastifyReply, { run: now }: Pick<StartedRun, 'run'>) {
   reply.code(202)
   return viewOfRun(now)
+}
+
+/** Longer waits break at proxies. */
+export const waitMsMax = 60_000
+
+export interface Wanted {
+  /** The events as they come. */
+  stream: boolean
+  /** 0: the answer says that the run was accepted. */
+  waitMs: number
+  /** What of the header Prefer is followed. */
+  applied: string | undefined
+}
+
+/** For the schema of a route that follows Prefer. */
+export const preferHeaders = Type.Object({
+  prefer: Type.Optional(
+    Type.String({
+      description:
+        '`respond-async`: 202 and the run at once. `wait=N`: at most N seconds (60 without it), then 202 and the run (RFC 7240).',
+    }),
+  ),
+})
+
+/** `streaming`: of the body. */
+export function wantedBy({ headers }: FastifyRequest, streaming: boolean): Wanted {
+  const preferences = listOf(headers.prefer)
+  const stream = streaming || acceptsEvents(headers.accept)
+  if (preferences.includes('respond-async')) return { stream: false, waitMs: 0, applied: 'respond-async' }
+  const wait = preferences.map((one) => /^wait="?(\d{1,6})"?$/.exec(one)?.[1]).find(Boolean)
+  if (wait === undefined || stream) return { stream, waitMs: waitMsMax, applied: undefined }
+  const seconds = Math.min(Number(wait), waitMsMax / 1_000)
+  return { stream, waitMs: seconds * 1_000, applied: `wait=${seconds}` }
+}
+
+function listOf(header: string | string[] | undefined): string[] {
+  return [header ?? []]
+    .flat()
+    .flatMap((line) => line.split(/[,;]/))
+    .map((one) => one.trim().toLowerCase())
+}
+
+/** Throws AppError `session_busy`, `session_queue_full`, `too_many_waiting`, and what an Idempotency-Key is refused with. */
+export async function startRun(
+  parts: StartParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  asked: RunRequest,
+): Promise<StartedRun> {
+  let made: StartedRun | undefined
+  const { runId } = await idempotent(
+    parts,
+    request,
+    reply,
+    async (seed) => {
+      made = await parts.change(request, { action: 'run.create', target: asked.node.slug }, async (notes) => {
+        const started = await accept(parts, request, asked, seed)
+        notes?.describe({ target: started.run.runId })
+        return started
+      })
+      return { runId: made.run.runId }
+    },
+    asked.node.slug,
+  )
+  if (made) return made
+  const run = await readRun(parts.relational, runId)
+  if (!run) throw new AppError('run_not_found', 'The run of this Idempotency-Key is not kept any more.')
+  return { run, follow: followRun(parts, runId, asked.join), fresh: false, join: asked.join }
+}
+
+async function accept(
+  parts: StartParts,
+  request: FastifyRequest,
+  asked: RunRequest,
+  seed: string | undefined,
+): Promise<StartedRun> {
+  const { node, userId, message, streaming, stateDelta, customMetadata, onBusy, join } = asked
+  const runId = seed === undefined ? newRunId() : runIdOf('idempotency', seed)
+  const newSession = () => (seed === undefined ? randomUUID() : idOfSeed(seed, 'session'))
+  const follow = followRun(parts, runId, join)
+  try {
+    const given = {
+      runId,
+      slug: node.slug,
+      agent: node.codename,
+      userId,
+      sessionId: asked.sessionId ?? newSession(),
+      trigger: 'api' as const,
+      callerUid: callerOf(request).uid,
+      requestId: request.id,
+      traceparent: request.traceparent,
+      message,
+      streaming,
+      ...(stateDelta ? { stateDelta } : {}),
+      ...(customMetadata ? { customMetadata } : {}),
+      onBusy,
+    }
+    // Under a seed an earlier request may have made it, and died. Of a new one the rows need not be read, which have no pieces.
+    const { run, isNew } = await acceptRun(parts.relational, given, parts.local.dispatcher)
+    return { run, follow, fresh: isNew, join }
+  } catch (error) {
+    follow.close()
+    throw error
+  }
+}
+
+function followRun(parts: StartParts, runId: string, join: boolean): Follow<Run> {
+  const { relational } = parts
+  return openFollow(parts, join ? treeOf(relational, runId) : runAlone(relational, runId, runId))
 }

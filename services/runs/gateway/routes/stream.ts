@@ -6,7 +6,7 @@ import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { CallerStreamOptions, CallerStreams } from '#services/access/limits/caller-streams.ts'
 import type { Follow } from '../../follow/follow.ts'
 import type { Subject } from '../../follow/subjects.ts'
-import { faulty } from '../requests/fields.ts'
+import { faulty } from '../requests.ts'
 
 /** Of the routes that answer with events. */
 export const streamQuery = {

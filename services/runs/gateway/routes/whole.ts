@@ -1,16 +1,29 @@
-/** Answers with all events of a run at once, when it has ended. */
+/** Answers with all events of a run at once: each holds a place as an open stream does, and ends with its caller or with the service. */
 
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import type { Relational } from '#engines/relational/port.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
+import type { StreamPlace } from '#services/access/limits/stream-places.ts'
+import type { Tokens } from '#services/access/tokens/tokens.ts'
+import type { Follow } from '../../follow/follow.ts'
 import { readEvents } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import { failureOf } from '../views.ts'
-import type { StartedRun } from './start-run.ts'
 
 /** Of events that are kept until the end; longer answers are read from the rows again. */
 const keptBytesMax = 256 * 1024
 const pageMax = 16
+
+/** A run whose answer is wanted. */
+export interface StartedRun {
+  run: Run
+  /** Opened before the run was made, so that nothing is missed. Close it. */
+  follow: Follow<Run>
+  /** False for a run that was there before. */
+  fresh: boolean
+  join: boolean
+}
 
 /** False when the signal aborted first. Throws the problem of a run that has not completed. */
 export async function answerWhole(
@@ -65,4 +78,45 @@ async function* arrayOf(
     if (page.length === 0) break
   }
   yield between === '[' ? '[]' : ']'
+}
+
+export interface Waits {
+  /**
+   * Runs `work` until it resolves, or its signal aborts: the time is over, the caller left or was changed, or the service
+   * stops. Gives the place back.
+   */
+  during<T>(
+    options: { caller: Caller; reply: FastifyReply; place: StreamPlace; waitMs: number },
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T>
+  /** Before the service closes its connections: every answer says how far its run is. */
+  endAll(): void
+}
+
+export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }): Waits {
+  // No more than places.
+  const open = new Set<AbortController>()
+  return {
+    async during({ caller, reply, place, waitMs }, work) {
+      const over = new AbortController()
+      const end = () => over.abort()
+      const timer = setTimeout(end, waitMs)
+      const watch = tokens.watch(caller)
+      watch.signal.addEventListener('abort', end)
+      reply.raw.once('close', end)
+      open.add(over)
+      try {
+        return await work(over.signal)
+      } finally {
+        clearTimeout(timer)
+        watch.close()
+        reply.raw.removeListener('close', end)
+        open.delete(over)
+        place.release()
+      }
+    },
+    endAll() {
+      for (const over of open) over.abort()
+    },
+  }
 }

@@ -2,12 +2,11 @@
 
 import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
-import { spokenText } from '../../state/conversation.ts'
+import { spokenText } from '../../state/said.ts'
 import type { RunEvent } from '../../state/types.ts'
 import { type CallNode, type NodeCall, NodeFault, type RunNode } from '../types.ts'
-import { beginningOf, createConnections, type SendToNode } from './connections.ts'
+import { beginningOf, brokenCall, createConnections, refusedRun, type SendToNode } from './connections.ts'
 import { cutEvent, type EventOwner, eventBytesMax, eventOf, joinedEvent } from './events.ts'
-import { brokenCall, refusedRun } from './faults.ts'
 import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
 

@@ -1,8 +1,7 @@
 /** Asks a node whether it serves its agent. */
 
 import { NodeFault, type RunNode } from '../types.ts'
-import { beginningOf, createConnections, type SendToNode } from './connections.ts'
-import { unavailable } from './faults.ts'
+import { beginningOf, createConnections, type SendToNode, unavailable } from './connections.ts'
 
 const probeMs = 2_000
 const answerBytesMax = 1024 * 1024

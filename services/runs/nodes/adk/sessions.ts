@@ -5,8 +5,7 @@ import { unlessAborted } from '#lib/backoff.ts'
 import { createLru } from '#lib/lru.ts'
 import { pathPart } from '#lib/path-part.ts'
 import { NodeFault, type NodeSession, type RunNode } from '../types.ts'
-import { beginningOf, type SendToNode } from './connections.ts'
-import { unavailable } from './faults.ts'
+import { beginningOf, type SendToNode, unavailable } from './connections.ts'
 
 const knownMax = 100_000
 /** Sessions that are made ahead of their runs at once, so that a node that hangs keeps few requests open. */

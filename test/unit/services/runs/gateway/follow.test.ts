@@ -5,9 +5,8 @@ import { pieceBytesMax } from '#runtime/http/answers.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { Feed, FeedListener } from '#services/runs/follow/feed.ts'
 import { type FollowParts, openFollow } from '#services/runs/follow/follow.ts'
-import type { Looks } from '#services/runs/follow/looks.ts'
+import type { Look, Looks } from '#services/runs/follow/looks.ts'
 import type { Subject } from '#services/runs/follow/subjects.ts'
-import type { Look } from '#services/runs/state/looks.ts'
 import type { StoredEvent } from '#services/runs/state/types.ts'
 
 /** A tree in memory: its rows, and a log that a test speaks for. */
@@ -37,8 +36,8 @@ function createTree() {
   }
   const lookNow = async () => ({ ended, lastEventId: rows.length })
   const subject: Subject<string> = {
-    feed: { rootRunId: 'r' },
-    look: { tree: 'r' },
+    feed: 'r',
+    look: { kind: 'tree', id: 'r' },
     seqOf: ({ seq }) => seq,
     statusIn: ({ status }) => status,
     endsWith: (record) => record.tree_ended,

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import { checkedId } from '#services/runs/gateway/requests/fields.ts'
-import { wantedBy } from '#services/runs/gateway/requests/prefer.ts'
-import { maySee, userFor } from '#services/runs/gateway/requests/users.ts'
+import { maySee, userFor } from '#services/runs/gateway/owned.ts'
+import { checkedId } from '#services/runs/gateway/requests.ts'
+import { wantedBy } from '#services/runs/gateway/routes/run.ts'
 
 const caller = (kind: Caller['kind'], access: Caller['access'], id: string) =>
   ({ kind, access, uid: `uid-${id}`, agentId: kind === 'person' ? `uid-${id}` : id }) as Caller

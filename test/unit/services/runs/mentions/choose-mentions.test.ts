@@ -1,11 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import {
-  chooseMentions,
-  type MentionsAsked,
-  mentionTextOf,
-  pairKey,
-} from '#services/runs/mentions/choose-mentions.ts'
+import { chooseMentions, type MentionsAsked, pairKey } from '#services/runs/mentions/choose-mentions.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+import { spokenText } from '#services/runs/state/said.ts'
 
 const names = ['WHALE', 'PULSE', 'CIPHER', 'ATLAS', 'NEXUS', 'AXON', 'EXTRA']
 const nodes = nodeSet(names)
@@ -118,5 +114,5 @@ it('reads text alone: no thoughts, calls or results of tools', () => {
     { functionCall: { name: 'NEXUS' } },
     { text: 'now' },
   ]
-  expect(mentionTextOf({ role: 'model', parts })).toBe('Ask PULSE\n\nnow')
+  expect(spokenText({ role: 'model', parts })).toBe('Ask PULSE\n\nnow')
 })

@@ -3,8 +3,13 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { loadNodes, parseNodes, watchNodes } from '#services/runs/nodes/nodes-file.ts'
-import { checkNodesFile, nodesFileOf } from '#services/runs/nodes/settings.ts'
+import {
+  checkNodesFile,
+  loadNodes,
+  nodesFileOf,
+  parseNodes,
+  watchNodes,
+} from '#services/runs/nodes/nodes-file.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 

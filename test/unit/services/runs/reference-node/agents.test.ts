@@ -2,11 +2,10 @@
 
 import { expect, test } from 'vitest'
 import { findMentions } from '#services/runs/mentions/find-mentions.ts'
-import type { Message, NodeAgent } from '#services/runs/reference-node/agent.ts'
 import type { Memory } from '#services/runs/reference-node/memory.ts'
 import type { ChatMessage } from '#services/runs/reference-node/model.ts'
 import { createOrchestrator } from '#services/runs/reference-node/orchestrator.ts'
-import { referenceAgents } from '#services/runs/reference-node/roster.ts'
+import { type Message, type NodeAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
 import { createSearchingAgent } from '#services/runs/reference-node/searching-agent.ts'
 
 const codenames = referenceAgents.map(({ codename }) => codename)

@@ -1,8 +1,8 @@
 /** The protocol of ADK's api_server, as a reference node speaks it: the answers are those of google-adk 2.13. */
 
 import { afterEach, expect, test } from 'vitest'
-import type { NodeAgent } from '#services/runs/reference-node/agent.ts'
 import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
+import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 
 const token = 'secret-token'
 let server: NodeServer

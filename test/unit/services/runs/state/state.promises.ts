@@ -4,17 +4,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { acceptRun, type NewRun } from '#services/runs/state/accept.ts'
+import { lookNow } from '#services/runs/follow/looks.ts'
+import { acceptRun, type NewRun, runIdOf } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
 import { giveBackRun, renewRuns } from '#services/runs/state/claims.ts'
 import type { ClaimedRun } from '#services/runs/state/columns.ts'
-import { endRuns, type RunEnd } from '#services/runs/state/end.ts'
+import { endHeldRuns, endRuns, type HeldEnd } from '#services/runs/state/end.ts'
 import { eventRefused, markShown, storeEvent } from '#services/runs/state/events.ts'
-import { runIdOf } from '#services/runs/state/new-run.ts'
-import { ensureNodes, writeProbes } from '#services/runs/state/node-rows.ts'
-import { countRuns, readNodeStates } from '#services/runs/state/nodes.ts'
-import { listRuns, readEvents, readRun, treeStatus } from '#services/runs/state/read.ts'
-import { countReports, readReport } from '#services/runs/state/reports.ts'
+import { countRuns, ensureNodes, readNodeStates, writeProbes } from '#services/runs/state/node-rows.ts'
+import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
+import { readReports } from '#services/runs/state/reports.ts'
 import { endUnstartedRuns, pruneRuns, queueLostRuns } from '#services/runs/state/sweeps.ts'
 import { silentLog } from '../../../../support/relational.ts'
 import { accept, claim, newRun } from '../../../../support/run-rows.ts'
@@ -32,14 +31,11 @@ export function describeRows(open: () => Promise<Relational>): void {
     ),
   )
 
-  const end = (runId: string, given: Partial<RunEnd> = {}) =>
-    endRuns(relational, {
-      runIds: [runId],
-      when: { kind: 'open' },
-      status: 'completed',
-      reportedBy: 'node',
-      ...given,
-    })
+  const end = (runId: string) => endRuns(relational, { runIds: [runId], when: 'open', status: 'completed' })
+  const reportStates = async () =>
+    (await relational.query<{ state: string }>('select state from platform.run_reports')).rows.map(
+      ({ state }) => state,
+    )
   const outbox = async (topic: string) =>
     (
       await relational.query<{ value: Record<string, unknown> }>(
@@ -119,7 +115,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(made).toHaveLength(1)
       for (const one of all) {
         if (one.status === 'rejected') {
-          expect(one.reason).toMatchObject({ code: 'session_busy', activeRunId: made[0] })
+          expect(one.reason).toMatchObject({ code: 'session_busy', members: { activeRunId: made[0] } })
         }
       }
     })
@@ -207,7 +203,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(await storeEvent(relational, run!, { event: '{"id":"2"}', before: 1 })).toMatchObject({ seq: 2 })
       const events = await readEvents(relational, { rootRunId: runId, after: 1, limit: 10 })
       expect(events).toEqual([{ seq: 2, runId, event: { id: '2' } }])
-      expect(await treeStatus(relational, runId)).toEqual({ ended: false, lastEventId: 2 })
+      expect(await lookNow(relational, { kind: 'tree', id: runId })).toEqual({ ended: false, lastEventId: 2 })
     })
 
     test('numbers that no double holds come back with their digits', async () => {
@@ -235,13 +231,23 @@ export function describeRows(open: () => Promise<Relational>): void {
     test('the first one counts, and is reported once', async () => {
       const { runId } = await accept(relational)
       const [run] = await claim(relational)
-      const held = { kind: 'held', epoch: run!.epoch } as const
-      const [ended] = await end(runId, { when: held, summary: 'done' })
+      const { epoch } = run!
+      const completed: HeldEnd = {
+        runId,
+        epoch,
+        status: 'completed',
+        error: null,
+        summary: 'done',
+        reportedBy: 'node',
+      }
+      const [ended] = await endHeldRuns(relational, [completed])
       const reportRunId = runIdOf('report', runId)
       expect(ended).toMatchObject({ status: 'completed', treeEnded: true, reportRunId })
-      expect(await end(runId, { when: held, status: 'failed' })).toEqual([])
+      expect(await endHeldRuns(relational, [{ ...completed, status: 'failed' }])).toEqual([undefined])
       expect((await cancelRun(relational, runId)).status).toBe('completed')
-      expect(await readReport(relational, reportRunId)).toMatchObject({ reportId: runId, summary: 'done' })
+      expect(await readReports(relational, [reportRunId])).toMatchObject([
+        { reportId: runId, summary: 'done' },
+      ])
       const [report] = await claim(relational, { slug: 'axon' })
       expect(report).toMatchObject({
         runId: reportRunId,
@@ -250,7 +256,7 @@ export function describeRows(open: () => Promise<Relational>): void {
         message: null,
       })
       await end(reportRunId)
-      expect(await countReports(relational)).toEqual({ delivered: 1 })
+      expect(await reportStates()).toEqual(['delivered'])
       expect(await outbox('fleet.events')).toHaveLength(1)
       expect(await countRuns(relational)).toMatchObject({ completed: 1, queued: 0 })
     })
@@ -259,7 +265,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       for (const sessionId of ['s1', 's1', 's2']) await end((await accept(relational, { sessionId })).runId)
       const given = { since: new Date('2999-01-01'), axonIsLive: false }
       expect(await endUnstartedRuns(relational, given)).toHaveLength(3)
-      expect(await countReports(relational)).toEqual({ undelivered: 3 })
+      expect(await reportStates()).toEqual(['undelivered', 'undelivered', 'undelivered'])
     })
 
     test('old runs are pruned with all that belongs to them', async () => {

@@ -4,11 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { NewRun } from '#services/runs/state/accept.ts'
+import { insertRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
 import { giveBackRun } from '#services/runs/state/claims.ts'
 import { acceptDispatch, type NewDispatch } from '#services/runs/state/dispatches.ts'
 import { endRuns } from '#services/runs/state/end.ts'
-import { insertRun, newRunId } from '#services/runs/state/new-run.ts'
 import { writeProbes } from '#services/runs/state/node-rows.ts'
 import { readRun } from '#services/runs/state/read.ts'
 import { noteTurns, pruneRuns, queueLostRuns } from '#services/runs/state/sweeps.ts'
@@ -36,12 +35,7 @@ export function describeTurns(open: () => Promise<Relational>): void {
     for (let n = 0; n < count; n++) await by(caller)
   }
   const end = async (runId: string) => {
-    const ended = await endRuns(relational, {
-      runIds: [runId],
-      when: { kind: 'open' },
-      status: 'completed',
-      reportedBy: 'node',
-    })
+    const ended = await endRuns(relational, { runIds: [runId], when: 'open', status: 'completed' })
     expect(ended).toHaveLength(1)
   }
   /** The callers whose runs a node of one place takes, one after the other. */

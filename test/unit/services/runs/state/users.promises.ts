@@ -10,14 +10,17 @@ import { deleteAgent, provisionAgent } from '#services/access/agents/agents.ts'
 import { addPerson } from '#services/access/people/people.ts'
 import { notedBy } from '#services/access/people/rows.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { uidNamed } from '#services/runs/gateway/requests/users.ts'
-import type { NewRun } from '#services/runs/state/accept.ts'
-import { readConversation } from '#services/runs/state/conversation.ts'
+import { readConversation } from '#services/runs/dispatch/node-message.ts'
+import { uidNamed } from '#services/runs/gateway/owned.ts'
+import { insertRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
 import { advanceDispatch } from '#services/runs/state/dispatch-progress.ts'
-import { acceptDispatch, type NewDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
+import {
+  acceptDispatch,
+  listDispatches,
+  type NewDispatch,
+  readDispatch,
+} from '#services/runs/state/dispatches.ts'
 import { endRuns } from '#services/runs/state/end.ts'
-import { listDispatches } from '#services/runs/state/list-dispatches.ts'
-import { insertRun, newRunId } from '#services/runs/state/new-run.ts'
 import { listRuns, readRun } from '#services/runs/state/read.ts'
 import { silentLog } from '../../../../support/relational.ts'
 import { accept, newRun } from '../../../../support/run-rows.ts'
@@ -202,8 +205,7 @@ function describeRenewed(opened: () => World): void {
     await deleteAgent(relational, 'kite')
     renewed = await opened().agent('kite')
   }
-  const end = (runId: string) =>
-    endRuns(relational, { runIds: [runId], when: { kind: 'open' }, status: 'completed', reportedBy: 'node' })
+  const end = (runId: string) => endRuns(relational, { runIds: [runId], when: 'open', status: 'completed' })
 
   test('what follows from a run of the old agent is the old one’s', async () => {
     const root = await accept(relational, { userId: 'kite', callerUid: old, sessionId: 's1' })

@@ -69,6 +69,7 @@ async function openWorld() {
       instanceId: 'i',
       env: { AUDIT_RETENTION_DAYS: '0' },
       locations,
+      shared: (make) => make(),
     })
     onTestFinished(() => service.close())
     return { member: log.members.at(-1)!, appends }

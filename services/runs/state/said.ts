@@ -1,6 +1,6 @@
-/** Why a model ended: some frameworks give the reason as an error code, also where nothing failed. */
+/** What events say: their text, and whether the agent failed. */
 
-import type { RunEvent } from './types.ts'
+import type { Content, RunEvent } from './types.ts'
 
 const normalEnds: ReadonlySet<string> = new Set([
   'STOP',
@@ -17,4 +17,12 @@ export function isFault({ errorCode }: Pick<RunEvent, 'errorCode'>, hasSpoken: b
   if (!errorCode) return false
   const reason = errorCode.toUpperCase()
   return !(normalEnds.has(reason) || (cutEnds.has(reason) && hasSpoken))
+}
+
+/** The text parts, without an agent's thoughts, calls of tools and their results. */
+export function spokenText({ parts }: Content): string {
+  return parts
+    .filter(({ text, thought }) => typeof text === 'string' && thought !== true)
+    .map(({ text }) => text)
+    .join('\n\n')
 }
