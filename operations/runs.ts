@@ -3,12 +3,11 @@
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
-import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
 import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
-import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
@@ -44,7 +43,7 @@ export const startRunOperation = defineChange({
   args: Type.Object({ agent: Type.String(), ...messageArgs, streaming: Type.Optional(Type.Boolean()) }),
   async run(context: ChangeContext, { agent, streaming = false, ...given }): Promise<RunView> {
     const { env, engines } = context.platform
-    const { slug, codename } = nodeNamed(nodesOf(env), agent)
+    const { slug, codename } = nodeNamed(loadNodes(env), agent)
     const { run } = await acceptRun(engines.relational, {
       runId: newRunId(),
       slug,
@@ -71,7 +70,7 @@ export const startDispatchOperation = defineChange({
   async run(context: ChangeContext, given): Promise<DispatchView> {
     const { env, engines } = context.platform
     const message = checkedMessage(given.text, 'text')
-    const nodes = nodesOf(env).nodes.filter(({ slug }) => slug !== axon.slug)
+    const nodes = loadNodes(env).nodes.filter(({ slug }) => slug !== axon.slug)
     if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
     const dispatch = await acceptDispatch(engines.relational, {
       ...addressOf(given),
@@ -210,11 +209,6 @@ export async function dispatchOf(relational: Relational, goalId: number) {
 /** Undefined for what is no number. */
 export function goalIdOf(id: string): number | undefined {
   return /^\d{1,15}$/.test(id) ? Number(id) : undefined
-}
-
-function nodesOf(env: Environment): NodeSet {
-  const { path, optional } = nodesFileOf(env)
-  return loadNodes(path, env, { optional })
 }
 
 /** By codename or slug, in any case. */

@@ -9,7 +9,7 @@ import { createScope } from '#lib/resource.ts'
 import { createLog, logLevel } from '#runtime/observe/log.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { defaultKeyFile } from '#services/access/agents/agents.ts'
-import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import type { RunNode } from '#services/runs/nodes/types.ts'
 import { modelOf, modelSettings } from '#services/runs/reference-node/model.ts'
 import { openNodeServer } from '#services/runs/reference-node/node-server.ts'
@@ -101,8 +101,7 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
 }
 
 function entryOf(slug: string, { env }: Cli): RunNode | undefined {
-  const { path, optional } = nodesFileOf(env)
-  return loadNodes(path, env, { optional }).bySlug(slug)
+  return loadNodes(env).bySlug(slug)
 }
 
 function agentOf(slug: string, entry: RunNode | undefined): ReferenceAgent {

@@ -105,10 +105,8 @@ function checkTargets(env: Environment): Check {
 
 /** As `checkTargets`. */
 function checkNodes(env: Environment): Check {
-  const { path, optional } = nodesFileOf(env)
-  const named = loadNodes(path, env, { optional }).nodes.map(
-    ({ codename, url }) => `${codename} (${new URL(url).host})`,
-  )
+  const { path } = nodesFileOf(env)
+  const named = loadNodes(env).nodes.map(({ codename, url }) => `${codename} (${new URL(url).host})`)
   const found = named.length === 0 ? `none in ${path}` : `${named.join(', ')} in ${path}`
   return { check: 'nodes of agents', status: 'ok', found }
 }

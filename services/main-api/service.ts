@@ -8,7 +8,7 @@ import { defineIngress } from '#runtime/start/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
-import { checkNodesFile, nodeSettings } from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes, nodeSettings } from '#services/runs/nodes/nodes-file.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,
@@ -26,7 +26,7 @@ export const mainApi = defineIngress({
   check(env) {
     keysAtHand(env)
     checkPeopleSettings(env)
-    checkNodesFile(env)
+    loadNodes(env)
   },
   address: {
     name: 'base_url',

@@ -26,7 +26,7 @@ async function open(env: Record<string, string> = {}): Promise<GatewayPlatform> 
 
 /** As the run gateway reads them. */
 function loaded({ platform }: GatewayPlatform) {
-  return loadNodes(join(platform.home, 'nodes.yaml'), {}).nodes
+  return loadNodes({ FLOTILLA_HOME: platform.home }).nodes
 }
 
 interface Entry {

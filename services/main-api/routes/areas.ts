@@ -7,8 +7,8 @@ import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { registerGoals } from '#services/records/api/goals.ts'
 import { type HubParts, registerNotes } from '#services/records/api/notes.ts'
 import type { StartParts } from '#services/runs/gateway/gateway.ts'
-import { registerCreations } from '#services/runs/gateway/routes/creations.ts'
-import { registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
+import { registerDispatchCreation, registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
+import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
 import type { MainApiContext } from '../context.ts'
 import type { MainApi } from '../main-api.ts'
@@ -28,7 +28,8 @@ export async function registerAreas(
     registerGoals(areas, records)
     registerRuns(areas, started)
     registerDispatches(areas, started)
-    registerCreations(areas, started)
+    registerRunCreation(areas, started)
+    registerDispatchCreation(areas, started)
   })
 }
 

@@ -10,37 +10,15 @@ import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
 import type { LocalDispatcher } from '../state/local-runs.ts'
 import { cancelNotice } from '../state/notice.ts'
-import { readReports } from '../state/reports.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
+import { readReports } from './node-message.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { createTogether } from './together.ts'
 import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
 
-const pauseMs = 20
-
-interface FollowUp {
-  /** Has the work done in a moment, once for all that ask meanwhile. */
-  soon(): void
-  cancel(): void
-}
-
-function createFollowUp(work: () => void): FollowUp {
-  let due: NodeJS.Timeout | undefined
-  return {
-    soon() {
-      due ??= setTimeout(() => {
-        due = undefined
-        work()
-      }, pauseMs)
-    },
-    cancel() {
-      clearTimeout(due)
-      due = undefined
-    },
-  }
-}
-
+/** Those of runs that end together have their reports and events of the fleet looked after together. */
+const followUpMs = 20
 /** Events may have half a megabyte each. */
 const eventsTogetherMax = 16
 const endsTogetherMax = 32
@@ -123,18 +101,22 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
       for (const slug of slugsToWake(runs, claimer.heardLately)) claimer.wake(slug)
-      if (runs.some(({ trigger }) => trigger !== 'report')) followUp.soon()
+      if (runs.some(({ trigger }) => trigger !== 'report')) followUpSoon()
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)
     },
   }
   const claimer = new Claimer(host)
 
+  let followUp: NodeJS.Timeout | undefined
   /** AXON has reports, and the outbox events of the fleet. */
-  const followUp = createFollowUp(() => {
-    parts.ringOutbox()
-    claimer.wake(axon.slug)
-  })
+  function followUpSoon(): void {
+    followUp ??= setTimeout(() => {
+      followUp = undefined
+      parts.ringOutbox()
+      claimer.wake(axon.slug)
+    }, followUpMs)
+  }
 
   const { firstMs: firstAfterMs } = times
   const loops = [
@@ -195,7 +177,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       await Promise.race([claimer.idle(), sleep(options.drainMs())])
       claimer.stop()
       await claimer.idle()
-      followUp.cancel()
+      clearTimeout(followUp)
       await renewing.close()
       await parts.news.close()
     },

@@ -2,8 +2,6 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import type { ClaimedRun } from '../state/columns.ts'
-import { isDispatchRunning } from '../state/dispatch-progress.ts'
-import type { Report } from '../state/reports.ts'
 import { spokenText } from '../state/said.ts'
 import type { Content, RunEvent } from '../state/types.ts'
 
@@ -35,7 +33,8 @@ export async function nodeMessageOf(host: MessageParts, run: ClaimedRun): Promis
 /** A synthesis that was started just when somebody canceled the dispatch. */
 async function isVoid(executor: SqlExecutor, { trigger, goalId }: ClaimedRun): Promise<boolean> {
   if (trigger !== 'synthesis' || goalId === null) return false
-  return !(await isDispatchRunning(executor, goalId))
+  const running = `select from platform.dispatches where goal_id = $1 and status = 'running'`
+  return (await executor.query(running, [goalId])).rows.length === 0
 }
 
 function reportMessage(report: Report | null): NodeMessage | null {
@@ -98,4 +97,23 @@ export async function readConversation(
     const text = content ? spokenText(content) : ''
     return text === '' ? [] : [{ author, text }]
   })
+}
+
+/** A report to AXON. */
+export interface Report {
+  /** The id of the run that it is about. */
+  reportId: string
+  agent: string
+  status: string
+  [key: string]: unknown
+}
+
+/** The reports that these runs bring, in their order. */
+export async function readReports(executor: SqlExecutor, reportRunIds: string[]): Promise<(Report | null)[]> {
+  const { rows } = await executor.query<{ id: string; body: Report }>(
+    'select report_run_id as id, body from platform.run_reports where report_run_id = any($1::text[])',
+    [reportRunIds],
+  )
+  const bodies = new Map(rows.map(({ id, body }) => [id, body]))
+  return reportRunIds.map((id) => bodies.get(id) ?? null)
 }

@@ -6,8 +6,8 @@ import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { CallNode, NodeSession, NodeSet, RunNode } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
-import type { Report } from '../state/reports.ts'
 import type { RunNews } from './news.ts'
+import type { Report } from './node-message.ts'
 import type { Together } from './together.ts'
 
 export interface DispatcherParts {
@@ -54,39 +54,27 @@ export class RunStopped extends Error {
   }
 }
 
-export interface RunTimes {
+/** The limits of a dispatcher, times in milliseconds. Tests use smaller ones. */
+export const runTimes = {
   /** A dispatcher may work on a run for this long after it last renewed its lease. */
-  leaseMs: number
-  renewMs: number
-  /** A dispatcher probes nodes and looks for runs for the first time so long after its start. */
-  firstMs: number
-  /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
-  sweepMs: number
-  restMs: number
-  /** A run waits this long while its node is away, or when its turn has come and there is a place. */
-  startMs: number
-  /** A run, whatever its node allows. */
-  runMs: number
-  synthesisMs: number
-  /** After a node could not be reached. */
-  retryMs: number
-  probeMs: number
-  probeRestMs: number
-  /** Runs of one dispatcher at once. */
-  runsMax: number
-}
-
-export const runTimes: RunTimes = {
   leaseMs: 30_000,
   renewMs: 10_000,
+  /** A dispatcher probes nodes and looks for runs for the first time so long after its start. */
   firstMs: 0,
+  /** How often it looks for what nobody woke it for: while there are runs, and at rest. */
   sweepMs: 1_000,
   restMs: 1_000,
+  /** A run waits this long while its node is away, or when its turn has come and there is a place. */
   startMs: 30_000,
+  /** A run, whatever its node allows. */
   runMs: 300_000,
   synthesisMs: 60_000,
+  /** After a node could not be reached. */
   retryMs: 1_000,
   probeMs: 5_000,
   probeRestMs: 15_000,
+  /** Runs of one dispatcher at once. */
   runsMax: 1_000,
 }
+
+export type RunTimes = typeof runTimes

@@ -8,7 +8,7 @@ import { hearNotices, lookSeldomMs } from '#runtime/notices.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { createOutboxBell } from '#runtime/publish/wake-outbox.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
-import { checkNodesFile, nodeSettings, nodesFileOf, watchNodes } from '../nodes/nodes-file.ts'
+import { loadNodes, nodeSettings, watchNodes } from '../nodes/nodes-file.ts'
 import type { EndedRun } from '../state/end.ts'
 import { createLocalRuns } from '../state/local-runs.ts'
 import { runsChannel } from '../state/notice.ts'
@@ -44,7 +44,7 @@ export const runDispatcher = defineWorker({
   purpose: 'runs agents at their nodes: claims runs, keeps and publishes their events, ends them',
   needs: ['eventLog', 'relational'],
   config,
-  check: checkNodesFile,
+  check: loadNodes,
   load: () => import('./dispatcher.ts'),
   drainMs: (env) => loadConfig(config, env).DRAIN_S * 1_000,
   start: startRunDispatcher,
@@ -59,9 +59,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       import('../nodes/traced-call.ts'),
       import('../nodes/adk/probe.ts'),
     ])
-  const { path, optional } = nodesFileOf(env)
   const stopping = new AbortController()
-  const watched = watchNodes({ path, env, log, optional, signal: stopping.signal })
+  const watched = watchNodes({ env, log, signal: stopping.signal })
   const { relational } = engines
   const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })

@@ -38,7 +38,6 @@ export class NodeHealth {
     const probed = await Promise.all(
       known.map(async (node) => ({
         slug: node.slug,
-        codename: node.codename,
         answered: await probeNode(node, signal).then(
           () => true,
           () => false,

@@ -14,7 +14,7 @@ import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/looks.ts'
-import { nodesFileOf, type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
+import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
 import { createLocalRuns, type LocalRuns } from '../state/local-runs.ts'
 import { createWaits, type Waits } from './routes/whole.ts'
 
@@ -61,7 +61,7 @@ export async function openRunsFollowed(
       relational,
       local,
       log,
-      nodes: scope.add('nodes file', watchNodes({ ...nodesFileOf(env), env, log })),
+      nodes: scope.add('nodes file', watchNodes({ env, log })),
       feed: scope.add('feed of runs', await openFeed({ ...context, eventLog, local })),
       looks: scope.add('looks at runs', createLooks({ relational, log })),
       close: () => scope.close(),

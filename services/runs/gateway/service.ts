@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { defineIngress } from '#runtime/start/service.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
-import { checkNodesFile, nodeSettings } from '../nodes/nodes-file.ts'
+import { loadNodes, nodeSettings } from '../nodes/nodes-file.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,
@@ -20,7 +20,7 @@ export const runGateway = defineIngress({
   config,
   check(env) {
     keysAtHand(env)
-    checkNodesFile(env)
+    loadNodes(env)
   },
   address: { name: 'agent_gateway_url', portVariable: 'RUN_GATEWAY_PORT', port: 8_082 },
   load: async () => (await import('./routes.ts')).registerRunGateway,

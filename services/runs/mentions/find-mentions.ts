@@ -4,7 +4,7 @@
  */
 
 import { codeSpans, plainParagraphs } from './plain-text.ts'
-import { emailEnd, isWordAt, linkTargetEnd, urlEnd, wordEnd, wordStartsAt } from './words.ts'
+import { emailEnd, isWord, isWordAt, linkTargetEnd, urlEnd, wordEnd } from './words.ts'
 
 export interface Mention {
   /** The codename; or what was written, when no agent has this name. */
@@ -56,7 +56,7 @@ function scan(
       i = spans.get(i) ?? i + 1
     } else if (code === bracket && text.charCodeAt(i + 1) === parenthesis) {
       i = linkTargetEnd(text, i + 2, to)
-    } else if (!wordStartsAt(text, i)) {
+    } else if (!isWord(text, i)) {
       i++
     } else {
       const address = i < noEmailBefore ? null : emailEnd(text, i, to)

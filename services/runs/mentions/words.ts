@@ -4,12 +4,7 @@ const anyWord = /^[\p{L}\p{N}\p{M}_]$/u
 const withoutSpaces =
   /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\u30fc]$/u
 
-/** Whether a word begins at, or goes on with, the character there. */
-export function wordStartsAt(text: string, index: number): boolean {
-  return isWord(text, index)
-}
-
-/** As `wordStartsAt`, for a place that may lie outside of the text; it may be the second half of a pair. */
+/** As `isWord`, for a place that may lie outside of the text; it may be the second half of a pair. */
 export function isWordAt(text: string, index: number, to: number, from = 0): boolean {
   if (index < from || index >= to) return false
   const isSecondHalf = (text.charCodeAt(index) & 0xfc00) === 0xdc00
@@ -23,7 +18,8 @@ export function wordEnd(text: string, start: number, to: number): number {
   return end
 }
 
-function isWord(text: string, index: number): boolean {
+/** Whether a word begins at, or goes on with, the character there. */
+export function isWord(text: string, index: number): boolean {
   const code = text.charCodeAt(index)
   if (code < 0x80) {
     return (

@@ -15,7 +15,6 @@ import {
   type WatchYamlFileOptions,
   watchYamlFile,
   type YamlFileKind,
-  type YamlFileOptions,
 } from '#runtime/yaml-file/yaml-file.ts'
 import type { NodeSet, RunNode } from './types.ts'
 
@@ -28,12 +27,6 @@ export const nodeSettings = Type.Object({
     }),
   ),
 })
-
-/** For a service's `check`: throws AppError `invalid_configuration` with the faults of the file. */
-export function checkNodesFile(env: Environment): void {
-  const { path, optional } = nodesFileOf(env)
-  loadNodes(path, env, { optional })
-}
 
 /** The file that the environment names, absolute; only the default one may be absent. */
 export function nodesFileOf(env: Environment): NamedFile {
@@ -61,9 +54,10 @@ const nodesFile: YamlFileKind<FileNodes> = {
   describe: ({ nodes }) => ({ nodes: nodes.map(({ slug }) => slug) }),
 }
 
-/** As `loadYamlFile`; an absent file that may be absent means no nodes. */
-export function loadNodes(path: string, env: Environment, options: YamlFileOptions = {}): FileNodes {
-  return loadYamlFile(nodesFile, path, env, options)
+/** The nodes of the file that the environment names. Throws AppError `invalid_configuration` with the faults of the file. */
+export function loadNodes(env: Environment): FileNodes {
+  const { path, optional } = nodesFileOf(env)
+  return loadYamlFile(nodesFile, path, env, { optional })
 }
 
 /** As `loadNodes`, of a text; `path` is named in the fault. */
@@ -71,9 +65,12 @@ export function parseNodes(text: string, env: Environment, path: string): FileNo
   return parseYamlFile(nodesFile, text, env, path)
 }
 
-/** As `watchYamlFile`. */
-export function watchNodes(options: WatchYamlFileOptions): WatchedNodes {
-  return watchYamlFile(nodesFile, options)
+/** As `watchYamlFile`, the file that the environment names. */
+export function watchNodes({
+  env,
+  ...options
+}: Omit<WatchYamlFileOptions, 'path' | 'optional'>): WatchedNodes {
+  return watchYamlFile(nodesFile, { ...nodesFileOf(env), env, ...options })
 }
 
 export function nodeSetOf(
@@ -137,7 +134,7 @@ const urlAsked: UrlAsked = {
 const platformHeaders: ReadonlySet<string> = new Set([...connectionHeaders, 'accept'])
 
 /** Null when something of it is at fault. */
-export function readNode(slug: string, place: Place, value: Located, reading: FileReading): RunNode | null {
+function readNode(slug: string, place: Place, value: Located, reading: FileReading): RunNode | null {
   const fields = readFields(value, reading, fieldNames)
   if (!fields) return null
   const { read } = fields

@@ -86,36 +86,30 @@ export interface NodeSession {
   lastUpdateTime: number
 }
 
-export interface Sessions {
-  get(app: string, userId: string, id: string): NodeSession | undefined
-  /** Null when there is one of this id. */
-  create(
-    app: string,
-    userId: string,
-    id: string | undefined,
-    state: Record<string, unknown>,
-  ): NodeSession | null
-  delete(app: string, userId: string, id: string): void
-  add(session: NodeSession, event: object): void
-}
+export type Sessions = ReturnType<typeof createSessions>
 
-export function createSessions(): Sessions {
+export function createSessions() {
   const kept = createLru<string, NodeSession>(sessionsMax)
   const keyOf = (...ids: string[]) => JSON.stringify(ids)
   return {
-    get: (app, userId, id) => kept.get(keyOf(app, userId, id)),
-    create(appName, userId, id = randomUUID(), state) {
+    get: (app: string, userId: string, id: string) => kept.get(keyOf(app, userId, id)),
+    /** Null when there is one of this id. */
+    create(appName: string, userId: string, id: string = randomUUID(), state: Record<string, unknown> = {}) {
       const key = keyOf(appName, userId, id)
       if (kept.has(key)) return null
-      const session = { id, appName, userId, state, events: [], lastUpdateTime: Date.now() / 1_000 }
+      const session: NodeSession = { id, appName, userId, state, events: [], lastUpdateTime: secondsNow() }
       kept.set(key, session)
       return session
     },
-    delete: (app, userId, id) => void kept.delete(keyOf(app, userId, id)),
-    add(session, event) {
+    delete: (app: string, userId: string, id: string) => void kept.delete(keyOf(app, userId, id)),
+    add(session: NodeSession, event: object): void {
       session.events.push(event)
       if (session.events.length > eventsMax) session.events.shift()
-      session.lastUpdateTime = Date.now() / 1_000
+      session.lastUpdateTime = secondsNow()
     },
   }
+}
+
+function secondsNow(): number {
+  return Date.now() / 1_000
 }

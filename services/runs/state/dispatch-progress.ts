@@ -1,6 +1,6 @@
 /** Moves a dispatch on when its runs have ended: AXON's conclusion, then the end of the goal. */
 
-import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { insertRun, runIdOf } from './accept.ts'
 import { endDispatch } from './dispatches.ts'
 import { axon } from './end.ts'
@@ -21,6 +21,8 @@ interface Row {
   caller_uid: string
   request_id: string | null
   synthesis_run_id: string | null
+  /** The deadline of a synthesis that begins now, by the clock of the database, as all deadlines. */
+  synthesis_until: Date
 }
 
 interface Member {
@@ -39,29 +41,22 @@ export function advanceDispatch(
   return relational.transaction(async (tx) => {
     // Whoever comes later sees all that ended before.
     const { rows } = await tx.query<Row>(
-      `select user_id, session_id, message, caller_uid, request_id, synthesis_run_id
+      `select user_id, session_id, message, caller_uid, request_id, synthesis_run_id,
+         clock_timestamp() + make_interval(secs => $2::float8 / 1000) as synthesis_until
        from platform.dispatches where goal_id = $1 and status = 'running' for no key update`,
-      [goalId],
+      [goalId, synthesisMs],
     )
     const dispatch = rows[0]
     if (!dispatch || (await hasOpenRuns(tx, goalId))) return {}
     const members = await readMembers(tx, goalId)
     if (dispatch.synthesis_run_id === null && axonIsLive) {
-      return { synthesis: await startSynthesis(tx, goalId, dispatch, members, synthesisMs) }
+      return { synthesis: await startSynthesis(tx, goalId, dispatch, members) }
     }
     const result = await resultOf(tx, dispatch.synthesis_run_id)
     const ended = statusOf(members)
     await endDispatch(tx, goalId, { status: ended, result })
     return { ended }
   })
-}
-
-export async function isDispatchRunning(executor: SqlExecutor, goalId: number): Promise<boolean> {
-  const { rows } = await executor.query(
-    `select from platform.dispatches where goal_id = $1 and status = 'running'`,
-    [goalId],
-  )
-  return rows.length === 1
 }
 
 /** Dispatches that have not ended. */
@@ -101,7 +96,6 @@ async function startSynthesis(
   goalId: number,
   dispatch: Row,
   members: Member[],
-  synthesisMs: number,
 ): Promise<string> {
   const runId = runIdOf('synthesis', String(goalId))
   await insertRun(tx, {
@@ -116,19 +110,10 @@ async function startSynthesis(
     message: { role: 'user', parts: [{ text: questionOf(dispatch.message, members) }] },
     streaming: false,
     goalId,
-    deadline: await deadlineOf(tx, synthesisMs),
+    deadline: dispatch.synthesis_until,
   })
   await tx.query('update platform.dispatches set synthesis_run_id = $2 where goal_id = $1', [goalId, runId])
   return runId
-}
-
-/** By the clock of the database, as all deadlines. */
-async function deadlineOf(tx: SqlTransaction, ms: number): Promise<Date> {
-  const { rows } = await tx.query<{ at: Date }>(
-    'select clock_timestamp() + make_interval(secs => $1::float8 / 1000) as at',
-    [ms],
-  )
-  return rows[0]!.at
 }
 
 function questionOf(message: Content, members: Member[]): string {

@@ -11,7 +11,6 @@ const terminatedAfterSeconds = 60
 
 export interface Probed {
   slug: string
-  codename: string
   answered: boolean
 }
 

@@ -1,5 +1,7 @@
 /** What a run, its events and a dispatch are, as every room of this area sees them. */
 
+import type { Content, Part, RunEvent } from '#client/run-types.ts'
+
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = (typeof runStatuses)[number]
 
@@ -20,31 +22,8 @@ export interface RunError {
 /** Why a named agent did not join. */
 export type SkipReason = 'unknown' | 'depth' | 'fan_out' | 'pair' | 'budget' | 'queue_full'
 
-export interface Part {
-  text?: string
-  [key: string]: unknown
-}
-
-export interface Content {
-  role?: string
-  parts: Part[]
-}
-
-/** An ADK event as clients see it: camelCase, timestamp in seconds, invocationId = run id, author = codename. */
-export interface RunEvent {
-  id: string
-  author: string
-  invocationId: string
-  timestamp: number
-  content?: Content
-  partial?: boolean
-  turnComplete?: boolean
-  errorCode?: string
-  errorMessage?: string
-  customMetadata?: Record<string, unknown>
-  actions?: Record<string, unknown>
-  [key: string]: unknown
-}
+/** Events of ADK as clients see them: camelCase, timestamp in seconds, invocationId = run id, author = codename. */
+export type { Content, Part, RunEvent }
 
 /** A row of platform.runs. Times are Dates; the gateway shows them as ISO text. */
 export interface Run {

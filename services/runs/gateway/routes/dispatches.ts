@@ -3,9 +3,11 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError } from '#lib/errors.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
+import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
 import { leastAccess } from '#services/access/callers/least-access.ts'
@@ -33,6 +35,16 @@ becomes \`result\`. Names inside the message call nobody: all are addressed. Wit
 
 ${streamText}`
 
+const startProblems: readonly ErrorCode[] = [
+  'forbidden',
+  'user_mismatch',
+  'session_queue_full',
+  'too_many_waiting',
+  'node_unavailable',
+  'dispatch_not_found',
+  ...idempotencyProblems,
+]
+
 export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): void {
   scope.route({
     method: 'POST',
@@ -41,16 +53,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
     onRequest: leastAccess('member'),
     config: {
       operation: 'dispatch',
-      problems: [
-        'forbidden',
-        'user_mismatch',
-        'session_queue_full',
-        'too_many_waiting',
-        'too_many_streams',
-        'node_unavailable',
-        'dispatch_not_found',
-        ...idempotencyProblems,
-      ],
+      problems: [...startProblems, 'too_many_streams'],
     },
     schema: {
       operationId: 'dispatch',
@@ -69,11 +72,8 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
         tellDispatch(reply, made)
         if (place) {
           const follow = openFollow(gateway, dispatchOf(gateway.relational, made.goalId))
-          const endOf = (ended: Dispatch, lastId: number) => ({
-            id: String(lastId + 1),
-            data: endOfDispatch(ended),
-          })
-          return answerEvents(gateway.streams, request, reply, { follow, after: 0, endOf }, { place })
+          const events = { follow, after: 0, endOf: endOfDispatch }
+          return answerEvents(gateway.streams, request, reply, events, { place })
         }
         reply.code(202)
         return viewOfDispatch(made)
@@ -85,8 +85,39 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
   })
 }
 
+/** POST /dispatches: a message whose answers are read later, for interfaces where `/dispatch` has no place. */
+export function registerDispatchCreation(scope: FastifyInstance, parts: StartParts): void {
+  scope.route({
+    method: 'POST',
+    url: '/dispatches',
+    bodyLimit: bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'dispatch',
+      problems: [...startProblems],
+    },
+    schema: {
+      operationId: 'createDispatch',
+      tags: ['dispatches'],
+      summary: 'Send a message to all agents',
+      description:
+        'To every agent but the orchestrator, as one goal, which every viewer may read. With an Idempotency-Key header a ' +
+        'repeated request finds the same dispatch.',
+      headers: idempotencyHeaders,
+      body: dispatchRequest,
+      response: { 202: dispatch },
+    },
+    async handler(request, reply) {
+      const made = await startDispatch(parts, request, reply)
+      reply.code(202)
+      reply.header('location', `${placeOf(request)}/${made.goalId}`)
+      return viewOfDispatch(made)
+    },
+  })
+}
+
 /** Accepts the dispatch, or finds the one that was accepted under the request's Idempotency-Key. */
-export async function startDispatch(
+async function startDispatch(
   parts: StartParts,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -189,12 +220,8 @@ function registerEvents(scope: FastifyInstance, parts: RunParts): void {
       )
       const subject = dispatchOf(parts.relational, goalId)
       if (await hasAll(subject, after)) return reply.code(204).send()
-      const follow = openFollow(parts, subject)
-      const endOf = (ended: Dispatch, lastId: number) => ({
-        id: String(lastId + 1),
-        data: endOfDispatch(ended),
-      })
-      return answerEvents(parts.streams, request, reply, { follow, after, endOf })
+      const events = { follow: openFollow(parts, subject), after, endOf: endOfDispatch }
+      return answerEvents(parts.streams, request, reply, events)
     },
   })
 }

@@ -1,10 +1,12 @@
-/** POST /<agent>/run: a message to one agent. */
+/** POST /<agent>/run, and /runs where that has no place: a message to one agent. */
 
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError } from '#lib/errors.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
+import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { callerOfEither } from '#services/access/callers/credentials.ts'
 import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
@@ -32,6 +34,17 @@ run it is, whatever becomes of it.
 
 ${streamText}`
 
+const startProblems: readonly ErrorCode[] = [
+  'forbidden',
+  'agent_not_found',
+  'user_mismatch',
+  'session_busy',
+  'session_queue_full',
+  'too_many_waiting',
+  'run_not_found',
+  ...idempotencyProblems,
+]
+
 export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
   scope.route({
     method: 'POST',
@@ -41,22 +54,15 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
     config: {
       operation: 'run',
       problems: [
-        'forbidden',
-        'agent_not_found',
+        ...startProblems,
         'app_name_mismatch',
-        'user_mismatch',
-        'session_busy',
-        'session_queue_full',
-        'too_many_waiting',
         'too_many_streams',
         'agent_error',
         'node_lost',
         'node_unavailable',
         'run_timeout',
         'run_canceled',
-        'run_not_found',
         'too_many_events',
-        ...idempotencyProblems,
       ],
     },
     schema: {
@@ -100,11 +106,8 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
     return accepted(reply, started)
   }
   if (wanted.stream) {
-    const endOf = (value: StartedRun['run'], lastId: number) => ({
-      id: String(lastId + 1),
-      data: endOfRun(value),
-    })
-    return answerEvents(gateway.streams, request, reply, { follow, after: 0, fresh, endOf }, { place })
+    const events = { follow, after: 0, fresh, endOf: endOfRun }
+    return answerEvents(gateway.streams, request, reply, events, { place })
   }
   // From here on it holds its place, not a slot of the caller's concurrency.
   endOperation(request)
@@ -121,6 +124,39 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
 function accepted(reply: FastifyReply, { run: now }: Pick<StartedRun, 'run'>) {
   reply.code(202)
   return viewOfRun(now)
+}
+
+/** POST /runs: a message whose answer is read later, for interfaces where `/<agent>/run` has no place. */
+export function registerRunCreation(scope: FastifyInstance, parts: StartParts): void {
+  scope.route({
+    method: 'POST',
+    url: '/runs',
+    bodyLimit: bodyBytesMax,
+    onRequest: leastAccess('member'),
+    config: {
+      operation: 'run',
+      problems: [...startProblems],
+    },
+    schema: {
+      operationId: 'createRun',
+      tags: ['runs'],
+      summary: 'Send a message to an agent',
+      description:
+        'To the one that `appName` names, which is required. The answer is the run at once; follow its events. With an ' +
+        'Idempotency-Key header a repeated request finds the same run.',
+      headers: idempotencyHeaders,
+      body: runRequest,
+      response: { 202: run },
+    },
+    async handler(request, reply) {
+      const asked = await readRunRequest(parts, request)
+      const started = await startRun(parts, request, reply, asked)
+      started.follow.close()
+      reply.code(202)
+      reply.header('location', `${placeOf(request)}/${started.run.runId}`)
+      return viewOfRun(started.run)
+    },
+  })
 }
 
 /** Longer waits break at proxies. */

@@ -10,7 +10,7 @@ import { openFollow } from '../../follow/follow.ts'
 import { runAlone, treeOf } from '../../follow/subjects.ts'
 import { cancelRun } from '../../state/cancel.ts'
 import { listRuns, type RunQuery } from '../../state/read.ts'
-import type { Run, RunStatus } from '../../state/types.ts'
+import type { RunStatus } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { runFor } from '../owned.ts'
 import { endOfRun, eventStream, joinQuery, run, runs, status, streamText, viewOfRun } from '../views.ts'
@@ -129,12 +129,8 @@ function registerEvents(scope: FastifyInstance, parts: RunParts): void {
       const whole = runId === rootRunId && (request.query as { join?: string }).join !== 'false'
       const subject = whole ? treeOf(parts.relational, runId) : runAlone(parts.relational, runId, rootRunId)
       if (await hasAll(subject, after)) return reply.code(204).send()
-      const endOf = (ended: Run, lastId: number) => ({
-        // Those that joined may still show events; the run itself shows no more.
-        id: String(whole ? Math.max(lastId, ended.lastEventId + 1) : lastId + 1),
-        data: endOfRun(ended),
-      })
-      return answerEvents(parts.streams, request, reply, { follow: openFollow(parts, subject), after, endOf })
+      const events = { follow: openFollow(parts, subject), after, endOf: endOfRun }
+      return answerEvents(parts.streams, request, reply, events)
     },
   })
 }

@@ -24,8 +24,8 @@ interface Streamed<T> {
   follow: Follow<T>
   after: number
   fresh?: boolean
-  /** The last frame; its id is greater than those of all events. */
-  endOf(value: T, lastId: number): { id: string; data: object }
+  /** The last frame. */
+  endOf(value: T): object
 }
 
 /** Closes `follow` with the stream. */
@@ -56,7 +56,8 @@ async function sendEvents<T>(
     for (;;) {
       const { done, value } = await events.next()
       if (done) {
-        if (value !== undefined) stream.end(endOf(await value.read(), lastId))
+        // Its id is greater than those of all events.
+        if (value !== undefined) stream.end({ id: String(lastId + 1), data: endOf(await value.read()) })
         return
       }
       const { seq, json } = value

@@ -3,13 +3,7 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import {
-  checkNodesFile,
-  loadNodes,
-  nodesFileOf,
-  parseNodes,
-  watchNodes,
-} from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes, nodesFileOf, parseNodes, watchNodes } from '#services/runs/nodes/nodes-file.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 
@@ -116,17 +110,18 @@ nodes:
   it('may be absent only where the environment names none', () => {
     const home = temporaryFolder()
     expect(nodesFileOf({ FLOTILLA_HOME: home })).toEqual({ path: join(home, 'nodes.yaml'), optional: true })
-    expect(() => checkNodesFile({ FLOTILLA_HOME: home })).not.toThrow()
+    expect(() => loadNodes({ FLOTILLA_HOME: home })).not.toThrow()
     const named = { FLOTILLA_HOME: home, RUN_NODES_FILE: join(home, 'others.yaml') }
-    expect(() => checkNodesFile(named)).toThrow(/cannot be read \(ENOENT\).*RUN_NODES_FILE/)
+    expect(() => loadNodes(named)).toThrow(/cannot be read \(ENOENT\).*RUN_NODES_FILE/)
     writeFileSync(join(home, 'nodes.yaml'), `nodes: {aa: {url: "\${UNSET_ONE}"}}`)
-    expect(() => checkNodesFile({ FLOTILLA_HOME: home })).toThrow(/UNSET_ONE/)
+    expect(() => loadNodes({ FLOTILLA_HOME: home })).toThrow(/UNSET_ONE/)
   })
 
   it('is taken up when it changes; a faulty one is refused and the old one stays', async () => {
-    const path = join(temporaryFolder(), 'nodes.yaml')
+    const home = temporaryFolder()
+    const path = join(home, 'nodes.yaml')
     const log = pino({ level: 'silent' })
-    const watched = watchNodes({ path, env, log, optional: true })
+    const watched = watchNodes({ env: { ...env, FLOTILLA_HOME: home }, log })
     try {
       expect(watched.current().nodes).toEqual([])
       writeFileSync(path, 'nodes: {whale: {url: http://h}}')
@@ -140,6 +135,6 @@ nodes:
     } finally {
       await watched.close()
     }
-    expect(loadNodes(path, env).nodes).toHaveLength(1)
+    expect(loadNodes({ ...env, FLOTILLA_HOME: home }).nodes).toHaveLength(1)
   })
 })

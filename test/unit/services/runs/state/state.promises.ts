@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
+import { readReports } from '#services/runs/dispatch/node-message.ts'
 import { lookNow } from '#services/runs/follow/looks.ts'
 import { acceptRun, type NewRun, runIdOf } from '#services/runs/state/accept.ts'
 import { cancelRun } from '#services/runs/state/cancel.ts'
@@ -13,7 +14,6 @@ import { endHeldRuns, endRuns, type HeldEnd } from '#services/runs/state/end.ts'
 import { eventRefused, markShown, storeEvent } from '#services/runs/state/events.ts'
 import { countRuns, ensureNodes, readNodeStates, writeProbes } from '#services/runs/state/node-rows.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { readReports } from '#services/runs/state/reports.ts'
 import { endUnstartedRuns, pruneRuns, queueLostRuns } from '#services/runs/state/sweeps.ts'
 import { silentLog } from '../../../../support/relational.ts'
 import { accept, claim, newRun } from '../../../../support/run-rows.ts'
@@ -313,8 +313,7 @@ export function describeRows(open: () => Promise<Relational>): void {
   })
 
   describe('nodes', () => {
-    const probe = (answered: boolean) =>
-      writeProbes(relational, [{ slug: 'whale', codename: 'WHALE', answered }])
+    const probe = (answered: boolean) => writeProbes(relational, [{ slug: 'whale', answered }])
     const away = (seconds: number) =>
       relational.query(`update platform.run_nodes set away_since = now() - make_interval(secs => $1)`, [
         seconds,

@@ -230,8 +230,7 @@ export function describeTurns(open: () => Promise<Relational>): void {
     }
     const note = (slots: number | null, room = 1_000) =>
       noteTurns(relational, [{ slug: 'whale', slots }], room)
-    const probe = (answered: boolean) =>
-      writeProbes(relational, [{ slug: 'whale', codename: 'WHALE', answered }])
+    const probe = (answered: boolean) => writeProbes(relational, [{ slug: 'whale', answered }])
 
     test('counts for those whose turn has come', async () => {
       await many('ada', 4)
